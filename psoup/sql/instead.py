@@ -1,6 +1,6 @@
 """Hints in refusals: for each refused feature, a way to do without it.
 
-    LEFT JOIN   ->   PSoup has inner joins: …; for rows without a partner, ask for the one stream, too, …
+    LATERAL   ->   join the stream itself, with the conditions of the subselect in ON or WHERE
 
 `psoup.sql.refusals` has the refused features and the places of the messages.
 """
@@ -12,13 +12,12 @@ OVER = "OVER (window functions)"
 ORDER_IN_FUNCTION = "ORDER BY in a function"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
 
-_INNER = "PSoup has inner joins: JOIN … ON, USING, CROSS JOIN, or streams with commas between"
-_ALONE = "; for rows without a partner, ask for the one stream, too, and take the difference where the answers arrive"
-_SUBQUERY = "join the stream itself, with the conditions of the subquery in ON or WHERE"
-_SEMI = "an inner join with SELECT DISTINCT a._id, … gives each row of a once"
+_JOINS_HERE = "the joins are [INNER], CROSS, LEFT, RIGHT, FULL, SEMI, ANTI, NATURAL and ASOF [LEFT] JOIN"
 _WAYS_OUT = {
-    **dict.fromkeys(("a subquery", "EXISTS", "ANY"), f"{_SUBQUERY}; {_SEMI}"),
-    **dict.fromkeys(("a subquery in FROM", "LATERAL"), _SUBQUERY),
+    "LATERAL": "join the stream itself, with the conditions of the subselect in ON or WHERE",
+    "ANY": "x = ANY (SELECT y …) is taken, as IN; x > ANY (SELECT y …) is x > (SELECT min(y) …)",
+    "ALL": "x <> ALL (SELECT y …) is taken, as NOT IN; x > ALL (SELECT y …) is x > (SELECT max(y) …) if there is a"
+    " row, and no NULL",
     NESTED_JOIN: "write one JOIN after the other: a JOIN b ON … JOIN c ON …",
     "a list or a struct": "substr(x, 1, 1) takes letters of a text, split_part(x, ',', 2) a part of one",
     "current_date": "now() in the SELECT list is the NOW; BEGIN and END in place of a condition on it",
@@ -34,17 +33,14 @@ _WAYS_OUT = {
     **dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS", "WITH TOTALS"), "register a query for each set of keys"),
     "WITHIN GROUP": "write quantile_cont(x, 0.5), or quantile_disc",
     **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
-    **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT"), "register each SELECT as a query of its own"),
 }
 """The hint for each feature, by the name of the feature in messages."""
 
 _JOINS = {
-    "NATURAL": "write USING and the columns, or ON",
-    "SEMI": _SEMI,
-    "ASOF": "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)",
-    **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
+    "ASOF": "ASOF JOIN and ASOF LEFT JOIN give each row of the left the closest row of the right",
+    "OUTER": "write LEFT, RIGHT or FULL before it",
 }
-"""The hint for each join that is refused, by the word that names it."""
+"""The hint for each join that is refused, by a word before JOIN."""
 
 FOR_STATEMENT = {
     **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
@@ -99,9 +95,9 @@ FOR_FUNCTION = {
 
 
 def join_hint(words: str) -> str:
-    """The hint for a join that is not inner. `words`: the words before JOIN, such as LEFT, or ASOF LEFT."""
+    """The hint for a join that is refused. `words`: the words before JOIN, such as ASOF RIGHT."""
     named = words.split()
-    return next((advice for word, advice in _JOINS.items() if word in named), _INNER)
+    return next((advice for word, advice in _JOINS.items() if word in named), _JOINS_HERE)
 
 
 def feature_hint(feature: str) -> str:

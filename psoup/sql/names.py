@@ -87,6 +87,10 @@ class Names:
             raise self._ambiguous(node, columns)
         return columns[0] if columns else None
 
+    def called(self, node: exp.Expr) -> str:
+        """The name of an item of the SELECT list without AS, if it is not that of the bound column. Else ""."""
+        return ""
+
     def star(self, node: exp.Expr) -> list[Output]:
         """The columns of `*` or `x.*`. Raises SqlError."""
         place = self.place(node)

@@ -29,6 +29,7 @@ _SIGNS = frozenset(
     {
         *(TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
         *(TokenType.NATURAL, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT, TokenType.VALUES, TokenType.WITH),
+        TokenType.EXISTS,
     }
 )
 """Tokens that may belong to a composed statement."""
@@ -77,10 +78,10 @@ def bind_query(
 def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
     """Whether a statement has a form that `bind_select` does not know. O(tokens), and O(nodes) if a token may belong
     to such a form."""
-    selects = 0
+    words = 0
     for token in tokens:
         kind = token.token_type
-        selects += kind is TokenType.SELECT
-        if selects > 1 or kind in _SIGNS:
+        words += kind is TokenType.SELECT or kind is TokenType.FROM
+        if words > 2 or kind in _SIGNS:
             return not isinstance(node, exp.Select) or shapes.is_composed(node)
     return not isinstance(node, exp.Select)

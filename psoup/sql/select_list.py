@@ -47,7 +47,7 @@ def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) ->
 def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
     """A hint how to give two columns of the answer different names."""
     sources, expr = binder.names.sources, output.expr
-    if len(sources) == 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
+    if len(sources) <= 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
         return "name one with AS"
     alias = sources[expr.source].alias
     if not item.find(exp.Star):
@@ -68,7 +68,9 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
             raise source.error("a column needs a name", item)
     else:
         expr = binder.bind(item)
-        name = expr.name if isinstance(expr, AttributeRef) and expr.source != GROUPED else _text_of(source, item)
+        name = binder.names.called(item)
+        if not name:
+            name = expr.name if isinstance(expr, AttributeRef) and expr.source != GROUPED else _text_of(source, item)
     if name.lower() in RESERVED_NAMES and not (isinstance(expr, AttributeRef) and expr.name == name.lower()):
         raise source.error(f"{name!r} is reserved", item, hint="use another name")
     return [Output(name, expr)]

@@ -8,30 +8,41 @@ A side's conditions are texts. At the end, each side becomes a statement of its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from psoup.expressions.tree import Literal
+from psoup.errors import SqlError
+from psoup.expressions.tree import Expr, Literal
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.canonical import literal_text
-from psoup.plan.nodes import Node, Relation, Source
+from psoup.plan.nodes import Node, Project, Relation, Source
 from psoup.plan.sides import FIRST_RELATION, MOST_SOURCES
+from psoup.sql.composed.with_items import WithItem, with_items
 from psoup.sql.from_list import Lookup
 from psoup.sql.join_conditions import Written, filled, selection_text
 from psoup.sql.names import NamedStream
 from psoup.sql.source import StatementText
 from psoup.sql.windows import window
 
+MOST_RELATIONS = 64
+"""The most subselects of a statement that are computed as a whole. An item of WITH counts each time it is used."""
+
+MOST_LEVELS = 20
+"""The most subselects inside of one another. An item of WITH is inside of the items and SELECTs that read it."""
+
 
 @dataclass(slots=True)
 class Draft:
-    """A side before its statement is written. `alias`: the name that its conditions use."""
+    """A side before its statement is written. `alias`: the name that its conditions use. `texts`, `conditions`: its
+    conditions as they are written, and bound."""
 
     leaf: Source
     alias: str
     texts: list[str] = field(default_factory=list)
+    conditions: list[Expr] = field(default_factory=list)
 
     def text(self) -> str:
         """The text of the side's statement."""
@@ -43,7 +54,9 @@ class Composition:
     """The state of binding one statement. `lookup`, `names`: as for `psoup.sql.standing_query`.
 
     `parameters`: the constants of placeholders, by their offsets. `windows`: see `Windows`. `notes`: sentences for
-    EXPLAIN about outer joins that are answered in a simpler form.
+    EXPLAIN about outer joins that are answered in a simpler form. `visible`: the items of WITH that the present SELECT
+    may read. `seen`: the names of all items of WITH so far. `enclosing`: the window in brackets of the subselect around
+    the present SELECT.
     """
 
     source: StatementText
@@ -53,6 +66,11 @@ class Composition:
     parameters: Mapping[int, Literal] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    visible: Mapping[str, WithItem] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    enclosing: exp.Expr | None = None
+    _level: int = 0
+    _unnamed: int = 0
     _relations: int = 0
     _aliases: set[str] = field(default_factory=set)
     _written: Written | None = None
@@ -74,15 +92,62 @@ class Composition:
                 hint="split the query; a WITH item counts each time it is used",
                 reason="TOO_MANY_SOURCES",
             )
-        leaf = Source(len(self.drafts), spec, self.windows.of(self.source, table), self._unique(alias))
+        leaf = Source(len(self.drafts), spec, self.windows.of(self.source, table, self.enclosing), self._unique(alias))
         self.drafts.append(Draft(leaf, alias))
         return leaf
 
     def add_relation(self, plan: Node, alias: str, names: Sequence[str], *, single: bool = False) -> Relation:
-        """Add a relation for a subselect that is computed as a whole."""
+        """Add a relation for a subselect that is computed as a whole. Raises SqlError if there are too many."""
+        if self._relations >= MOST_RELATIONS:
+            raise self.source.error(
+                f"the statement has more than {MOST_RELATIONS} subselects that are computed as a whole",
+                hint="split the query; a WITH item counts each time it is used",
+                reason="TOO_MANY_SOURCES",
+            )
+        plan = _without_copy(plan)
         place = FIRST_RELATION + self._relations
         self._relations += 1
         return Relation(place, plan, self._unique(alias), tuple(names), single)
+
+    @contextmanager
+    def reading(self, query: exp.Expr, visible: Mapping[str, WithItem] | None = None) -> Iterator[None]:
+        """Let the `with` block read the items of WITH of a query, and those in `visible`: by default the present."""
+        before = self.visible
+        self.visible = with_items(query, before if visible is None else visible)
+        self.seen |= self.visible.keys()
+        try:
+            yield
+        finally:
+            self.visible = before
+
+    @contextmanager
+    def entered(self, table: exp.Expr) -> Iterator[None]:
+        """Bind the subselect of an item of FROM in the `with` block: one level deeper, and in the item's window."""
+        own, before = own_window(self.source, table), self.enclosing
+        if self._level >= MOST_LEVELS:
+            raise self.source.error(
+                f"subselects nest deeper than {MOST_LEVELS} levels", table, hint="split the query", reason="TOO_DEEP"
+            )
+        if own is not None:
+            self._check_window(own)
+        self._level, self.enclosing = self._level + 1, own or before
+        try:
+            yield
+        finally:
+            self._level, self.enclosing = self._level - 1, before
+
+    def _check_window(self, own: exp.Expr) -> None:
+        if self.enclosing is not None:
+            raise _two_windows(self.source, own)
+        clause = window(self.source, own.args.get("begin"), own.args.get("end"))
+        if clause.begin.rows is not None or clause.end.rows is not None:
+            hint = "write it in the subselect, after the stream: FROM s [ROWS 10]"
+            raise self.source.unsupported("a window of rows of a subselect", own, hint=hint)
+
+    def unnamed(self, name: str) -> str:
+        """A name for a subselect of FROM without a name: `name`, and from the second one on with a number."""
+        self._unnamed += 1
+        return f"{name}{self._unnamed}" if self._unnamed > 1 else name
 
     def note(self, sentence: str) -> None:
         """Add a sentence for EXPLAIN."""
@@ -109,12 +174,31 @@ class Windows:
     end: exp.Expr | None
     bracketed: bool
 
-    def of(self, source: StatementText, table: exp.Expr) -> WindowClause:
-        """The window of an item of FROM. Raises SqlError."""
+    def of(self, source: StatementText, table: exp.Expr, enclosing: exp.Expr | None) -> WindowClause:
+        """The window of a stream in FROM. `enclosing`: that of the subselect around it. Raises SqlError."""
         if not self.bracketed:
             return window(source, self.begin, self.end)
         node = own_window(source, table)
+        if node is not None and enclosing is not None:
+            raise _two_windows(source, node)
+        node = node or enclosing
         return window(source, None, None) if node is None else window(source, node.args.get("begin"), node.args["end"])
+
+
+def _two_windows(source: StatementText, node: exp.Expr) -> SqlError:
+    return source.error(
+        "the window of a subselect is that of all its sources, and this source has a window of its own",
+        node,
+        hint="write one of the two windows",
+        reason="TWO_WINDOWS",
+    )
+
+
+def _without_copy(plan: Node) -> Node:
+    """The plan without a Project at the top that only copies the columns of a relation."""
+    while isinstance(plan, Project) and isinstance(plan.input, Relation) and plan.outputs == plan.input.schema:
+        plan = plan.input.input
+    return plan
 
 
 def own_window(source: StatementText, table: exp.Expr) -> exp.Expr | None:

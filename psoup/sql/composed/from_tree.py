@@ -18,10 +18,10 @@ from psoup.plan.nodes import JoinKind, Output
 from psoup.plan.sides import MOST_JOINED
 from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
-from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Tree
-from psoup.sql.composed.scope import Item, Scope, item_of
+from psoup.sql.composed.from_items import FromItems
+from psoup.sql.composed.placing import Condition, Inner, Kept, Tree
+from psoup.sql.composed.scope import Item, Scope
 from psoup.sql.composed.shapes import join_words
-from psoup.sql.from_list import named_stream
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.parser.compositions import COMMA
 from psoup.sql.source import nearest
@@ -44,16 +44,19 @@ _KINDS = {
 """The kinds of joins, by their words without NATURAL, INNER and OUTER."""
 
 
-def from_tree(composition: Composition, select: exp.Select, outer: Scope | None) -> tuple[Scope, Tree]:
-    """Bind the FROM of a SELECT. `outer`: the scope around the SELECT. Raises SqlError."""
-    return _FromTree(composition, outer).of(select)
+def from_tree(
+    composition: Composition, select: exp.Select, outer: Scope | None, items: FromItems
+) -> tuple[Scope, Tree]:
+    """Bind the FROM of a SELECT. `outer`: the scope around the SELECT. `items`: binds the items. Raises SqlError."""
+    return _FromTree(composition, outer, items).of(select)
 
 
 class _FromTree:
     """Binds one FROM."""
 
-    def __init__(self, composition: Composition, outer: Scope | None) -> None:
+    def __init__(self, composition: Composition, outer: Scope | None, items: FromItems) -> None:
         self._composition = composition
+        self._items = items
         self._source = composition.source
         self._outer = outer
 
@@ -78,28 +81,33 @@ class _FromTree:
             whole.optional |= scope.optional
             whole.merged_columns |= scope.merged_columns
             trees.append(tree)
-        return whole, trees[0] if len(trees) == 1 else Inner(trees)
+        tree = trees[0] if len(trees) == 1 else Inner(trees)
+        if len(tree.places) > MOST_JOINED:
+            raise source.error(
+                f"FROM and the subselects in it name {len(tree.places)} sources, more than {MOST_JOINED}",
+                origin,
+                hint="split the query",
+                reason="TOO_MANY_SOURCES",
+            )
+        return whole, tree
 
     def _group(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Scope, Tree]:
         """The scope and the tree of some items of FROM without a comma between them."""
         scope = Scope(self._source, self._outer)
-        tree, item = self._item(first)
+        kinds = [self._kind(join) for join in joins]
+        later = [any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
+        tree, item = self._items.item(first, optional=later[0])
         scope.add(item, first)
-        for join in joins:
-            tree = self._joined(scope, tree, join)
+        for at, join in enumerate(joins, 1):
+            tree = self._joined(scope, tree, join, *kinds[at - 1], later=later[at])
         return scope, tree
 
-    def _item(self, table: exp.Expr) -> tuple[Tree, Item]:
-        """The tree and the scope's item of one item of FROM."""
-        composition = self._composition
-        spec, alias = named_stream(self._source, table, composition.lookup, composition.names)
-        leaf = composition.add_side(spec, alias, table)
-        return Part(leaf), item_of(leaf, alias)
-
-    def _joined(self, scope: Scope, left: Tree, join: exp.Join) -> Tree:
-        """The tree of `left` and one JOIN. Adds the item of the JOIN to the scope."""
-        kind, natural = self._kind(join)
-        right, item = self._item(join.this)
+    def _joined(
+        self, scope: Scope, left: Tree, join: exp.Join, kind: JoinKind | None, natural: bool, *, later: bool
+    ) -> Tree:
+        """The tree of `left` and one JOIN. Adds the item of the JOIN to the scope. `later`: whether a later JOIN makes
+        its rows missing."""
+        right, item = self._items.item(join.this, optional=later or (kind is not None and kind.keeps_left))
         pairs = self._pairs(scope, item, join, kind, natural=natural)
         hidden = list(scope.items)
         scope.add(item, join)
@@ -127,7 +135,7 @@ class _FromTree:
         if node is None:
             return []
         binder = Binder(self._source, scope, self._composition.parameters)
-        return [Condition(binder.condition(part), part) for part in and_nodes([node])]
+        return [Condition(binder.condition(part), part, scope.renamed(part)) for part in and_nodes([node])]
 
     def _pairs(
         self, scope: Scope, item: Item, join: exp.Join, kind: JoinKind | None, *, natural: bool

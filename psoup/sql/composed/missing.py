@@ -35,12 +35,12 @@ def _rejects(condition: Expr, place: int) -> bool:
         if condition.name == "or":
             return all(_rejects(part, place) for part in condition.args)
         if condition.name == "is_not_null":
-            return _is_null(condition.args[0], place)
+            return is_null(condition.args[0], place)
         if condition.name == "not":
             return _accepts(condition.args[0], place)
     if isinstance(condition, Literal):
         return not condition.value
-    return _is_null(condition, place)
+    return is_null(condition, place)
 
 
 def _accepts(condition: Expr, place: int) -> bool:
@@ -51,13 +51,13 @@ def _accepts(condition: Expr, place: int) -> bool:
         if condition.name == "and":
             return all(_accepts(part, place) for part in condition.args)
         if condition.name == "is_null":
-            return _is_null(condition.args[0], place)
+            return is_null(condition.args[0], place)
         if condition.name == "not":
             return _rejects(condition.args[0], place)
-    return _is_null(condition, place)
+    return is_null(condition, place)
 
 
-def _is_null(expr: Expr, place: int) -> bool:
+def is_null(expr: Expr, place: int) -> bool:
     """Whether an expression is NULL in each row in which the tuple of a place is missing."""
     if isinstance(expr, AttributeRef):
         return expr.source == place
@@ -66,7 +66,7 @@ def _is_null(expr: Expr, place: int) -> bool:
     if not isinstance(expr, Call):
         return False
     if expr.name in _FIRST:
-        return _is_null(expr.args[0], place)
+        return is_null(expr.args[0], place)
     if expr.name in ("and", "or", "coalesce"):
-        return all(_is_null(arg, place) for arg in expr.args)
-    return expr.name in _STRICT and any(_is_null(arg, place) for arg in expr.args)
+        return all(is_null(arg, place) for arg in expr.args)
+    return expr.name in _STRICT and any(is_null(arg, place) for arg in expr.args)

@@ -23,7 +23,8 @@ from psoup.plan.inputs import Join, PairFactor
 from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.missing import rejected_by
-from psoup.sql.join_conditions import conjuncts, implied_keys, pair_factor
+from psoup.sql.composed.scope import Renamed
+from psoup.sql.join_conditions import Written, conjuncts, implied_keys, pair_factor
 from psoup.sql.parser.grammar import EXTENT
 
 _FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -32,15 +33,27 @@ _FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition under AND. `node`: its syntax, if its text is a condition on streams as it stands."""
+    """A condition under AND. `node`: its syntax, if it has a text. `renamed`: see `Scope.renamed`."""
 
     expr: Expr
     node: exp.Expr | None = None
+    renamed: Renamed | None = ()
 
     @property
     def places(self) -> frozenset[int]:
         """The places of the leaves that it reads."""
         return sources_of(self.expr)
+
+    def text(self, written: Written) -> str | None:
+        """The text of a condition on one stream, in the stream's own names. None if there is none."""
+        if self.node is None or self.renamed is None or EXTENT not in self.node.meta:
+            return None
+        at, stop = self.node.meta[EXTENT]
+        pieces = []
+        for first, last, name in self.renamed:
+            pieces += [written(at, first), name]
+            at = last
+        return "".join([*pieces, written(at, stop)])
 
 
 @dataclass(slots=True)
@@ -186,10 +199,12 @@ class Placing:
             tree.conditions.append(condition)
 
     def _place_at(self, part: Part, condition: Condition) -> None:
-        leaf, node = part.leaf, condition.node
-        if isinstance(leaf, Source) and node is not None and EXTENT in node.meta:
+        leaf = part.leaf
+        text = condition.text(self._composition.written) if isinstance(leaf, Source) else None
+        if text is not None:
             draft = self._composition.drafts[leaf.place]
-            draft.texts.append(self._composition.written(*node.meta[EXTENT]))
+            draft.texts.append(text)
+            draft.conditions.append(condition.expr)
         else:
             part.filters.append(condition.expr)
 
@@ -198,14 +213,14 @@ class Placing:
         if isinstance(tree, Inner):
             return self._inner(tree)
         node = tree.leaf if isinstance(tree, Part) else self._kept(tree)
-        return Filter(node, _all(list(dict.fromkeys(tree.filters)))) if tree.filters else node
+        return Filter(node, all_of(list(dict.fromkeys(tree.filters)))) if tree.filters else node
 
     def _inner(self, tree: Inner) -> Node:
         inputs = tuple(self.plan(part) for part in tree.inputs)
         keys, bands, rest = _factors(tree.conditions, None)
         if len(inputs) == 1:
             (node,) = inputs
-            return Filter(node, _all(rest)) if rest else node
+            return Filter(node, all_of(rest)) if rest else node
         return Join(inputs, (*keys, *implied_keys(keys)), tuple(bands), tuple(rest))
 
     def _kept(self, tree: Kept) -> Node:
@@ -219,7 +234,8 @@ def _ignores_left(kind: JoinKind) -> bool:
     return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT)
 
 
-def _all(conditions: list[Expr]) -> Expr:
+def all_of(conditions: list[Expr]) -> Expr:
+    """The conditions joined by AND."""
     return conditions[0] if len(conditions) == 1 else Call(BOOLEAN, "and", tuple(conditions))
 
 

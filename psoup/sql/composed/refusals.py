@@ -178,9 +178,6 @@ def _check_with(source: StatementText, node: exp.With) -> None:
         if name.lower() in seen:
             raise source.error(f"WITH names {name[:128]!r} twice", item.args["alias"])
         seen.add(name.lower())
-        if item.args["alias"].args.get("window") is not None:
-            hint = f"write the window where it is read: FROM {name[:128]} [RANGE 1 HOUR]"
-            raise source.unsupported("a window of an item of WITH", item.args["alias"], hint=hint)
 
 
 def _check_existence(source: StatementText, node: exp.Expr) -> None:

@@ -17,11 +17,18 @@ from sqlglot import exp
 from psoup.errors import InvalidInput, SqlError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.phrases import quoted
 from psoup.plan.nodes import Leaf, Output, Source
+from psoup.plan.sides import FIRST_RELATION
+from psoup.sql.composed.shapes import QUERIES
 from psoup.sql.names import NamedStream, Names, advice_of, listed
-from psoup.sql.source import Place, StatementText, nearest
+from psoup.sql.source import Place, StatementText, nearest, offset_of
 
 _PSEUDO = {ID_COLUMN: (BIGINT, ID_INDEX), TIME_COLUMN: (TIMESTAMP, TIME_INDEX)}
+
+
+Renamed = tuple[tuple[int, int, str], ...]
+"""Parts of a text, from an offset to an offset, each with the name that replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,44 @@ class Scope(Names):
                 return column
             scope = scope.outer
         return None
+
+    def called(self, node: exp.Expr) -> str:
+        """The name that a column has in its item of FROM. "" if `node` is not a column of an item."""
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return ""
+        folded, named = node.name.lower(), self._item(node)
+        scope: Scope | None = self
+        while scope is not None:
+            for item in scope.items if named is None else (named,):
+                for output in item.columns:
+                    if output.name.lower() == folded:
+                        return output.name
+            scope = scope.outer
+        return ""
+
+    def renamed(self, node: exp.Expr) -> Renamed | None:
+        """The places in the text of a condition at which a column has another name in its own stream, with that name.
+
+        () if all columns are written as their streams have them. None if a column is not a column of a stream, so that
+        the condition has no text for a side.
+        """
+        if self._streams_only:
+            return ()
+        found: list[tuple[int, int, str]] = []
+        if node.find(*QUERIES) is not None:
+            return None
+        for column in node.find_all(exp.Column):
+            expr = self.find(column)
+            if not isinstance(expr, AttributeRef) or not 0 <= expr.source < FIRST_RELATION:
+                return None
+            found.append((offset_of(column), int(column.this.meta["end"]) + 1, quoted(expr.name)))
+        return tuple(sorted(found))
+
+    @property
+    def _streams_only(self) -> bool:
+        """Whether all items of this scope, and of those around it, are streams."""
+        outer = self.outer
+        return all(item.spec is not None for item in self.items) and (outer is None or outer._streams_only)
 
     def star(self, node: exp.Expr) -> list[Output]:
         """The columns of `*` or `x.*`. Raises SqlError."""

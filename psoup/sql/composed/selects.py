@@ -8,27 +8,55 @@ SELECT, GROUP BY, ORDER BY … ──> the nodes above, as for a plain SELECT
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
 from psoup.expressions.tree import Call, Expr
 from psoup.plan.nodes import Aggregate, Distinct, Join, JoinKind, Limit, Node, Project, Relation, Sort
 from psoup.sql.aggregates import AGGREGATES
+from psoup.sql.binder import Binder
 from psoup.sql.composed.composed_binder import ComposedBinder
 from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.constant_rows import constant_select, values_plan
+from psoup.sql.composed.from_items import FromItems, Inlined
 from psoup.sql.composed.from_tree import from_tree
 from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Placing, Tree, simplified
-from psoup.sql.composed.scope import Scope
+from psoup.sql.composed.scope import Scope, item_of
+from psoup.sql.composed.set_operations import operation_plan
 from psoup.sql.composed.shapes import bare, is_existence, negated
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.select import check_conjuncts, plan_above
+from psoup.sql.select_list import listed_outputs
 
 _SCALAR = "a subselect in an expression gives one value: an aggregate without GROUP BY, such as (SELECT avg(x) FROM s)"
 
 
-def select_plan(composition: Composition, select: exp.Select, outer: Scope | None = None) -> Node:
-    """The plan of a SELECT. `outer`: the scope around it, whose columns it may read. Raises SqlError."""
-    return _Select(composition, outer).plan(select)
+def query_plan(composition: Composition, query: exp.Expr) -> Node:
+    """The plan of a SELECT, a set operation or VALUES, perhaps in parentheses. Raises SqlError."""
+    query = bare(query)
+    with composition.reading(query):
+        if isinstance(query, exp.Select):
+            if query.args.get("from_") is not None:
+                return _Select(composition, None).plan(query)
+            plan: Node = constant_select(composition, query)
+        elif isinstance(query, exp.Values):
+            plan = values_plan(composition, query)
+        elif isinstance(query, exp.SetOperation):
+            plan = operation_plan(composition, query, partial(query_plan, composition))
+        else:
+            plan = query_plan(composition, query.this)
+    return _in_order(composition, query, plan)
+
+
+def _in_order(composition: Composition, query: exp.Expr, rows: Node) -> Node:
+    """The plan of a query's rows with its ORDER BY, LIMIT and OFFSET, as of SELECT * FROM (query)."""
+    relation = composition.add_relation(rows, query.key, [output.name for output in rows.schema])
+    scope = Scope(composition.source)
+    scope.add(item_of(relation, "the result"), query)
+    clauses = {part: node for part in ("order", "limit", "offset") if (node := query.args.get(part)) is not None}
+    whole = exp.Select(expressions=[exp.Star()], **clauses)
+    return plan_above(composition.source, whole, Binder(composition.source, scope, composition.parameters), relation)
 
 
 @dataclass(slots=True)
@@ -55,7 +83,7 @@ class _Select:
 
     def plan(self, select: exp.Select) -> Node:
         """The plan of a SELECT."""
-        scope, tree = from_tree(self._composition, select, self._outer)
+        scope, tree = self._from(select, self._outer)
         binder = ComposedBinder(self._composition, scope, self._scalar)
         for item in (*select.expressions, select.args.get("order")):
             for node in () if item is None else item.find_all(exp.Subquery):
@@ -63,6 +91,23 @@ class _Select:
                     binder.bind(node)
         tree, conditions = self._where(select, scope, tree, binder)
         return plan_above(self._source, select, binder, self._placed(tree, conditions))
+
+    def inlined(self, select: exp.Select) -> Inlined:
+        """The tree and the columns of a SELECT that only selects and joins."""
+        with self._composition.reading(select):
+            scope, tree = self._from(select, self._outer)
+            binder = ComposedBinder(self._composition, scope, self._scalar)
+            outputs = listed_outputs(self._source, select, binder)
+            tree, conditions = self._where(select, scope, tree, binder)
+        return Inlined(Inner([tree], conditions) if conditions else tree, outputs)
+
+    def _from(self, select: exp.Select, outer: Scope | None) -> tuple[Scope, Tree]:
+        """The scope and the tree of FROM. `outer`: the scope around the SELECT."""
+        composition = self._composition
+        inner = _Select(composition, None)
+        plan_of = partial(query_plan, composition)
+        items = FromItems(composition, plan_of, inner.inlined, lambda tree: self._placed(tree, []))
+        return from_tree(composition, select, outer, items)
 
     def _placed(self, tree: Tree, conditions: list[Condition]) -> Node:
         """The plan of a tree with all conditions."""
@@ -89,7 +134,7 @@ class _Select:
                 if is_existence(negated(node)[0]):
                     subselects.append(node)
                 else:
-                    conditions.append(Condition(binder.condition(node), node))
+                    conditions.append(Condition(binder.condition(node), node, scope.renamed(node)))
         if binder.scalars:
             tree = Inner([tree, *map(Part, binder.scalars.values())])
         for node in subselects:
@@ -144,13 +189,14 @@ class _Select:
     def _members(self, node: exp.Expr, scope: Scope, word: str) -> _Members:
         """The rows of the subselect of EXISTS or IN. `word`: IN, or "" for EXISTS."""
         select = bare(node)
-        if isinstance(select, exp.Select) and not _computed(select, word):
-            return self._matched(select, scope, word)
+        if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _computed(select, word):
+            with self._composition.reading(select):
+                return self._matched(select, scope, word)
         return self._whole(node, word)
 
     def _matched(self, select: exp.Select, scope: Scope, word: str) -> _Members:
         """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
-        inner, tree = from_tree(self._composition, select, scope)
+        inner, tree = self._from(select, scope)
         binder = ComposedBinder(self._composition, inner, self._scalar)
         outputs = plan_above(self._source, select, binder, self._nothing(tree)).schema
         if word and len(outputs) != 1:
@@ -185,10 +231,7 @@ class _Select:
         return relation
 
     def _relation(self, node: exp.Expr, *, single: bool = False) -> Relation:
-        select = bare(node)
-        if not isinstance(select, exp.Select):
-            raise self._source.unsupported("this subselect", node)
-        plan = select_plan(self._composition, select)
+        plan = query_plan(self._composition, node)
         names = [output.name for output in plan.schema]
         return self._composition.add_relation(plan, "subselect", names, single=single)
 

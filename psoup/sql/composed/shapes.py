@@ -5,8 +5,7 @@
     CTE       CTE(this=whole, alias=TableAlias(this=Identifier, columns=[Identifier, …]))
     set       Union | Intersect | Except (this=query, expression=query, distinct=False for ALL, order, limit, offset)
               query: Select | SetOperation | Values | Subquery(this=query)
-              meta[OPERATOR]: the offset of the operator. a UNION b INTERSECT c: the right side is Subquery(Intersect),
-              without `start` in its meta, because the text has no parentheses there.
+              meta[OPERATOR]: the offset of the operator. a UNION b INTERSECT c: the right side is Subquery(Intersect).
     FROM      Table(this=Identifier, alias=TableAlias, window)          a stream, or an item of WITH
               Subquery(this=query, alias=TableAlias(this, columns), window)
               Values(expressions=[Tuple(expressions=[…]), …], alias=TableAlias(this, columns))
@@ -23,7 +22,7 @@
     scalar    Subquery(this=query) as an operand.
 
 Each condition under AND, in WHERE and ON of every Select, has EXTENT in its `meta`. Each Select, Values, Subquery and
-Exists has `start`. A Subquery with parentheses in the text has `span`, too.
+Exists has `start`.
 """
 
 from __future__ import annotations
@@ -32,12 +31,15 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from psoup.sql.aggregates import AGGREGATES
+
 QUERIES = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 """The nodes of queries."""
 
 _INSIDE = (exp.SetOperation, exp.Subquery, exp.Exists, exp.Values, exp.CTE)
 _ALONE = frozenset({"INNER", "CROSS"})
 _BOUNDS = frozenset({"begin", "end"})
+_COMPUTING = ("distinct", "group", "having", "qualify", "order", "limit", "offset")
 
 
 def is_composed(tree: exp.Expr) -> bool:
@@ -111,6 +113,17 @@ def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
             waiting += [inner.expression, inner.this]
         else:
             yield node
+
+
+def is_selection(select: exp.Select) -> bool:
+    """Whether a SELECT only selects and joins: its rows are joined tuples in their order, one row for each."""
+    if select.args.get("from_") is None or any(select.args.get(part) for part in _COMPUTING):
+        return False
+    return not any(
+        isinstance(node, exp.Window) or (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES)
+        for item in select.expressions
+        for node in item.walk(prune=lambda node: isinstance(node, QUERIES))
+    )
 
 
 def is_existence(node: exp.Expr) -> bool:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from psoup.expressions.tree import Literal
-from psoup.plan.nodes import Source
+from psoup.plan.above import Above
+from psoup.plan.canonical import factor_text
+from psoup.plan.nodes import Filter, Node, Source
 from psoup.plan.standing_query import Selection, StandingQuery
-from psoup.sql.composed.composition import Composition, windows_of
+from psoup.sql.composed.composition import Composition, Draft, windows_of
+from psoup.sql.composed.placing import all_of
 from psoup.sql.composed.refusals import refuse_composed
-from psoup.sql.composed.selects import select_plan
+from psoup.sql.composed.selects import query_plan
 from psoup.sql.from_list import Lookup
-from psoup.sql.select import Known, selected
+from psoup.sql.select import Known, clause_text, selected
 from psoup.sql.source import StatementText
+from psoup.sql.where.factors import factors_of
 
 
 def bind_composed(
@@ -29,15 +34,43 @@ def bind_composed(
     SqlError."""
     refuse_composed(source, statement)
     composition = Composition(source, lookup, names, windows_of(source, statement), parameters or {})
-    assert isinstance(statement, exp.Select)
-    plan = select_plan(composition, statement)
+    plan = query_plan(composition, statement)
     leaves = [draft.leaf for draft in composition.drafts]
+    if not leaves:
+        raise source.error("the statement reads no stream", statement, hint="name a stream: SELECT ... FROM stream")
     _check_domains(source, statement, leaves)
     texts = [draft.text() for draft in composition.drafts]
     known_sides = [None if known is None else known(text) for text in texts]
     sides = [side or selected(StatementText(text), lookup) for side, text in zip(known_sides, texts, strict=True)]
+    if len(leaves) == 1 and (only := _selection(plan, composition.drafts[0])) is not None:
+        return StandingQuery(source.text, (only,), _over(plan, only.source))
     selections = [Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True)]
     return StandingQuery(source.text, tuple(selections), plan, tuple(sides))
+
+
+def _selection(plan: Node, draft: Draft) -> Selection | None:
+    """The selection of a plan over one stream, with the conditions of the Filter above it. None for other plans.
+
+    Such a statement is a plain query: its conditions are in the index over all queries.
+    """
+    node, conditions = plan, list(draft.conditions)
+    while isinstance(node, Above):
+        if isinstance(node, Filter) and isinstance(node.input, Source):
+            conditions.append(node.condition)
+        node = node.input
+    if not isinstance(node, Source):
+        return None
+    factors = factors_of(all_of(conditions) if conditions else None)
+    leaf = replace(node, alias="")
+    return Selection(leaf, clause_text(leaf.spec.name, [factor_text(factor) for factor in factors]), factors)
+
+
+def _over(plan: Node, leaf: Source) -> Node:
+    """The plan over `leaf`, without the Filter directly above it."""
+    if isinstance(plan, Source) or (isinstance(plan, Filter) and isinstance(plan.input, Source)):
+        return leaf
+    assert isinstance(plan, Above)
+    return replace(plan, input=_over(plan.input, leaf))
 
 
 def _check_domains(source: StatementText, statement: exp.Expr, leaves: Sequence[Source]) -> None:

@@ -23,8 +23,7 @@ _SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slid
 _EMIT = "register the SELECT without EMIT; invoke gives the answer, and watch([client.copy(query)]) tells each change"
 _AS_OF = (
     "as_of goes with the question, not into the statement: invoke(query, as_of=time), psoup ask … --as-of TIME. For the"
-    " row of another stream that was valid at a time: JOIN … ON a.k = b.k AND a.t >= b.t, GROUP BY a._id, and"
-    " arg_max(b.x, b.t)"
+    " row of another stream that was valid at a time: ASOF JOIN … ON a.k = b.k AND a.t >= b.t"
 )
 _WITHIN = (
     "write ON t.k = u.k AND u.at BETWEEN t.at - INTERVAL 10 MINUTE AND t.at + INTERVAL 10 MINUTE; a window of each"
@@ -37,7 +36,6 @@ _STREAM_OPTIONS = (
     "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
 )
 _LIST = "a value is not a list: push a row for each item"
-_DIFFERENCE = "register each SELECT as a query of its own, and take the difference where the answers arrive"
 _SAMPLE = "LIMIT n shows n rows; BEGIN (NOW - 1000 ROWS) at the end is a window of the newest rows"
 
 OF_SELECT: dict[str, Phrase] = {
@@ -81,14 +79,12 @@ OF_SELECT: dict[str, Phrase] = {
     "ARRAY JOIN": Phrase("ARRAY JOIN", _LIST),
     "UNNEST (": Phrase("UNNEST", _LIST),
     "FLATTEN (": Phrase("FLATTEN", _LIST),
-    "MINUS SELECT": Phrase("MINUS", _DIFFERENCE),
+    "MINUS SELECT": Phrase("MINUS", "write EXCEPT"),
     "START WITH": Phrase("START WITH", "PSoup has no CONNECT BY: JOIN the stream with itself for one step"),
     "CONNECT BY": Phrase("CONNECT BY", "JOIN the stream with itself for one step"),
-    "( + )": Phrase(
-        "(+), an outer join", "PSoup has inner joins: for rows without a partner ask for the one stream, too"
-    ),
-    "LT JOIN": Phrase("LT JOIN", "join ON the key and a.t > b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
-    "SPLICE JOIN": Phrase("SPLICE JOIN", "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
+    "( + )": Phrase("(+), an outer join", "write a LEFT JOIN b ON a.k = b.k"),
+    "LT JOIN": Phrase("LT JOIN", "write ASOF JOIN … ON a.k = b.k AND a.t > b.t"),
+    "SPLICE JOIN": Phrase("SPLICE JOIN", "write ASOF JOIN … ON a.k = b.k AND a.t >= b.t"),
     "POSITIONAL JOIN": Phrase("POSITIONAL JOIN", "tuples have no common positions: JOIN … ON what they have in common"),
     "MATCH_RECOGNIZE (": Phrase(
         "MATCH_RECOGNIZE", "join the stream with itself: FROM s a JOIN s b ON a.k = b.k AND b.t > a.t AND …"
@@ -111,7 +107,7 @@ OF_SELECT: dict[str, Phrase] = {
     "= = =": Phrase("the operator ===", "write ="),
     "== =": Phrase("the operator ===", "write ="),
     "@@": Phrase("the operator @@", "write contains(x, 'part'), or x LIKE '%part%'"),
-    "ANY ( SELECT": Phrase("ANY", "join the stream itself, with the conditions of the subquery in ON or WHERE"),
+    "ANY ( SELECT": Phrase("ANY", "x = ANY (SELECT y …) is taken, as IN; x > ANY (…) is x > (SELECT min(y) …)"),
     "LIKE ANY": Phrase("LIKE ANY", "write x LIKE 'a%' OR x LIKE 'b%'"),
     "ANY ( ARRAY": Phrase("ANY", "write x IN (1, 2)"),
     "ANY (": Phrase("ANY", "write x IN (1, 2)"),

@@ -4,8 +4,7 @@
                                  └─────────── Select ───────────┘                         └─ of the Union ──┘
 
 A query is a Select, a SetOperation, a Values, or a Subquery, which is a query in parentheses. Each query knows its
-place in the text: `start` of its `meta`, and for a query in parentheses also `span`. `psoup.sql.composed.shapes` lists
-the shapes of the trees.
+place in the text: `start` of its `meta`. `psoup.sql.composed.shapes` lists the shapes of the trees.
 """
 
 from __future__ import annotations
@@ -22,6 +21,10 @@ OPERATOR = "operator"
 
 COMMA = "comma"
 """The key in the `meta` of a Join for a comma in FROM. A comma binds less tightly than JOIN."""
+
+
+_WITHIN: dict[type[exp.Expr], type[exp.Expr]] = {exp.EQ: exp.Any, exp.NEQ: exp.All}
+"""Comparisons, each with the quantifier that makes it IN or NOT IN."""
 
 
 class Compositions(Grammar):
@@ -41,13 +44,6 @@ class Compositions(Grammar):
             self._place(node, first)
         return node
 
-    def _parse_paren(self) -> Any:
-        first = self._curr
-        node = super()._parse_paren()
-        if isinstance(node, exp.Subquery):
-            self._place(node, first)
-        return node
-
     def _parse_subquery(self, this: Any, parse_alias: bool = True) -> Any:
         """Parse what follows a query in parentheses: in FROM, a window in brackets before or after the alias."""
         opening = self._curr
@@ -55,6 +51,8 @@ class Compositions(Grammar):
         if parse_alias and this is not None and self._match(TokenType.L_BRACKET):
             window = self._parse_bracketed(opening)
         node = super()._parse_subquery(this, parse_alias)
+        if node is not None and "start" in this.meta:
+            node.meta["start"] = this.meta["start"]
         if node is not None and window is not None:
             node.set("window", window)
         return node
@@ -78,6 +76,18 @@ class Compositions(Grammar):
         if node.args.get("query") is not None:
             self._place(node.args["query"], first)
         return node
+
+    def quantified(self, node: Any) -> Any:
+        """The comparison `x = ANY (SELECT …)` as IN, and `x <> ALL (SELECT …)` as NOT IN. Other nodes stay the same."""
+        if type(node) not in _WITHIN or type(node.expression) is not _WITHIN[type(node)]:
+            return node
+        query = node.expression.this
+        if not isinstance(query, exp.Query):
+            return node
+        if not isinstance(query, exp.Subquery):
+            query = self.expression(exp.Subquery(this=query))
+        found = self.expression(exp.In(this=node.this, query=query))
+        return found if isinstance(node, exp.EQ) else self.expression(exp.Not(this=found))
 
     def _values_to_select(self, values: exp.Values) -> Any:
         """VALUES are a query: sqlglot would write SELECT * FROM VALUES here."""

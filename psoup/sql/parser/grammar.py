@@ -103,12 +103,12 @@ class Grammar(parser.Parser):
 
     def _parse_conjunction(self) -> Any:
         first, joined = self._curr, self._joined
-        node = self._parse_equality()
+        node = self.quantified(self._parse_equality())
         if joined:
             self._note_extent(node, first)
         while self._match_set(self.CONJUNCTION):
             kind, first = self.CONJUNCTION[self._prev.token_type], self._curr
-            other = self._parse_equality()
+            other = self.quantified(self._parse_equality())
             if joined:
                 self._note_extent(other, first)
             node = self.expression(kind(this=node, expression=other))
@@ -122,6 +122,10 @@ class Grammar(parser.Parser):
             node = self.expression(kind(this=node, expression=self._parse_conjunction()))
         if self._joined:
             self._note_extent(node, first)
+        return node
+
+    def quantified(self, node: Any) -> Any:
+        """A comparison of a value with a quantified query in another form."""
         return node
 
     def _note_extent(self, node: Any, first: Token | None) -> None:

@@ -1,0 +1,100 @@
+"""UNION, INTERSECT and EXCEPT: the plans of two queries with columns of the same types.
+
+    SELECT a FROM s UNION SELECT 1.5        BIGINT and DECIMAL(2,1): both become DECIMAL(18,1)
+      SetOperation
+        Project cast(a)
+        Values cast(1.5)
+
+The names of the columns are those of the first query. The column NULL takes the type of the other query's column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput
+from psoup.expressions.conversion import cast, common_type, is_null_literal
+from psoup.expressions.tree import SET_COLUMNS, AttributeRef, Expr
+from psoup.model import MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal, wide
+from psoup.plan.nodes import Node, Output, Project, SetOperation, SetOperator
+from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.shapes import bare
+from psoup.sql.parser.compositions import OPERATOR
+
+_EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.WIDE})
+_BIGINT_DIGITS = 19
+
+PlanOf = Callable[[exp.Expr], Node]
+"""A function that returns the plan of a query."""
+
+
+def operation_plan(composition: Composition, node: exp.SetOperation, plan_of: PlanOf) -> SetOperation:
+    """The plan of a set operation without its ORDER BY and LIMIT. Raises SqlError for columns that do not fit."""
+    left, right = (_operand(composition, query, plan_of) for query in (node.this, node.args["expression"]))
+    at, word = node.meta.get(OPERATOR, 0), node.key.upper()
+    if len(left.schema) != len(right.schema):
+        raise composition.source.error(
+            f"{word} of {len(left.schema)} columns with {len(right.schema)}",
+            at,
+            hint="select the same number of columns; NULL can stand for a missing one",
+            reason="COLUMN_COUNT",
+        )
+    types = []
+    for number, (one, other) in enumerate(zip(left.schema, right.schema, strict=True), 1):
+        try:
+            types.append(_type(one.expr, other.expr))
+        except InvalidInput as problem:
+            raise composition.source.error(
+                f"{word}: column {number} is {one.type} in one SELECT and {other.type} in another",
+                at,
+                hint=f"cast them to one type: CAST({one.name[:64]} AS TEXT)",
+                reason="TYPE_MISMATCH",
+            ) from problem
+    outputs = [
+        Output(output.name, AttributeRef(kind, place, output.name, SET_COLUMNS))
+        for place, (output, kind) in enumerate(zip(left.schema, types, strict=True))
+    ]
+    operator = SetOperator[word]
+    left, right = (_converted(composition, plan, types) for plan in (left, right))
+    return SetOperation(left, right, operator, node.args.get("distinct") is False, tuple(outputs))
+
+
+def _operand(composition: Composition, query: exp.Expr, plan_of: PlanOf) -> Node:
+    """The plan of an operand. A set operation as an operand needs no relation of its own."""
+    inner = bare(query)
+    if isinstance(inner, exp.SetOperation) and not any(inner.args.get(part) for part in ("order", "limit", "offset")):
+        return operation_plan(composition, inner, plan_of)
+    return plan_of(inner)
+
+
+def _type(one: Expr, other: Expr) -> DataType:
+    """The type of a column that the two columns become. Raises InvalidInput if there is none."""
+    if is_null_literal(one) != is_null_literal(other):
+        return other.type if is_null_literal(one) else one.type
+    if TEXT in (one.type, other.type):
+        return TEXT
+    refs = [AttributeRef(expr.type, 0, "") for expr in (one, other)]  # a constant is a value like all others here
+    if {one.type.kind, other.type.kind} <= _EXACT and one.type != other.type:
+        scale = max(expr.type.scale for expr in refs)
+        digits = scale + max(_whole_digits(expr.type) for expr in refs)
+        return decimal(digits, scale) if digits <= MAX_DECIMAL_PRECISION else wide(scale)
+    return common_type(refs, "a set operation")
+
+
+def _whole_digits(kind: DataType) -> int:
+    """The digits before the point of an exact number."""
+    return _BIGINT_DIGITS if kind.kind is Kind.BIGINT else kind.precision - kind.scale
+
+
+def _converted(composition: Composition, plan: Node, types: Sequence[DataType]) -> Node:
+    """The plan with its columns cast to `types`. Only a Project at the top can be changed in place: DISTINCT, ORDER
+    BY and LIMIT above a Project are about the columns before the cast."""
+    if all(output.type == kind for output, kind in zip(plan.schema, types, strict=True)):
+        return plan
+    if not isinstance(plan, Project):
+        relation = composition.add_relation(plan, "operand", [output.name for output in plan.schema])
+        plan = Project(relation, relation.schema)
+    outputs = zip(plan.outputs, types, strict=True)
+    return Project(plan.input, tuple(Output(output.name, cast(output.expr, kind)) for output, kind in outputs))
