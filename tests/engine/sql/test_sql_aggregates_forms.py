@@ -109,7 +109,7 @@ def test_parameters_in_having_are_bound_without_parsing(monkeypatch: pytest.Monk
     template = prepare(text, lookup)
     expected = bind(text.replace("?", "3", 1).replace("?", "-2.5e0", 1).replace("?", "4"))
     with monkeypatch.context() as patched:
-        patched.setattr(template_module, "selected", None)
+        patched.setattr(template_module, "query_of", None)
         assert template.bind((3, -2.5, 4)) == expected
     wrong = prepare("SELECT sym FROM trades GROUP BY sym HAVING max(sym) ~ ?", lookup)
     with pytest.raises(InvalidInput, match=r"query 2: (?s:.)*~ '\[a'"):
@@ -132,7 +132,7 @@ def test_a_join_with_parameters_in_having_is_bound_without_parsing(
     template, places = prepare(text, lookup), iter(constants)
     expected = bind(re.sub(r"\?|\$[a-z]+", lambda _: next(places), text))
     with monkeypatch.context() as patched:
-        patched.setattr(template_module, "selected", None)
+        patched.setattr(template_module, "query_of", None)
         query = template.bind(values)
     assert query == expected
     assert [side.text for side in query.sides] == [side.text for side in expected.sides]
