@@ -139,11 +139,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "a window for each key (PARTITION BY) is not supported",
             "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]",
         ),
-        (
-            "SELECT count(*) FROM trades UNION SELECT count(*) FROM quotes",
-            "UNION is not supported",
-            "register each SELECT as a query of its own",
-        ),
         ("SELECT sum(sym) FROM trades", f"sum needs a number, not TEXT; {OTHERWISE}", ""),
         ("SELECT sum(at) FROM trades", "sum needs a number, not TIMESTAMP; min, max and avg take times", ""),
         ("SELECT sum(day) FROM trades", "sum needs a number, not DATE; min, max and avg take times", ""),

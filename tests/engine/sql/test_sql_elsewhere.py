@@ -315,7 +315,7 @@ def test_columns_may_have_the_words_of_other_systems() -> None:
 def test_a_word_of_sql_that_names_a_column_is_to_be_quoted() -> None:
     soup = LocalPSoup(clock=VirtualClock())
     soup.execute('CREATE STREAM s ("from" BIGINT, "values" BIGINT, "end" BIGINT)')
-    for word in ("from", "values", "end"):
+    for word in ("from", "end"):
         assert f'quote it if it is a name: "{word}"' in refusal(soup, f"SELECT {word} FROM s WHERE {word} > 1")
     assert 'quote it if it is a name: "values"' in refusal(soup, "CREATE STREAM t (values BIGINT)")
     assert "quote" not in refusal(soup, 'SELECT "end" FROM s WHERE "end" >')
