@@ -98,12 +98,14 @@ class StandingQuery:
 
     A join has several selections, and `sides`. A side is a selection as a query over one stream, which a user could
     register. `stream`, `window`, `clause` and `factors` belong to the only source. They raise ValueError for a join.
+    `notes`: remarks for the author, such as a LEFT JOIN that WHERE turns into an inner join. EXPLAIN shows them.
     """
 
     text: str
     selections: tuple[Selection, ...]
     plan: Node
     sides: tuple[StandingQuery, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def select(self) -> tuple[Output, ...]:
