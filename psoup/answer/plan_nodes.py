@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from psoup.plan.above import Above
 from psoup.plan.canonical import describe_window, written_window
-from psoup.plan.nodes import Join, Node, Source, walk
-from psoup.plan.patterns import Pattern
+from psoup.plan.inputs import steps_back
+from psoup.plan.nodes import Node, PartnerJoin, Relation, SetOperation, Source, walk
+from psoup.plan.patterns import RULES, Pattern
 
 _SHOWN = 160
 """The most characters of a node's text, or of a fact, in a line."""
@@ -56,18 +58,18 @@ class PlanNode:
 def plan_nodes(plan: Node, findings: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
     """The nodes of a plan, each before its inputs. `findings`: the findings of a node."""
     walked = list(walk(plan))
-    steps_back = any(isinstance(node, Join) and node.steps_back for _, node in walked)
-    return tuple(_made(number, walked, findings(node), steps_back) for number, (_, node) in enumerate(walked))
+    by_now = steps_back(plan.sources)
+    return tuple(_made(number, walked, findings(node), by_now) for number, (_, node) in enumerate(walked))
 
 
-def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, steps_back: bool) -> PlanNode:
-    """A node. `steps_back`: whether NOW of the plan, and the end of each window with it, may step back."""
+def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, by_now: bool) -> PlanNode:
+    """A node. `by_now`: whether NOW of the plan, and the end of each window with it, may step back."""
     depth, node = walked[number]
-    pattern = Pattern.STRICT if steps_back and isinstance(node, Source) else node.pattern
+    pattern = _while_now_steps_back(node) if by_now else node.pattern
     below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
     return PlanNode(
         id=number,
-        operator=type(node).__name__.lower(),
+        operator=_operator(node),
         inputs=tuple(place for place in below if walked[place][0] == depth + 1),
         text=_text(node),
         pattern=pattern.name.lower(),
@@ -76,6 +78,26 @@ def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, s
         depth=depth,
         lines=tuple(findings.lines),
     )
+
+
+def _while_now_steps_back(node: Node) -> Pattern:
+    """The update pattern of a node in a plan with a NOW that may step back. Its sources are strict then."""
+    if isinstance(node, Source):
+        return Pattern.STRICT
+    if isinstance(node, Relation):
+        return _while_now_steps_back(node.input)
+    if isinstance(node, Above):
+        return RULES[node.operator]([_while_now_steps_back(node.input)])
+    return max([node.pattern, *map(_while_now_steps_back, node.inputs)])
+
+
+def _operator(node: Node) -> str:
+    """The name of a node's operator: the words of SQL for its kind of join or set operation."""
+    if isinstance(node, PartnerJoin):
+        return node.kind.value.lower()
+    if isinstance(node, SetOperation):
+        return node.operator.value.lower()
+    return type(node).__name__.lower()
 
 
 def _text(node: Node) -> str:

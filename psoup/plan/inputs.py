@@ -180,10 +180,8 @@ class Join:
 
     @property
     def steps_back(self) -> bool:
-        """Whether NOW of the join may step back. It ignores an idle stream, and steps back when that stream goes on."""
-        specs = [source.spec for source in self.sources]
-        several = len({spec.name.lower() for spec in specs}) > 1
-        return several and any(spec.event_time and spec.idle_after is not None for spec in specs)
+        """Whether NOW of the join may step back."""
+        return steps_back(self.sources)
 
     @property
     def pattern(self) -> Pattern:
@@ -198,6 +196,16 @@ class Join:
         stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
         rest = [expr_text(condition, names) for condition in self.rest]
         return f"Join {' AND '.join([*stated, *rest])}".rstrip()
+
+
+def steps_back(sources: Sequence[Source]) -> bool:
+    """Whether NOW of a statement over `sources` may step back.
+
+    NOW ignores an idle stream, and steps back when that stream goes on.
+    """
+    specs = [source.spec for source in sources]
+    several = len({spec.name.lower() for spec in specs}) > 1
+    return several and any(spec.event_time and spec.idle_after is not None for spec in specs)
 
 
 def names_of(*nodes: Node) -> tuple[str, ...]:
