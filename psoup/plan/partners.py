@@ -127,5 +127,5 @@ class PartnerJoin:
         member = []
         if self.member is not None:
             value, column = (expr_text(side, names) for side in self.member)
-            member = [f"{value} NOT IN {column}"]
+            member = [f"{value} = {column}"]
         return f"{self.kind.value} {' AND '.join([*member, *stated, *rest])}".rstrip()

@@ -38,12 +38,13 @@ Chosen = Mapping[int, Sequence[str]]
 
 
 def chosen_ways(
-    plan: Node, sides: Sequence[Side], reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
+    plan: Node, alone: Side | None, reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Chosen:
-    """The ways of a plan's steps. `reading`: for a join, the matches of its sides; None if EXPLAIN did not
-    count them.
+    """The ways of a plan's steps. `alone`: the selection of a query without sides.
+
+    `reading`: the matches of the sides of another query; None if EXPLAIN did not count them.
     """
-    return {id(node): [way.name for way in ways] for node, ways in _steps(plan, sides, reading, snapshot, budget)}
+    return {id(node): [way.name for way in ways] for node, ways in _steps(plan, alone, reading, snapshot, budget)}
 
 
 def with_ways(findings: Findings, names: Sequence[str]) -> Findings:
@@ -55,14 +56,14 @@ def with_ways(findings: Findings, names: Sequence[str]) -> Findings:
 
 
 def _steps(
-    plan: Node, sides: Sequence[Side], reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
+    plan: Node, alone: Side | None, reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Iterator[tuple[Node, Sequence[Way[Any, Any]]]]:
-    if len(sides) == 1:
+    if alone is not None:
         serving = ANSWER.serving(plan)
         yield plan, serving[: 1 + next(at for at, way in enumerate(serving) if way.accepts is always)]
         for _, node in walk(plan):
             if isinstance(node, Aggregate) and isinstance(node.input, Source):
-                yield node, WINDOW.expected(plan, WindowCase(*sides[0], plan, snapshot, budget))
+                yield node, WINDOW.expected(plan, WindowCase(*alone, plan, snapshot, budget))
         return
     if reading is None:
         return

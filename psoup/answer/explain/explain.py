@@ -20,6 +20,7 @@ from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups
 from psoup.answer.explain.join import explain_join, reading_of
+from psoup.answer.explain.partners import explain_partners
 from psoup.answer.explain.source import SourceExplanation, explain_source
 from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
 from psoup.answer.figures.query_costs import QueryCost, query_cost
@@ -28,7 +29,8 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
-from psoup.plan.nodes import Aggregate, Join, Node, Source
+from psoup.plan.nodes import Aggregate, Join, Node, PartnerJoin, Source, Values
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
@@ -106,14 +108,14 @@ def explain(
     seen = reaches(views, windows_of(query, None), now)
     wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
     before = budget.examined
-    folded = folded_of(wanted[0], query.plan, config.texts)  # empty for a join
+    folded = frozenset() if query.sides else folded_of(wanted[0], query.plan, config.texts)
     sources = tuple(
         explain_source(part, selection, clause, config, budget, folded)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
 
     examined = budget.examined - before if _are_counted(sources) else None
-    nodes = _nodes(query.plan, wanted, seen[0].now, sources, snapshot, tenant, budget)
+    nodes = _nodes(query, wanted, seen[0].now, sources, snapshot, tenant, budget)
     measured, groups = Known(examined, seconds), snapshot.groups_of(tenant)
     return Explanation(
         query_id=query_id,
@@ -132,7 +134,7 @@ def _are_counted(sources: Sequence[SourceExplanation]) -> bool:
 
 
 def _nodes(
-    plan: Node,
+    query: StandingQuery,
     wanted: Sequence[Side],
     now: int | None,
     sources: Sequence[SourceExplanation],
@@ -141,21 +143,25 @@ def _nodes(
     budget: ReadBudget,
 ) -> tuple[PlanNode, ...]:
     """The nodes of the plan, each with its findings, and the ways that an invocation would try."""
-    counted = _are_counted(sources)
+    plan, counted = query.plan, _are_counted(sources)
     joined: Reading | ResourceExhausted | None = None
-    if len(wanted) > 1 and counted:
+    if query.sides and counted:
         joined = reading_of(plan, wanted, now, snapshot, snapshot.groups_of(tenant), budget)
-    chosen = chosen_ways(plan, wanted, joined if isinstance(joined, Reading) else None, snapshot, budget)
+    alone = None if query.sides else wanted[0]
+    chosen = chosen_ways(plan, alone, joined if isinstance(joined, Reading) else None, snapshot, budget)
 
     def findings(node: Node) -> Findings:
         return with_ways(details(node), chosen.get(id(node), ()))
 
     def details(node: Node) -> Findings:
-        if isinstance(node, Join) and joined is not None and node.inputs == plan.sources:
-            return explain_join(node, joined)
+        if isinstance(node, Join | PartnerJoin) and joined is not None:
+            plain = isinstance(node, Join) and node.inputs == plan.sources
+            return explain_join(node, joined) if plain else explain_partners(node, joined)
         if isinstance(node, Aggregate):
-            side = wanted[0] if len(wanted) == 1 and counted else None
+            side = alone if counted and isinstance(node.input, Source) else None
             return explain_groups(node, side, now, snapshot, budget, stored=not sources[0].folded)
+        if isinstance(node, Values):
+            return Findings({"rows": len(node.rows)})
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return plan_nodes(plan, findings)

@@ -169,12 +169,17 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
         if not figures["keys"]:
             return 1, _NEITHER
         return (figures["groups"], _NEITHER) if "groups" in figures else (_joined_below(node, nodes), _MOST)
+    if "rows" in figures:
+        return figures["rows"], _NEITHER if figures.get("whole", 1) else _LEAST
     if node.operator == "join":
-        return (figures["rows"], _NEITHER if figures["whole"] else _LEAST) if "rows" in figures else (None, _NEITHER)
+        return None, _NEITHER
     if not node.inputs:
         return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
     rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
-    fewer = node.operator in ("having", "distinct")
+    if node.operator == "union" and rows is not None:
+        others, bound = _rows_of(nodes[node.inputs[1]], nodes, counted=counted)
+        rows = None if others is None else rows + others
+    fewer = node.operator in ("having", "distinct", "filter", "union", "intersect", "except")
     return (None, bound) if fewer and bound == _LEAST else (rows, _MOST if fewer else bound)
 
 

@@ -45,7 +45,7 @@ def bind_composed(
     if len(leaves) == 1 and (only := _selection(plan, composition.drafts[0])) is not None:
         return StandingQuery(source.text, (only,), _over(plan, only.source))
     selections = [Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True)]
-    return StandingQuery(source.text, tuple(selections), plan, tuple(sides))
+    return StandingQuery(source.text, tuple(selections), plan, tuple(sides), tuple(dict.fromkeys(composition.notes)))
 
 
 def _selection(plan: Node, draft: Draft) -> Selection | None:
