@@ -9,6 +9,7 @@
     ComposedRows  the rows of outer joins and their like            a position in each leaf, or MISSING
     TableRows     the rows of a subselect or a set operation        a number among rows that are kept, if a reader must
     GroupRows     a row for each group of them                      a place in a table, once all rows have been folded
+    OverRows      any of them, with the columns of OVER             a place among all rows, once all have been read
     FilteredRows  the rows of any of them that satisfy a condition  as before
     Arranged      any of them, after DISTINCT and ORDER BY          references, once all keys have been seen
 
@@ -27,6 +28,7 @@ from typing import Any
 from psoup.execution.aggregate.groups import GroupRows
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.join.sides import MatchedSide
+from psoup.execution.over.over_rows import OverRows
 from psoup.execution.partners.composed_rows import ComposedRows, is_composed
 from psoup.execution.partners.evaluation import Openers
 from psoup.execution.partners.filtered_rows import FilteredRows
@@ -54,6 +56,7 @@ from psoup.plan.nodes import (
     Limit,
     Node,
     OrderKey,
+    Over,
     PartnerJoin,
     Project,
     Relation,
@@ -173,6 +176,12 @@ def _having(node: Having, reading: Reading) -> Rows:
     return rows
 
 
+def _over(node: Over, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    assert not isinstance(rows, Arranged), "DISTINCT and ORDER BY come after OVER"
+    return OverRows(rows, node)
+
+
 def _project(node: Project, reading: Reading) -> Rows:
     """Return the rows of the input unchanged. The reader computes the columns of SELECT last."""
     return rows_of(node.input, reading)
@@ -209,6 +218,7 @@ _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Values: _values,
     Aggregate: _aggregate,
     Having: _having,
+    Over: _over,
     Project: _project,
     Distinct: _distinct,
     Sort: _sort,
@@ -266,4 +276,4 @@ class Arranged:
             yield columns
 
 
-Rows = SourceRows | LeafRows | GroupRows | FilteredRows | TableRows | Arranged
+Rows = SourceRows | LeafRows | GroupRows | OverRows | FilteredRows | TableRows | Arranged

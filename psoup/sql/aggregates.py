@@ -219,27 +219,37 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
         raise source.unsupported(f"the aggregate {name} in {shown}", node, hint=_INSTEAD[part])
-    aggregation = AGGREGATES[name]
+    column = binder.measures.ref(measure_of(binder, name, node, where))
+    if column.index >= MAX_MEASURES:
+        raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
+    return column
+
+
+def measure_of(
+    binder: AggregateBinder,
+    name: str,
+    node: exp.Expr,
+    where: exp.Expr | None = None,
+    argument: str = ARGUMENT,
+    filtered: str = FILTER,
+) -> Measure:
+    """The measure of the aggregate at `node`. `argument`, `filtered`: the parts in which its arguments and the
+    condition `where` of its FILTER are bound. Raises SqlError."""
+    source, aggregation = binder.source, AGGREGATES[name]
     nodes, distinct = _arguments(source, name, aggregation, node)
-    with binder.within(ARGUMENT):
+    with binder.within(argument):
         args = [binder.bind(arg) for arg in nodes]
     with source.placed(node):
         measure = replace(aggregation.rule(name, args), distinct=distinct)
     if measure.function == "count" and not distinct and measure.args and _never_null(binder, measure.args[0]):
         measure = replace(measure, args=())
-    if where is not None:
-        with binder.within(FILTER):
-            bound = binder.bind(where)
-        with source.placed(where):
-            condition = truth(bound, FILTER)
-            own_condition = measure.condition
-            measure = replace(
-                measure, condition=condition if own_condition is None else resolve("and", [condition, own_condition])
-            )
-    column = binder.measures.ref(measure)
-    if column.index >= MAX_MEASURES:
-        raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
-    return column
+    if where is None:
+        return measure
+    with binder.within(filtered):
+        bound = binder.bind(where)
+    with source.placed(where):
+        condition, own = truth(bound, FILTER), measure.condition
+        return replace(measure, condition=condition if own is None else resolve("and", [condition, own]))
 
 
 def _arguments(

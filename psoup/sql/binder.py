@@ -25,6 +25,7 @@ from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, 
 from psoup.sql.elsewhere.advice import advised_arguments
 from psoup.sql.elsewhere.refused_functions import refuse_function
 from psoup.sql.names import Names
+from psoup.sql.over import INSIDE, QUALIFY, Windows
 from psoup.sql.refusals import refuse_node
 from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
@@ -76,6 +77,7 @@ class Binder:
         self.source = source
         self.names = names
         self.measures = Measures()
+        self.windows = Windows()
         self.part = ""
         self._aliases: Mapping[str, Expr] = {}
         self._first: Collection[str] = ()
@@ -94,7 +96,7 @@ class Binder:
 
     @property
     def _about_tuples(self) -> bool:
-        return self.part not in ("", HAVING)
+        return self.part not in ("", HAVING, INSIDE, QUALIFY)
 
     def condition(self, node: exp.Expr) -> Expr:
         """Bind the WHERE clause as a BOOLEAN."""

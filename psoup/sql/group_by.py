@@ -17,11 +17,12 @@ from sqlglot import exp
 
 from psoup.errors import SqlError
 from psoup.expressions.conversion import truth
-from psoup.expressions.tree import GROUPED, AttributeRef, Call, Expr, Literal, columns_of, reads_now
+from psoup.expressions.tree import GROUPED, OVER, AttributeRef, Call, Expr, Literal, columns_of, reads_now
 from psoup.model import BIGINT
 from psoup.plan.nodes import Aggregate, Having, Node, OrderKey, Output
 from psoup.sql.aggregates import GROUP_BY, HAVING
 from psoup.sql.binder import Binder
+from psoup.sql.over import reads_over, refused_in
 from psoup.sql.source import StatementText
 
 
@@ -55,7 +56,7 @@ def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 def _of_tuples(expr: Expr) -> bool:
     """Whether an output reads tuples and no aggregate."""
     columns = list(columns_of(expr))
-    return bool(columns) and all(column.source != GROUPED for column in columns)
+    return bool(columns) and all(column.source >= 0 for column in columns)
 
 
 def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence[Output]) -> Expr:
@@ -68,6 +69,8 @@ def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence
         raise source.unsupported(
             "an aggregate in GROUP BY", node, hint="group by what each tuple has, and compare aggregates in HAVING"
         )
+    if reads_over(columns_of(key)):
+        raise refused_in(source, GROUP_BY, node)
     if reads_now(key):
         raise source.unsupported("NOW in GROUP BY", node, hint="groups must not depend on when they are asked for")
     if not _of_tuples(key):
@@ -83,6 +86,8 @@ def having_condition(
     if node is None:
         return None
     bound = in_having(binder, outputs, keys)(node.this)
+    if reads_over(columns_of(bound)):
+        raise refused_in(source, HAVING, node)
     with source.placed(node):
         return truth(bound, HAVING)
 
@@ -123,6 +128,8 @@ class Groups:
             return expr
         if expr.source == GROUPED:
             return self._measures[expr.index]
+        if expr.source == OVER:
+            return expr
         raise self._ungrouped(expr)
 
     def node(self, having: Expr | None) -> Node:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 PARAMETER = "a parameter without a value"
-OVER = "OVER (window functions)"
 ORDER_IN_FUNCTION = "ORDER BY in a function"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
 
@@ -21,13 +20,11 @@ _WAYS_OUT = {
     NESTED_JOIN: "write one JOIN after the other: a JOIN b ON … JOIN c ON …",
     "a list or a struct": "substr(x, 1, 1) takes letters of a text, split_part(x, ',', 2) a part of one",
     "current_date": "now() in the SELECT list is the NOW; BEGIN and END in place of a condition on it",
-    "WINDOW": "a window is BEGIN (NOW - 1 HOUR) at the end, or [RANGE 1 HOUR] after a source",
     "a row of several values": "compare one value at a time: a = b AND c = d",
     PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
     "an aggregate": "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max,"
     " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and"
     " bool_or",
-    OVER: "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
     ORDER_IN_FUNCTION: "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and"
     " greatest t",
     **dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS", "WITH TOTALS"), "register a query for each set of keys"),
@@ -85,10 +82,6 @@ FOR_FUNCTION = {
     "percentile": "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)",
     "covar_pop": "avg(x * y) - avg(x) * avg(y), of rows that have both",
     **dict.fromkeys(("first_value", "last_value"), "with GROUP BY: first(x), last(x)"),
-    **dict.fromkeys(
-        ("row_number", "rank", "dense_rank", "lag", "lead", "nth_value", "ntile"),
-        f"there is no OVER: {_WAYS_OUT[OVER]}",
-    ),
     **dict.fromkeys(("percentile_cont", "percentile_disc"), "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)"),
 }
 """The hint for each function that PSoup lacks, by the function's name."""

@@ -19,7 +19,6 @@ from psoup.sql.instead import (
     FOR_STATEMENT,
     NESTED_JOIN,
     ORDER_IN_FUNCTION,
-    OVER,
     PARAMETER,
     feature_hint,
     join_hint,
@@ -61,8 +60,6 @@ _WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUND
 _CLAUSES = {
     "with_": "WITH",
     "laterals": "LATERAL",
-    "qualify": "QUALIFY",
-    "windows": "WINDOW",
     "into": "SELECT INTO",
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT",
@@ -79,6 +76,8 @@ _TAKEN = frozenset(
         "where",
         "group",
         "having",
+        "qualify",
+        "windows",
         "order",
         "limit",
         "offset",
@@ -89,7 +88,7 @@ _TAKEN = frozenset(
 )
 _T = TokenType
 _SPEAKING = (
-    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.LATERAL, _T.VALUES),
+    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.LATERAL, _T.VALUES),
     *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
 """Tokens whose text is the name of the refused feature."""
@@ -119,8 +118,11 @@ SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
     exp.Group: frozenset({"expressions", "all"}),
     exp.Filter: _PAIR,
+    exp.Window: frozenset({"this", "partition_by", "order", "spec", "alias", "over"}),
+    exp.WindowSpec: frozenset({"kind", "start", "start_side", "end", "end_side", "exclude"}),
     exp.Tuple: frozenset({"expressions"}),  # of keys; no rule binds a Tuple elsewhere
-    **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
+    **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify, exp.IgnoreNulls, exp.RespectNulls), _ONE),
+    **dict.fromkeys((exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.BitwiseAnd, exp.BitwiseOr), _PAIR),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _PAIR),
@@ -171,7 +173,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Any: "ANY",
     exp.All: "ALL",
     exp.SetOperation: "UNION, INTERSECT or EXCEPT",
-    exp.Window: OVER,
     exp.WithinGroup: "WITHIN GROUP",
     exp.Distinct: "DISTINCT in a function that is not an aggregate",
     exp.Rollup: "ROLLUP",

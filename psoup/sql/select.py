@@ -22,6 +22,7 @@ from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
 from psoup.sql.group_by import Groups, group_keys, having_condition, in_having
 from psoup.sql.join_conditions import filled, side_text, split
+from psoup.sql.over_plan import OverPlan, qualify_condition
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse, untie
 from psoup.sql.refusals import (
@@ -31,7 +32,7 @@ from psoup.sql.refusals import (
     refuse_syntax,
     refuse_tokens,
 )
-from psoup.sql.select_list import listed_outputs, order_keys
+from psoup.sql.select_list import distinct_keys, listed_outputs, order_keys
 from psoup.sql.source import StatementText
 from psoup.sql.where.factors import factors_of
 
@@ -76,7 +77,7 @@ def bind_select(
     """The standing query of a parsed SELECT. `parameters` as for `Binder`, `known` as for `selected`. Raises
     SqlError."""
     refuse_clauses(source, select)
-    distinct = _distinct(source, select)
+    distinct = _distinct(select)
     origin = from_list(source, select, lookup, names)
     refuse_syntax(source, select)
     binder = Binder(source, origin.names, parameters)
@@ -116,7 +117,7 @@ def _bind_join(
     sides = tuple(side or selected(StatementText(text), lookup) for side, text in zip(known_sides, texts, strict=True))
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
     join = Join(leaves, tuple(parts.keys), tuple(parts.bands), tuple(parts.rest))
-    plan = _plan(source, select, binder, join, _distinct(source, select))
+    plan = _plan(source, select, binder, join, _distinct(select))
     return StandingQuery(source.text, selections, plan, sides)
 
 
@@ -154,7 +155,7 @@ def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], E
 
 def plan_above(source: StatementText, select: exp.Select, binder: Binder, rows: Node) -> Node:
     """The plan of a SELECT over `rows`, the node of its FROM and WHERE. Raises SqlError."""
-    return _plan(source, select, binder, rows, _distinct(source, select))
+    return _plan(source, select, binder, rows, _distinct(select))
 
 
 def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:
@@ -164,13 +165,22 @@ def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Nod
     grouped_by = group_keys(source, select, binder, outputs)
     having = having_condition(source, select, binder, outputs, grouped_by)
     keys = order_keys(source, select, binder, outputs, distinct)
-    group = select.args.get("group")
+    qualify = qualify_condition(source, select, binder, outputs)
+    first_of = distinct_keys(source, select, binder, outputs)
+    group, grouped = select.args.get("group"), _itself
     if grouped_by or having is not None or binder.measures.listed or (group is not None and not group.args.get("all")):
         groups = Groups(source, Aggregate(origin, grouped_by, binder.measures.listed), select)
         outputs, keys, origin = groups.outputs(outputs), groups.order(keys), groups.node(having)
+        grouped = groups.of
+    over = OverPlan(origin, binder.windows.listed, grouped)
+    outputs, keys = over.outputs(outputs), over.order(keys)
+    if qualify is not None:
+        over.qualify(qualify)
+    if first_of:
+        over.keep_first(first_of, keys)
     limit = _limit(source, binder, select.args.get("limit"))
     skip = _count(source, binder, select.args.get("offset"), "OFFSET") or 0
-    plan: Node = Project(origin, outputs)
+    plan: Node = Project(over.node, outputs)
     if distinct:
         plan = Distinct(plan)
     if keys:
@@ -183,11 +193,14 @@ def clause_text(stream: str, factors: Sequence[str]) -> str:
     return f"FROM {stream} WHERE {' AND '.join(factors)}" if factors else f"FROM {stream}"
 
 
-def _distinct(source: StatementText, select: exp.Select) -> bool:
+def _distinct(select: exp.Select) -> bool:
+    """Whether equal rows count once. DISTINCT ON is another matter."""
     distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise source.unsupported("DISTINCT ON", distinct, hint="use DISTINCT, or arg_min and arg_max with GROUP BY")
-    return distinct is not None
+    return distinct is not None and distinct.args.get("on") is None
+
+
+def _itself(expr: Expr) -> Expr:
+    return expr
 
 
 def _limit(source: StatementText, binder: Binder, node: exp.Expr | None) -> int | None:

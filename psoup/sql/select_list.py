@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
+from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES
 from psoup.plan.nodes import OrderKey, Output
 from psoup.sql.binder import Binder
@@ -25,6 +25,7 @@ def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) ->
     """The columns of the answer. Raises SqlError."""
     outputs: list[Output] = []
     seen: set[str] = set()
+    binder.windows.declare(source, select.args.get("windows") or ())
     if not select.expressions:
         raise source.error("the SELECT list is empty", select, hint="write * for all columns")
     for item in select.expressions:
@@ -70,7 +71,7 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
         expr = binder.bind(item)
         name = binder.names.called(item)
         if not name:
-            name = expr.name if isinstance(expr, AttributeRef) and expr.source != GROUPED else _text_of(source, item)
+            name = expr.name if isinstance(expr, AttributeRef) and expr.source >= 0 else _text_of(source, item)
     if name.lower() in RESERVED_NAMES and not (isinstance(expr, AttributeRef) and expr.name == name.lower()):
         raise source.error(f"{name!r} is reserved", item, hint="use another name")
     return [Output(name, expr)]
@@ -154,3 +155,18 @@ def _order_expr(
     if not 1 <= expr.value <= len(outputs):
         raise source.error(f"the SELECT list has no column {expr.value}; its last is {len(outputs)}", node)
     return outputs[expr.value - 1].expr
+
+
+def distinct_keys(
+    source: StatementText, select: exp.Select, binder: Binder, outputs: tuple[Output, ...]
+) -> tuple[Expr, ...]:
+    """The keys of DISTINCT ON, named as in ORDER BY. () without it. Raises SqlError."""
+    distinct = select.args.get("distinct")
+    keys = None if distinct is None else distinct.args.get("on")
+    if distinct is None or keys is None:
+        return ()
+    nodes = keys.expressions if isinstance(keys, exp.Tuple) else [keys]
+    if not nodes:
+        raise source.error("DISTINCT ON needs a key", distinct, hint="DISTINCT ON (k) keeps the first row of each k")
+    by_name = {output.name.lower(): output.expr for output in outputs}
+    return tuple([_order_expr(source, node, binder, by_name, outputs) for node in nodes])

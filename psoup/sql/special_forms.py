@@ -1,4 +1,4 @@
-"""Functions with special syntax: CASE, LIKE, ~, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
+"""Functions with special syntax: CASE, LIKE, ~, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE, OVER.
 
 extract(year FROM t)   ->   extract('year', t)          trim(LEADING 'x' FROM t)   ->   ltrim(t, 'x')
 """
@@ -15,6 +15,7 @@ from psoup.expressions.civil import PART_ALIASES
 from psoup.expressions.conversion import is_null_literal, is_text_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, TEXT, TIMESTAMP
+from psoup.sql.over import window_function
 from psoup.sql.refusals import PREDICATES
 from psoup.sql.source import StatementText
 from psoup.sql.spans import PARTS, Operand, Span, counted, refused
@@ -210,4 +211,5 @@ SPELLED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.Extract: _extract,
     exp.Trim: _trim,
     exp.Substring: _substring,
+    exp.Window: window_function,
 }

@@ -86,6 +86,7 @@ SCRATCH: dict[str, tuple[int | tuple[int, int], ...]] = {
     "arrive.slot_runs.name_slots": (0,),
     "arrive.slot_runs.busy_slots": (4,),
     "arrive.slot_runs.keys_to_rows": (0,),
+    "fold.frame_extremes.frame_extremes": (5,),
     "fold.group_numbers.merge_runs": (0, 1),
     "fold.segments.cut_within": (3,),
     "fold.segments.group_within": (3, 4),

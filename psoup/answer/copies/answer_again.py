@@ -33,7 +33,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.select.window import Ranges, Reach
 from psoup.expressions.tree import reads_now
 from psoup.kernels.rows.increasing_subsequence import longest_rising
-from psoup.plan.nodes import Having, Node
+from psoup.plan.nodes import Filter, Having, Node
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array
@@ -202,8 +202,8 @@ def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
 
 
 def _reads_now(plan: Node) -> bool:
-    """Whether HAVING reads NOW, so that rows may change as NOW advances. No output of the plan reads NOW."""
-    here = isinstance(plan, Having) and reads_now(plan.condition)
+    """Whether HAVING or QUALIFY reads NOW, so that rows may change as NOW advances. No output of the plan reads NOW."""
+    here = isinstance(plan, Having | Filter) and reads_now(plan.condition)
     return here or any(map(_reads_now, plan.inputs))
 
 

@@ -25,7 +25,7 @@ from psoup.answer.plan_nodes import PlanNode
 from psoup.budgets import Budget
 from psoup.config import EngineConfig, GroupLimits
 from psoup.execution.rows.sort import most_held
-from psoup.plan.nodes import Limit, Node, Sort, walk
+from psoup.plan.nodes import Limit, Node, Over, Sort, walk
 from psoup.values.kinds import arrow_type
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
@@ -135,8 +135,8 @@ def _of_node(
         yield spend(budgets.GROUP_ROWS, joined, groups.rows, _MOST)
         rows_or_bytes = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
         yield spend(budgets.GROUP_BYTES, rows_or_bytes, budget.sort_bytes, _NEITHER)
-    elif node.operator in ("sort", "distinct") and (rows := _rows_below(node, nodes)) is not None:
-        rows_or_bytes = most_held(int(rows), _limit(plan))
+    elif node.operator in ("sort", "distinct", "over") and (rows := _rows_below(node, nodes)) is not None:
+        rows_or_bytes = int(rows) if node.operator == "over" else most_held(int(rows), _limit(plan))
         yield spend(budgets.SORT_ROWS, rows_or_bytes, config.sort_rows, "at most")
         yield spend(
             budgets.SORT_BYTES, 2 * _VALUE * rows_or_bytes * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER
@@ -176,10 +176,7 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
     if not node.inputs:
         return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
     rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
-    if node.operator == "union" and rows is not None:
-        others, bound = _rows_of(nodes[node.inputs[1]], nodes, counted=counted)
-        rows = None if others is None else rows + others
-    fewer = node.operator in ("having", "distinct", "filter", "union", "intersect", "except")
+    fewer = node.operator in ("having", "distinct", "filter")
     return (None, bound) if fewer and bound == _LEAST else (rows, _MOST if fewer else bound)
 
 
@@ -206,8 +203,10 @@ def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
 
 
 def _keys(node: PlanNode, plan: Node) -> int:
-    """The number of columns that a sort or DISTINCT compares."""
+    """The number of columns that a sort or DISTINCT compares, or that OVER reads and makes."""
     _, step = list(walk(plan))[node.id]
+    if isinstance(step, Over):
+        return len({expr for function in step.functions for expr in function.read}) + len(step.functions)
     return len(step.keys) if isinstance(step, Sort) else len(step.schema)
 
 

@@ -238,10 +238,10 @@ def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> li
     ]
 
 
-def over_rows(rows: int, most: int) -> ResourceExhausted:
-    """Make the error of a sort with more rows than it may hold."""
+def over_rows(rows: int, most: int, subject: str = "ORDER BY or DISTINCT") -> ResourceExhausted:
+    """Make the error of a sort with more rows than it may hold. `subject`: the words of SQL that need the sort."""
     return ResourceExhausted(
-        f"ORDER BY or DISTINCT over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
+        f"{subject} over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
         " narrow the window or the WHERE clause, or add a LIMIT",
         reason="SORT_BUDGET",
         rows=rows,

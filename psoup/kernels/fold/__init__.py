@@ -10,6 +10,7 @@ Files, in reading order:
     group_states     counts, sums, extremes and moments of numbered groups
     wide_integers    integers of several words: sums that are exact
     segments         rows of many clauses side by side; sorted and grouped within each
+    frame_extremes   least and greatest keys of the frames of window functions
 
 Invariant: a kernel adds to the states that it is given, so folds of parts can follow one another.
 Never here: names of aggregates, types of SQL.

@@ -90,7 +90,6 @@ OF_SELECT: dict[str, Phrase] = {
         "MATCH_RECOGNIZE", "join the stream with itself: FROM s a JOIN s b ON a.k = b.k AND b.t > a.t AND …"
     ),
     "QUANTILE ( # ) (": Phrase("quantile(0.5)(x)", "write quantile_cont(x, 0.5)"),
-    "QUALIFY": Phrase("QUALIFY", "GROUP BY k with arg_max(x, t) has the latest row of each k"),
     "INTO": Phrase("INTO", _REGISTER),
     "LIMIT # BY": Phrase("LIMIT BY", "GROUP BY k with arg_max(x, t) has the latest row of each k"),
     "FROM DUAL": Phrase("FROM dual", "name a stream: SELECT … FROM stream LIMIT 1"),

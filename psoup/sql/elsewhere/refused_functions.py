@@ -9,6 +9,7 @@ from __future__ import annotations
 from psoup.expressions import functions
 from psoup.sql.elsewhere.functions import FUNCTIONS
 from psoup.sql.instead import FOR_FUNCTION, feature_hint
+from psoup.sql.over import WINDOW_FUNCTIONS
 from psoup.sql.source import Place, StatementText, nearest
 
 
@@ -20,7 +21,7 @@ _AGGREGATES = _words(
     "mode list array_agg string_agg group_concat listagg bit_and "
     "bit_or bit_xor corr covar_pop covar_samp "
     "sumif histogram product skewness kurtosis entropy "
-    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
+    "grouping"
 )
 _VOLATILE = _words(
     "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "
@@ -33,6 +34,10 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
 
     The message tells a missing aggregate, a volatile function and an unknown function apart.
     """
+    if name in WINDOW_FUNCTIONS:
+        group = FOR_FUNCTION.get(name, "")
+        hint = f"{name}(…) OVER (PARTITION BY k ORDER BY t)" + f"; {group}" * bool(group)
+        raise source.error(f"{name} needs OVER: it is a window function", at, hint=hint)
     if name in _AGGREGATES:
         hint = FOR_FUNCTION.get(name) or FUNCTIONS.get(name) or feature_hint("an aggregate")
         raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)

@@ -43,7 +43,7 @@ _COMPARISON = re.compile(
 )
 """A comparison of a column with a constant, or with two constants, and the AND after it."""
 
-_CLAUSES = "GROUP|HAVING|BEGIN|END|ORDER|LIMIT|OFFSET"
+_CLAUSES = "GROUP|HAVING|QUALIFY|WINDOW|BEGIN|END|ORDER|LIMIT|OFFSET"
 _AFTER = re.compile(rf"\b(?:{_CLAUSES})\b", re.IGNORECASE)
 _NEXT = re.compile(rf"\s+(?:{_CLAUSES})\b|\s*$", re.IGNORECASE)
 _ODD = re.compile(r"['\"]")

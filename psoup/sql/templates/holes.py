@@ -48,7 +48,9 @@ _MAX_WHOLE_DIGITS = 309
 _BEFORE = frozenset(
     {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
 )
-_AFTER = frozenset({")", ",", "AND", "OR", "GROUP BY", "HAVING", "BEGIN", "END", "ORDER", "LIMIT", "OFFSET", ""})
+_AFTER = frozenset(
+    {")", ",", "AND", "OR", "GROUP BY", "HAVING", "QUALIFY", "WINDOW", "BEGIN", "END", "ORDER", "LIMIT", "OFFSET", ""}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,11 +92,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
         ),
         ("SELECT max(now()) FROM trades", "NOW in an aggregate is not supported", BOUND),
         ("SELECT count(*) FILTER (WHERE at > now()) FROM trades", "NOW in FILTER is not supported", BOUND),
-        (
-            "SELECT sum(qty) OVER (PARTITION BY sym) FROM trades",
-            "OVER (window functions) is not supported",
-            "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
-        ),
         ("SELECT sym FROM trades GROUP BY ROLLUP (sym)", "ROLLUP is not supported", SETS),
         ("SELECT sym FROM trades GROUP BY sym WITH ROLLUP", "ROLLUP is not supported", SETS),
         ("SELECT sym FROM trades GROUP BY CUBE (sym)", "CUBE is not supported", SETS),
@@ -124,11 +119,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "a value is not a list: select the rows, in order, and put them together where they arrive",
         ),
         ("SELECT every(qty > 3) FROM trades", "every() is not supported", "write bool_and(x)"),
-        (
-            "SELECT row_number() FROM trades",
-            "the aggregate or window function row_number is not supported",
-            "there is no OVER: GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
-        ),
         (
             "SELECT hop(at, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) FROM trades",
             "hop() is not supported",

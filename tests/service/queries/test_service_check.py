@@ -30,7 +30,7 @@ WRONG = (
     "SELECT x FROM t",
     "SELECT x FROM s WHERE x = 'one'",
     "SELECT x FROM s WHERE x = ?",
-    "SELECT sum(x) OVER () FROM s",
+    "SELECT random() FROM s",
     "SELECT x FROM s LEFT JOIN o ON x = y",
     "SELECT x FROM s BEGIN (NOW - 1 FORTNIGHT)",
     "CREATE STREAM t (a BIGINT)",
