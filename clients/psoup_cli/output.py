@@ -27,6 +27,7 @@ from rich.text import Text
 
 from psoup_cli.legible import legible, legible_json
 from psoup_client.times import python_values
+from psoup_proto.column_names import unique_names
 
 SAMPLE = 1_000
 """The number of first rows that decide the widths of a table's columns."""
@@ -185,10 +186,10 @@ def print_batches(format: str, schema: pa.Schema, batches: Iterable[pa.RecordBat
 
 
 def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    count = 0
+    count, names = 0, unique_names(schema.names)
     for batch in batches:
         for row in rows_of(batch):
-            print_json(dict(zip(schema.names, row, strict=True)))
+            print_json(dict(zip(names, row, strict=True)))
         count += batch.num_rows
     return count
 

@@ -18,8 +18,9 @@ from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
 from psoup_client.libraries import library
 from psoup_client.phrases import counted
-from psoup_client.text_table import text_table, write_parquet
+from psoup_client.text_table import text_table, with_unique_names, write_parquet
 from psoup_client.times import python_values
+from psoup_proto.column_names import unique_names
 from psoup_proto.v1 import types_pb2
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class Answer:
     """A whole answer. `len()` is its rows; iterating gives a dict for each row, in the answer's order.
 
     `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some rows.
-    If two columns have one name, a dict has the last one; `rows()` has both. Polars, DuckDB, pandas and PyArrow read an
-    answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python). Printed, and in a notebook, it
-    shows its first rows as a table. `query_id` and `key` name the invoked query; "" if it has none.
+    If a SELECT list repeats a name, the repetitions are called `k_1`, `k_2`, … in dicts and frames; Arrow has the names
+    as written. Polars, DuckDB, pandas and PyArrow read an answer without a copy (`polars.DataFrame(answer)`, `FROM
+    answer` in DuckDB's Python). Printed, and in a notebook, it shows its first rows as a table. `query_id` and `key`
+    name the invoked query; "" if it has none.
     """
 
     def __init__(
@@ -91,8 +93,8 @@ class Answer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self._table.schema.names)
+        """The names of the columns, each different: a repeated name has an ending, as in `k_1`."""
+        return unique_names(self._table.schema.names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,7 +103,7 @@ class Answer:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema: names and types of the columns."""
+        """The Arrow schema: names as written in the SELECT list, and types."""
         return self._table.schema
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -120,9 +122,9 @@ class Answer:
         return self._table
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows to a Parquet file. An existing file is replaced only if all rows were written.
+        """Write the rows to a Parquet file, with the names of `columns`.
 
-        Raises ValueError if two columns have one name.
+        An existing file is replaced only if all rows were written.
         """
         write_parquet(self._table.to_batches(), self._table.schema, path)
 
@@ -136,27 +138,25 @@ class Answer:
         library("pandas")
         if nullable:
             options.setdefault("types_mapper", _nullable_types().get)
-        return self._table.to_pandas(**options)
+        return with_unique_names(self._table).to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a Polars frame; needs polars."""
-        frame: polars.DataFrame = library("polars").from_arrow(self._table)
+        frame: polars.DataFrame = library("polars").from_arrow(with_unique_names(self._table))
         return frame
 
     def _repr_html_(self) -> str:
         """Show the first rows in a notebook, and the completeness of the answer."""
         rows, columns = self.shape
         shown = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(columns, html.SHOWN_COLUMNS))])
-        table = html.table(shown.schema.names, rows_of(shown))
+        table = html.table(self.columns[: html.SHOWN_COLUMNS], rows_of(shown))
         return table + html.paragraph(html.shape_text(rows, columns)) + html.paragraph(self.completeness.sentence())
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        places = self._table.schema.get_all_field_indices(name)
-        if len(places) == 1:
-            return self._table.column(places[0])
-        columns = ", ".join(self.columns)
-        wrong = "several columns have that name" if places else "the answer has no such column"
-        raise KeyError(f"{name!r}: {wrong}; its columns are {columns}")
+        names = self.columns
+        if name in names:
+            return self._table.column(names.index(name))
+        raise KeyError(f"{name!r}: the answer has no such column; its columns are {', '.join(names)}")
 
 
 def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:

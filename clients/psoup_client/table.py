@@ -31,6 +31,7 @@ from psoup_client.queries import Queries, ranges_of
 from psoup_client.query import Query, ids_of
 from psoup_client.tags import check_labels
 from psoup_client.text_table import text_table, write_parquet
+from psoup_proto.column_names import unique_names
 from psoup_proto.v1 import queries_pb2
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ class AnswerTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self._table.schema.names)
+        """The names of the columns, each different, as of `Answer.columns`."""
+        return unique_names(self._table.schema.names)
 
     @property
     def batches(self) -> list[pa.RecordBatch]:
@@ -233,7 +234,7 @@ class AnswerTable:
         """Show the first rows in a notebook, and their completeness."""
         rows = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(len(self.columns), html.SHOWN_COLUMNS))])
         cells = zip(*(column.to_pylist() for column in rows.columns), strict=True)
-        return html.table(rows.schema.names, cells) + html.paragraph(self.sentence())
+        return html.table(self.columns[: html.SHOWN_COLUMNS], cells) + html.paragraph(self.sentence())
 
 
 def table_request(

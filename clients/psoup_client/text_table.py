@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from psoup_client.phrases import counted
 from psoup_client.times import python_values
+from psoup_proto.column_names import unique_names
 
 SHOWN_ROWS = 10
 """The greatest number of rows that a text shows."""
@@ -36,27 +37,27 @@ _NAMES = 5
 def text_table(table: pa.Table, size: str, sentence: str) -> str:
     """Write the first rows of a table, its size in words, and a sentence. O(rows shown)."""
     shown = table.slice(0, SHOWN_ROWS).select([*range(min(table.num_columns, _MOST_COLUMNS))])
-    columns = [_column(name, shown.column(at)) for at, name in enumerate(shown.schema.names)]
+    names = unique_names(table.schema.names)
+    columns = [_column(name, column) for name, column in zip(names, shown.columns, strict=False)]
     fitting = _fitting(columns)
     lines = [_GAP.join(cells).rstrip() for cells in zip(*columns[:fitting], strict=True)]
     if lines:
         lines.insert(1, "─" * (sum(_width(column[0]) for column in columns[:fitting]) + len(_GAP) * (fitting - 1)))
     size += f", the first {SHOWN_ROWS} shown" if table.num_rows > SHOWN_ROWS else ""
     if table.num_columns > fitting:
-        size += f"; {counted(table.num_columns - fitting, 'more column')}: {_names(table.schema.names[fitting:])}"
+        size += f"; {counted(table.num_columns - fitting, 'more column')}: {_names(names[fitting:])}"
     return "\n".join([*lines, f"{size}. {sentence}".rstrip()])
 
 
 def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | os.PathLike[str]) -> None:
     """Write rows to a Parquet file, a batch at a time. An existing file is replaced only if all rows were written.
 
-    Raises ValueError if two columns have one name, because a reader of the file could not tell them apart.
+    The columns get different names, because a reader of the file could not tell equal ones apart.
     """
     import pyarrow.parquet as pq  # imported here: it takes 14 ms, and most clients do not need it
 
-    twice = next((name for at, name in enumerate(schema.names) if name in schema.names[:at]), None)
-    if twice is not None:
-        raise ValueError(f"two columns are named {twice!r}, which a Parquet file cannot hold; rename one with AS")
+    fields = [field.with_name(name) for field, name in zip(schema, unique_names(schema.names), strict=True)]
+    schema = pa.schema(fields, schema.metadata)
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target}: there is no directory {target.parent}")
@@ -64,10 +65,15 @@ def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: st
     try:
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
             for batch in batches:
-                writer.write_batch(batch)
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def with_unique_names(table: pa.Table) -> pa.Table:
+    """The table with a different name for each column. Nothing is copied."""
+    return table.rename_columns(list(unique_names(table.schema.names)))
 
 
 def _column(name: str, values: pa.ChunkedArray) -> list[str]:

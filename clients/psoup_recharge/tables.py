@@ -3,7 +3,7 @@
 rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
          c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, … columns of the answer, … keys of ORDER BY
          _id: the place in the answer, c0 … columns of the answer, if rows have no tuple IDs
-view     the columns of the answer by their names, as people read them, in the order of the answer
+view     the columns of the answer by their names, each different, as people read them, in the order of the answer
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from psoup_client.copies.held_rows import hidden_columns
 from psoup_client.copies.places import Positions
+from psoup_proto.column_names import unique_names
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.values import declared, ordering, shown
 
@@ -33,8 +34,8 @@ def create_table(number: int, form: sync_pb2.CopyForm) -> str:
 def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
     """Write the statement that creates the view of a copy."""
     visible, places = shown_columns(form)
-    pairs = zip(places, visible, strict=True)
-    outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(field.name)}" for place, field in pairs]
+    triples = zip(places, visible, unique_names(visible.names), strict=True)
+    outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(name)}" for place, field, name in triples]
     rows = f"rows_{number}{still_there(form, '(SELECT now FROM clock_now)')}"
     order = order_of(form, f"rows_{number}")
     return f'CREATE VIEW "{name}" AS SELECT {", ".join(outputs)} FROM {rows} ORDER BY {order}'

@@ -20,6 +20,7 @@ import pyarrow as pa
 from psoup.phrases import quoted
 from psoup_client import Client
 from psoup_client.times import to_micros
+from psoup_proto.column_names import unique_names
 
 READ_SECONDS = 86_400.0
 """The deadline of one answer in seconds. Spark may read it slowly."""
@@ -53,14 +54,16 @@ class QueryRead:
                     query.unregister()
 
     def schema(self, window: str) -> pa.Schema:
-        """The columns of a registered query's answer."""
+        """The columns of a registered query's answer, each with a different name."""
         with (
             Client(self.address) as client,
             client.query(self.query).stream(
                 as_of=self.as_of, window=window, accept_truncation=self.accept_truncation
             ) as answer,
         ):
-            return answer.schema
+            schema = answer.schema
+            names = unique_names(schema.names)
+            return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
 def select(stream: str, columns: Sequence[str], condition: str = "") -> str:

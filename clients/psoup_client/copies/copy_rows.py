@@ -14,6 +14,7 @@ from psoup_client.answer import rows_of
 from psoup_client.phrases import counted
 from psoup_client.text_table import text_table, write_parquet
 from psoup_client.times import Instant
+from psoup_proto.column_names import unique_names
 
 
 class CopyRows:
@@ -33,7 +34,8 @@ class CopyRows:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         table = self.to_arrow()
-        return (dict(zip(table.schema.names, row, strict=True)) for row in rows_of(table))
+        names = unique_names(table.schema.names)
+        return (dict(zip(names, row, strict=True)) for row in rows_of(table))
 
     def __repr__(self) -> str:
         if self._is_empty():
@@ -49,7 +51,8 @@ class CopyRows:
         rows, columns = table.shape
         shown = table.slice(0, html.SHOWN_ROWS).select([*range(min(columns, html.SHOWN_COLUMNS))])
         size = html.paragraph(html.shape_text(rows, columns))
-        return html.table(shown.schema.names, rows_of(shown)) + size + html.paragraph(self._sentence() + ".")
+        names = unique_names(table.schema.names)[: html.SHOWN_COLUMNS]
+        return html.table(names, rows_of(shown)) + size + html.paragraph(self._sentence() + ".")
 
     def rows(self, *, now: Instant | None = None) -> list[tuple[Any, ...]]:
         """Return all rows as tuples of Python values, as `Answer.rows`; `now` as in `to_arrow`."""

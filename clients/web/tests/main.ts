@@ -13,6 +13,7 @@ import { telling } from "../src/parts/telling";
 import { movedTo, windowAt } from "../src/parts/window_bar";
 import { ArrowRows } from "../src/sync/arrow";
 import { type Changed, changed, count, type Held } from "../src/sync/change";
+import { uniqueNames } from "../src/sync/column_names";
 import { hidden, shownFields } from "../src/sync/form";
 import { estimate, shown } from "../src/sync/shown";
 import type { Value } from "../src/sync/values";
@@ -103,7 +104,12 @@ test("JSON names each column once, and loses no digit", () => {
     { name: "t", kind: "timestamp" as const, scale: 0 },
   ];
   const rows = json({ fields, columns: [[2n ** 60n], [NaN], [1_500_000]], order: [0] });
-  assert.deepEqual(JSON.parse(rows), [{ a: "1152921504606846976", a_2: "NaN", t: "1970-01-01T00:00:01.5Z" }]);
+  assert.deepEqual(JSON.parse(rows), [{ a: "1152921504606846976", a_1: "NaN", t: "1970-01-01T00:00:01.5Z" }]);
+});
+
+test("each repetition of a name gets the next free ending", () => {
+  assert.deepEqual(uniqueNames(["a", "A", "a"]), ["a", "A_1", "a_2"]);
+  assert.deepEqual(uniqueNames(["a", "a", "A_1", "a_2", "a"]), ["a", "a_3", "A_1", "a_2", "a_4"]);
 });
 
 test("instants and sizes", () => {

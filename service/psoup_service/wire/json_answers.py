@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from psoup.model import EPOCH, EXACT_DOUBLE
+from psoup_proto.column_names import unique_names
 
 _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -27,8 +28,8 @@ def rows_json(batch: pa.RecordBatch) -> bytes:
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch by column, with the values that JSON has for them. O(values), in Python."""
-    names = batch.schema.names
+    """The rows of a batch by the unique names of columns, with the values of JSON. O(values), in Python."""
+    names = unique_names(batch.schema.names)
     columns = [_plain(values) for values in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 

@@ -102,8 +102,7 @@ def test_an_answer_is_indexed_as_rows_and_columns() -> None:
     with pytest.raises(KeyError, match="'y': the answer has no such column; its columns are x, s"):
         answer["y"]
     twice = Answer(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), COMPLETE)
-    with pytest.raises(KeyError, match="'x': several columns have that name"):
-        twice["x"]
+    assert (twice["x"].to_pylist(), twice["x_1"].to_pylist()) == ([1], [2])
 
 
 def test_other_libraries_read_an_answer_through_arrow() -> None:

@@ -16,6 +16,7 @@ from psoup_cli.common import AsJson, message
 from psoup_cli.output import numeric, print_batches, print_json, print_list, print_table, rows_of, show
 from psoup_client.errors import NotFound
 from psoup_client.phrases import counted
+from psoup_proto.column_names import unique_names
 from psoup_recharge import Entry, Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the copy, in any case.", show_default=False)]
@@ -86,7 +87,8 @@ def show_copy(
         raise typer.BadParameter("give the name of a copy, or --sql")
     with existing(context.obj) as file:
         if sql is not None:
-            names, values = file.select(sql)
+            written, values = file.select(sql)
+            names = unique_names(written)
             if as_json or format is Format.json:
                 for row in values:
                     print_json(dict(zip(names, row, strict=True)))
@@ -119,7 +121,7 @@ def _print_rows(table: pa.Table, form: Format, limit: int) -> None:
         print_batches(form.value, table.schema, table.to_batches())
         return
     shown = table.slice(0, limit or table.num_rows)
-    print_table(table.schema.names, rows_of(shown), numeric(table.schema))
+    print_table(unique_names(table.schema.names), rows_of(shown), numeric(table.schema))
     if shown.num_rows < table.num_rows:
         message(f"{table.num_rows - shown.num_rows:,} more rows: --rows 0 shows all")
 

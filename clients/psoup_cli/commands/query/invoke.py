@@ -26,6 +26,7 @@ from psoup_cli.output import numeric, print_batches, print_json, print_table, ro
 from psoup_cli.parameters import read_lines
 from psoup_client import Answer, AnswerStream, AnswerTable, Client, NotFound, PSoupError, Query
 from psoup_client.phrases import counted
+from psoup_proto.column_names import unique_names
 
 QueryIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)]
 IdFile = Annotated[
@@ -202,7 +203,7 @@ def _table(answer: AnswerStream, shown: int) -> int:
             yield from rows_of(batch if not shown else batch.slice(0, max(0, shown - count)))
             count += batch.num_rows
 
-    print_table(answer.schema.names, first_rows(), numeric(answer.schema))
+    print_table(unique_names(answer.schema.names), first_rows(), numeric(answer.schema))
     if shown and count > shown:
         message(f"The first {shown:,} of {counted(count, 'row')}; --rows 0 or --format csv gives all.")
     return count

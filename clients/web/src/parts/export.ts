@@ -1,5 +1,6 @@
 /** Files of the rows that are shown. */
 import { instantUtc, shownValue } from "../format";
+import { uniqueNames } from "../sync/column_names";
 import type { Field } from "../sync/form";
 import type { Value } from "../sync/values";
 import type { Rows } from "./table";
@@ -27,7 +28,7 @@ function cell(text: string, guarded: boolean): string {
 
 /** JSON: an array of an object for each row. A BIGINT that a number does not hold is a text, as are DECIMAL, NaN and the like. */
 export function json({ fields, columns, order }: Rows): string {
-  const names = unique(fields.map((field) => field.name));
+  const names = uniqueNames(fields.map((field) => field.name));
   const rows = order.map((row) =>
     Object.fromEntries(fields.map((field, at) => [names[at]!, jsonValue(columns[at]![row]!, field)])),
   );
@@ -43,12 +44,6 @@ function jsonValue(value: Value, field: Field): Value {
 
 function plain(value: Value, field: Field): string {
   return field.kind === "timestamp" ? `${instantUtc(value as number).replace(" ", "T")}Z` : shownValue(value, field);
-}
-
-function unique(names: string[]): string[] {
-  return names.map((name, at) =>
-    names.indexOf(name) === at ? name : `${name}_${names.slice(0, at).filter((other) => other === name).length + 1}`,
-  );
 }
 
 /** Hand a file to the browser. */

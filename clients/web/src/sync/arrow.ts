@@ -8,6 +8,7 @@ import { RecordBatch } from "apache-arrow/fb/record-batch";
 import { Schema } from "apache-arrow/fb/schema";
 import { MessageHeader } from "apache-arrow/fb/message-header";
 import { ByteBuffer } from "flatbuffers";
+import { named } from "./column_names";
 import { type Field, fieldsOf } from "./form";
 import { type Column, exact, type Value } from "./values";
 
@@ -33,7 +34,7 @@ export class ArrowRows {
       const body = at + 8 + head;
       at = body + Number(message.bodyLength());
       if (message.headerType() === MessageHeader.Schema) {
-        this.fields = fieldsOf(message.header(new Schema()) as Schema);
+        this.fields = named(fieldsOf(message.header(new Schema()) as Schema));
         this.columns = this.fields.map(() => []);
       } else this.addBatch(message.header(new RecordBatch()) as RecordBatch, bytes.subarray(body, at));
     }

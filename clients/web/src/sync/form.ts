@@ -5,6 +5,7 @@ import { Message } from "apache-arrow/fb/message";
 import { Schema } from "apache-arrow/fb/schema";
 import { Type } from "apache-arrow/fb/type";
 import { ByteBuffer } from "flatbuffers";
+import { named } from "./column_names";
 import type { CopyForm } from "../contract/psoup_proto/v1/sync_pb";
 
 export type Kind = "boolean" | "bigint" | "double" | "decimal" | "text" | "timestamp" | "date";
@@ -57,9 +58,9 @@ export function hidden(form: Form): number {
   return form.idColumns > 1 ? form.idColumns + (form.width === null ? 0 : 1) : 2;
 }
 
-/** The columns that an answer shows. */
+/** The columns that an answer shows, with different names. */
 export function shownFields(form: Form): Field[] {
-  return form.fields.slice(hidden(form), form.fields.length - form.keys.length);
+  return named(form.fields.slice(hidden(form), form.fields.length - form.keys.length));
 }
 
 /** The columns in a schema message of Arrow IPC: its length behind a mark, then a flat buffer. */
