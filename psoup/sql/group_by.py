@@ -6,7 +6,8 @@
       HAVING    column 2 > 3                 any other column of tuples is refused
 
 A name in GROUP BY means a column. If there is none, it means an alias. A name in HAVING means a key, or else an alias.
-GROUP BY ALL groups by the outputs that read tuples and no aggregate.
+GROUP BY ALL groups by the outputs that read tuples and no aggregate. Named keys that read no tuples, such as 'x', are
+left out. If no other keys are left, all tuples are one group, which exists if there are tuples: HAVING count(*) > 0.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from sqlglot import exp
 
 from psoup.errors import SqlError
 from psoup.expressions.conversion import truth
-from psoup.expressions.tree import GROUPED, OVER, AttributeRef, Call, Expr, Literal, columns_of, reads_now
+from psoup.expressions.functions import resolve
+from psoup.expressions.tree import GROUPED, AttributeRef, Call, Expr, Literal, columns_of, reads_now
 from psoup.model import BIGINT
-from psoup.plan.nodes import Aggregate, Having, Node, OrderKey, Output
+from psoup.plan.nodes import Aggregate, Having, Measure, Node, OrderKey, Output
 from psoup.sql.aggregates import GROUP_BY, HAVING
 from psoup.sql.binder import Binder
 from psoup.sql.over import reads_over, refused_in
@@ -29,7 +31,7 @@ from psoup.sql.source import StatementText
 def group_keys(
     source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output]
 ) -> tuple[Expr, ...]:
-    """The distinct keys of GROUP BY. Raises SqlError."""
+    """The distinct keys of GROUP BY that read tuples. Raises SqlError."""
     group = select.args.get("group")
     if group is None:
         return ()
@@ -41,7 +43,7 @@ def group_keys(
         with binder.within(GROUP_BY):
             key = binder.with_aliases(node, by_name)
         keys[_checked(source, node, key, outputs)] = None
-    return tuple(keys)
+    return tuple(key for key in keys if _of_tuples(key))
 
 
 def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
@@ -61,7 +63,7 @@ def _of_tuples(expr: Expr) -> bool:
 
 def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence[Output]) -> Expr:
     """The bound key, checked. A whole number stands for the item of the SELECT list at that place. Raises SqlError."""
-    if isinstance(key, Literal) and key.type == BIGINT and isinstance(key.value, int):
+    if isinstance(node, exp.Literal | exp.Neg) and isinstance(key, Literal) and isinstance(key.value, int):
         if not 1 <= key.value <= len(outputs):
             raise source.error(f"the SELECT list has no column {key.value}; its last is {len(outputs)}", node)
         key = outputs[key.value - 1].expr
@@ -73,23 +75,32 @@ def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence
         raise refused_in(source, GROUP_BY, node)
     if reads_now(key):
         raise source.unsupported("NOW in GROUP BY", node, hint="groups must not depend on when they are asked for")
-    if not _of_tuples(key):
-        raise source.error("GROUP BY a constant makes no groups", node, hint="name a column, or leave GROUP BY out")
     return key
 
 
 def having_condition(
     source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]
 ) -> Expr | None:
-    """The condition of HAVING, if there is one. Raises SqlError."""
+    """The condition that groups must satisfy, if there is one: HAVING, and that a group of constants has tuples.
+
+    Raises SqlError.
+    """
     node = select.args.get("having")
-    if node is None:
-        return None
-    bound = in_having(binder, outputs, keys)(node.this)
-    if reads_over(columns_of(bound)):
-        raise refused_in(source, HAVING, node)
-    with source.placed(node):
-        return truth(bound, HAVING)
+    conditions: list[Expr] = []
+    if not keys and _groups_by_constants(select):
+        tuples = binder.measures.ref(Measure("count", (), BIGINT))
+        conditions.append(resolve("gt", [tuples, Literal(BIGINT, 0)]))
+    if node is not None:
+        bound = in_having(binder, outputs, keys)(node.this)
+        with source.placed(node):
+            conditions.append(truth(bound, HAVING))
+    return resolve("and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
+
+
+def _groups_by_constants(select: exp.Select) -> bool:
+    """Whether a GROUP BY without keys that read tuples names other keys."""
+    group = select.args.get("group")
+    return group is not None and next(_flat(group.expressions), None) is not None
 
 
 def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -> Callable[[exp.Expr], Expr]:
