@@ -14,8 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from psoup.aggregates.bits import Bits
 from psoup.aggregates.measures import states_for
 from psoup.aggregates.moments import Moments
+from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.state import Folding, Rows, State, size_of
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
@@ -45,7 +47,7 @@ def is_fixed(folding: Folding) -> bool:
     """Whether the size of a state depends only on its number of groups."""
     if isinstance(folding, Pick):
         return Kind.TEXT not in (folding.type.kind, folding.key and folding.key.kind)
-    return isinstance(folding, Count | IntegerSum | Extreme | Moments)
+    return isinstance(folding, Count | IntegerSum | Extreme | Moments | Bits)
 
 
 def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
@@ -58,6 +60,8 @@ def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
         return folding.room_to_add(state, rows)
     if isinstance(folding, Pick):
         return 2 * size_of(state) + 2 * sum(column.nbytes for column in rows.args)
+    if isinstance(folding, OrderedRows):
+        return folding.room_to_add(rows)
     return _ENTRY_BYTES * rows.count + _COPIES * sum(column.nbytes for column in rows.args)
 
 

@@ -128,19 +128,23 @@ def _with_valid(result: DataType, column: Column | None, some: Array) -> Column:
 
 def _by_group(owners: Array, column: Column) -> Array:
     """The order of the entries by group, and by value within a group."""
-    if column.type.kind is Kind.TEXT:
-        texts = Keys([column.type], _MOST, lambda size: None)
-        numbers = texts.number([column])
-        keys = np.empty(texts.count, np.int64)
-        keys[texts.order()] = np.arange(texts.count)
-        keys = keys[numbers]
-    else:
-        (keys,) = joint_order_keys([column])
+    keys = value_ranks(column)
     order, spare = np.empty((2, len(owners)), np.int64)
     order_keys(np.ascontiguousarray(keys), order, spare)
     groups, again = owners[order], np.empty(len(owners), np.int64)
     order_keys(groups, again, spare)
     return order[again]
+
+
+def value_ranks(column: Column) -> Array:
+    """Numbers in the order of the values: int64[n], equal for equal values, arbitrary for NULL. O(n log n) for TEXT."""
+    if column.type.kind is not Kind.TEXT:
+        return column.order_keys()
+    texts = Keys([column.type], _MOST, lambda size: None)
+    numbers = texts.number([column])
+    ranks: Array = np.empty(texts.count, np.int64)
+    ranks[texts.order()] = np.arange(texts.count)
+    return ranks[numbers]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
     min, max         the best value so far      first, last, …    the value of a row
     stddev, var      moments                    DISTINCT          different values, and any of these over them
     quantile         all values                 approx_…          sketches
+    bit_and, …       bits                       ORDER BY          all rows, and any of these over them in order
 
 Measures with the same state over the same rows share it, such as SUM(x) and AVG(x). Other modules need only `fold`,
 `combine` and `finish`.
@@ -12,12 +13,15 @@ Measures with the same state over the same rows share it, such as SUM(x) and AVG
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from psoup.aggregates.bits import Bits
 from psoup.aggregates.list_states import DistinctValues, GroupValues
 from psoup.aggregates.moments import Moments
+from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.sketches import LogBuckets, Registers
 from psoup.aggregates.state import ALL, Folding, Rows, State
@@ -70,6 +74,7 @@ FOLDINGS: dict[str, Callable[[Measure], Folding]] = {
     "var_pop": lambda measure: Moments(),
     "quantile_cont": lambda measure: GroupValues(measure.args[0].type),
     "quantile_disc": lambda measure: GroupValues(measure.args[0].type),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), lambda measure: Bits(measure.function)),
     "approx_count_distinct": lambda measure: Registers(),
     "approx_quantile": lambda measure: LogBuckets(),
 }
@@ -77,17 +82,28 @@ FOLDINGS: dict[str, Callable[[Measure], Folding]] = {
 
 _NULLS_COUNT = frozenset({"first", "last"})
 """Functions for which rows with a NULL argument count."""
-_SAME_TWICE = frozenset({"min", "max", "any_value", "arg_min", "arg_max", "approx_count_distinct"})
+_SAME_TWICE = frozenset({"min", "max", "any_value", "arg_min", "arg_max", "approx_count_distinct", "bit_and", "bit_or"})
 """Functions whose result is the same with and without DISTINCT."""
 
 
 @lru_cache(4_096)
 def folding_of(measure: Measure) -> Folding:
     """The folding that makes the state of a measure."""
+    if measure.function == "string_agg" or measure.order:
+        return _ordered(measure)
     folding = FOLDINGS[measure.function](measure)
     if measure.distinct and measure.function not in _SAME_TWICE:
         return DistinctValues(measure.args[0].type, folding)
     return folding
+
+
+def _ordered(measure: Measure) -> OrderedRows:
+    """The folding of an aggregate with ORDER BY, or of STRING_AGG."""
+    types = tuple([arg.type for arg in measure.args])
+    if measure.function == "string_agg":
+        return OrderedRows(types, measure.order, measure.distinct, separator=measure.separator)
+    args = measure.args[: len(measure.args) - len(measure.order)]
+    return OrderedRows(types, measure.order, inner=folding_of(replace(measure, args=args, order=())))
 
 
 Name = tuple[Folding, tuple[object, ...], object]
@@ -127,7 +143,7 @@ def rows_for(
     """
     flags = [] if condition is None else [condition.values, condition.valid]
     if measure.function not in _NULLS_COUNT:
-        flags += [column.valid for column in args]
+        flags += [column.valid for column in args[: len(args) - len(measure.order)]]
     flagged = [flag for flag in flags if flag is not None]
     mask = ALL if not flagged else np.logical_and.reduce(flagged).view(np.uint8)
     return Rows(rows, args, mask, codes)

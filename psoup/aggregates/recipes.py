@@ -19,10 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psoup.aggregates.bits import Bits
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.list_states import DistinctValues, GroupValues
 from psoup.aggregates.measures import folding_of
 from psoup.aggregates.numbers import Hold
+from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.picks import Extreme
 from psoup.aggregates.sketches import Sketch
 from psoup.aggregates.state import Folding, State, places_in, size_of
@@ -167,7 +169,7 @@ def _recipe(measures: tuple[Measure, ...], keys: tuple[Expr, ...]) -> Recipe | N
     names = list[object]()
     for measure in measures:
         folding = folding_of(measure)
-        if not folding.exact or isinstance(folding, DistinctValues | GroupValues):
+        if not folding.exact or isinstance(folding, DistinctValues | GroupValues | OrderedRows):
             return None
         names.append((folding, measure.args, measure.condition))
         states.setdefault(names[-1], (folding, measure))
@@ -185,7 +187,7 @@ def _commutes(folding: Folding) -> bool:
     """Whether the state is the same for every order of the rows."""
     if isinstance(folding, Extreme):
         return folding.type.kind is not Kind.DOUBLE
-    return isinstance(folding, Count | IntegerSum | DoubleSum | Sketch)
+    return isinstance(folding, Count | IntegerSum | DoubleSum | Sketch | Bits)
 
 
 def _columns_of(measure: Measure) -> tuple[int, ...] | None:

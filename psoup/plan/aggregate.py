@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psoup.expressions.tree import GROUPED, AttributeRef, Expr
-from psoup.model import DataType
+from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
+from psoup.model import TEXT, DataType
 from psoup.plan.above import Above
-from psoup.plan.canonical import expr_text
+from psoup.plan.canonical import expr_text, literal_text
 from psoup.plan.inputs import OrderKey, Output, names_of
 from psoup.plan.patterns import Operator
 
@@ -30,7 +30,8 @@ class Measure:
     """An aggregate function over the rows of a group. The function `count` without arguments counts rows.
 
     `condition`: the condition of FILTER, which a row must satisfy to count. `fraction`: the fraction of a quantile, or
-    None.
+    None. `order`: ORDER BY inside the aggregate: for each key, whether it is descending, and whether its NULLs come
+    first. The keys themselves are the last of `args`. `separator`: the text between the values of STRING_AGG.
     """
 
     function: str
@@ -39,13 +40,23 @@ class Measure:
     distinct: bool = False
     condition: Expr | None = None
     fraction: float | None = None
+    order: tuple[tuple[bool, bool], ...] = ()
+    separator: str = ""
 
     def text(self, names: tuple[str, ...] = ()) -> str:
         """The canonical text. Equal measures have equal texts. `names` as in `expr_text`."""
-        args = [expr_text(arg, names) for arg in self.args] or ["*"]
+        texts = [expr_text(arg, names) for arg in self.args]
+        args, keys = texts[: len(texts) - len(self.order)] or ["*"], texts[len(texts) - len(self.order) :]
         if self.fraction is not None:
             args.append(repr(self.fraction))
-        text = f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(args)})"
+        if self.function == "string_agg":
+            args.append(literal_text(Literal(TEXT, self.separator)))
+        sorting = [
+            f"{key}{' DESC' * descending}{' NULLS FIRST' * nulls_first}"
+            for key, (descending, nulls_first) in zip(keys, self.order, strict=True)
+        ]
+        order = f" ORDER BY {', '.join(sorting)}" if sorting else ""
+        text = f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(args)}{order})"
         return text if self.condition is None else f"{text} FILTER (WHERE {expr_text(self.condition, names)})"
 
 

@@ -24,6 +24,7 @@ from psoup.expressions.functions import resolve
 from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, wide
 from psoup.plan.nodes import Measure
+from psoup.sql.ordered_aggregates import ordered, string_agg, without_order
 from psoup.sql.source import StatementText
 
 MAX_MEASURES = 1_000
@@ -133,6 +134,11 @@ def _quantile(function: str, name: str, args: Sequence[Expr]) -> Measure:
     return Measure(function, (cast(_number(name, value, way, always=True), DOUBLE),), DOUBLE, fraction=fraction)
 
 
+def _bits(function: str, name: str, args: Sequence[Expr]) -> Measure:
+    """The rule of bit_and, bit_or and bit_xor, over BIGINTs."""
+    return Measure(function, (need(args[0], BIGINT, name),), BIGINT)
+
+
 def _estimate(name: str, args: Sequence[Expr]) -> Measure:
     return Measure("approx_count_distinct", tuple(args), BIGINT)
 
@@ -208,6 +214,8 @@ AGGREGATES: dict[str, Aggregation] = {
     "approx_count_distinct": Aggregation(_estimate, distinct=False),
     "bool_and": Aggregation(partial(_extreme_truth, "min"), distinct=False),
     "bool_or": Aggregation(partial(_extreme_truth, "max"), distinct=False),
+    **{name: Aggregation(partial(_bits, name), distinct=True) for name in ("bit_and", "bit_or", "bit_xor")},
+    **dict.fromkeys(("string_agg", "group_concat", "listagg"), Aggregation(string_agg, 1, 2, True)),
 }
 """All aggregate functions, by their names in SQL."""
 
@@ -219,28 +227,14 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
         raise source.unsupported(f"the aggregate {name} in {shown}", node, hint=_INSTEAD[part])
-    column = binder.measures.ref(measure_of(binder, name, node, where))
-    if column.index >= MAX_MEASURES:
-        raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
-    return column
-
-
-def measure_of(
-    binder: AggregateBinder,
-    name: str,
-    node: exp.Expr,
-    where: exp.Expr | None = None,
-    argument: str = ARGUMENT,
-    filtered: str = FILTER,
-) -> Measure:
-    """The measure of the aggregate at `node`. `argument`, `filtered`: the parts in which its arguments and the
-    condition `where` of its FILTER are bound. Raises SqlError."""
-    source, aggregation = binder.source, AGGREGATES[name]
-    nodes, distinct = _arguments(source, name, aggregation, node)
-    with binder.within(argument):
+    aggregation = AGGREGATES[name]
+    written, sorting = without_order(node.expressions)
+    nodes, distinct = _arguments(source, name, aggregation, node, written)
+    with binder.within(ARGUMENT):
         args = [binder.bind(arg) for arg in nodes]
+        keys = [(key, binder.bind(key.this)) for key in sorting]
     with source.placed(node):
-        measure = replace(aggregation.rule(name, args), distinct=distinct)
+        measure = ordered(source, replace(aggregation.rule(name, args), distinct=distinct), args, keys)
     if measure.function == "count" and not distinct and measure.args and _never_null(binder, measure.args[0]):
         measure = replace(measure, args=())
     if where is None:
@@ -253,16 +247,18 @@ def measure_of(
 
 
 def _arguments(
-    source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr
+    source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr, nodes: list[exp.Expr]
 ) -> tuple[list[exp.Expr], bool]:
-    """The arguments of an aggregate, and whether equal values count once. `*` does not count as an argument. Raises
-    SqlError."""
-    nodes, distinct = list(node.expressions), False
+    """The arguments of an aggregate, and whether equal values count once. `*` does not count as an argument.
+
+    `nodes`: the arguments as written, without ORDER BY. Raises SqlError.
+    """
+    distinct = False
     if nodes and isinstance(nodes[0], exp.Distinct):
         nodes, distinct = list(nodes[0].expressions), True
         if aggregation.distinct is None:
             hint = "DISTINCT goes with count, sum and avg"
-            raise source.unsupported(f"DISTINCT in {name}", node.expressions[0], hint=hint)
+            raise source.unsupported(f"DISTINCT in {name}", node, hint=hint)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
         if name != "count" or distinct or any(nodes[0].args.values()):
             raise source.error(f"* is not an argument of {name}", nodes[0], hint="count(*) counts rows; name a column")

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 PARAMETER = "a parameter without a value"
-ORDER_IN_FUNCTION = "ORDER BY in a function"
+OVER = "OVER (window functions)"
+ORDER_IN_FUNCTION = "ORDER BY in a function that is not an aggregate"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
 
 _JOINS_HERE = "the joins are [INNER], CROSS, LEFT, RIGHT, FULL, SEMI, ANTI, NATURAL and ASOF [LEFT] JOIN"
@@ -23,10 +24,10 @@ _WAYS_OUT = {
     "a row of several values": "compare one value at a time: a = b AND c = d",
     PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
     "an aggregate": "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max,"
-    " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and"
-    " bool_or",
-    ORDER_IN_FUNCTION: "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and"
-    " greatest t",
+    " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and,"
+    " bool_or, bit_and, bit_or, bit_xor and string_agg",
+    OVER: "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
+    ORDER_IN_FUNCTION: "aggregates take ORDER BY: first(x ORDER BY y), string_agg(x, ',' ORDER BY y)",
     **dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS", "WITH TOTALS"), "register a query for each set of keys"),
     "WITHIN GROUP": "write quantile_cont(x, 0.5), or quantile_disc",
     **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
@@ -67,8 +68,8 @@ FOR_FUNCTION = {
     "approx_top_k": "GROUP BY x ORDER BY count(*) DESC LIMIT k",
     "histogram": "SELECT x, count(*) … GROUP BY x has a row for each value",
     **dict.fromkeys(
-        ("string_agg", "group_concat", "listagg", "list", "array_agg"),
-        "a value is not a list: select the rows, in order, and put them together where they arrive",
+        ("list", "array_agg"),
+        "a value is not a list: string_agg(x, ',' ORDER BY y) puts texts together, or select the rows in order",
     ),
     "every": "write bool_and(x)",
     "some": "write bool_or(x)",

@@ -59,6 +59,37 @@ SELECT count(*) AS n, day FROM t GROUP BY day HAVING n > (70) ORDER BY n, day
 SELECT -qty AS qty, count(*) AS n FROM t GROUP BY qty HAVING qty > 2 ORDER BY n, qty
 SELECT * FROM u GROUP BY ALL ORDER BY ALL
 SELECT count(*) AS n FROM t GROUP BY ()
+SELECT bit_and(qty) AS a, bit_or(qty) AS b, bit_xor(qty) AS c, bit_xor(DISTINCT qty) AS d FROM t
+SELECT sym, bit_and(qty) AS a, bit_or(qty) FILTER (WHERE bought) AS b, bit_xor(qty) AS c FROM t GROUP BY 1 ORDER BY 1
+SELECT bit_and(qty) AS a, bit_or(qty) AS b, string_agg(sym) AS c, first(sym ORDER BY qty) AS d FROM t WHERE qty = 12345
+SELECT string_agg(sym) AS a, string_agg(qty, ', ') AS b, group_concat(sym, '') AS c, listagg(sym, NULL) AS d FROM t
+SELECT sym, string_agg(qty, '|' ORDER BY qty DESC) AS a, string_agg(price, 'é') AS b FROM t GROUP BY sym ORDER BY sym
+SELECT bought AS k, string_agg(DISTINCT qty, ';' ORDER BY qty NULLS FIRST) AS a FROM t GROUP BY k ORDER BY k
+SELECT bought AS k, string_agg(sym, '' ORDER BY price DESC NULLS FIRST, sym) AS a FROM t GROUP BY k ORDER BY k
+SELECT string_agg(DISTINCT sym, ',' ORDER BY sym DESC) AS a, string_agg(sym, ',' ORDER BY rate, sym) AS b FROM t
+SELECT string_agg(upper(sym), ',' ORDER BY day DESC, length(sym), sym) FILTER (WHERE qty > 2) AS a FROM t
+SELECT first(price ORDER BY qty, price) AS a, last(price ORDER BY qty NULLS FIRST, price NULLS FIRST) AS b FROM t
+SELECT sym, any_value(qty ORDER BY price DESC, qty) AS a, first(qty ORDER BY price, qty) FROM t GROUP BY 1 ORDER BY 1
+SELECT arg_min(sym, qty ORDER BY sym DESC) AS a, arg_max(qty, bought ORDER BY qty NULLS FIRST) AS b FROM t
+SELECT sum(qty ORDER BY sym) AS a, count(DISTINCT sym ORDER BY sym) AS b, median(qty ORDER BY rate) AS c FROM t
+SELECT u.w, string_agg(t.qty, ',' ORDER BY t.qty) AS a FROM t JOIN u ON t.sym = u.sym GROUP BY u.w ORDER BY u.w
+SELECT count(*) AS n FROM t GROUP BY 'x'
+SELECT count(*) AS n FROM t WHERE qty = 12345 GROUP BY 'x'
+SELECT count(*) AS n FROM t WHERE qty = 12345 GROUP BY ()
+SELECT 'x' AS k, sum(qty) AS s FROM t GROUP BY NULL, 1 + 1
+SELECT 'x' AS k, count(*) AS n FROM t WHERE qty = 12345 GROUP BY ALL
+SELECT 'x' AS k, count(*) AS n FROM t GROUP BY k HAVING n > 5
+SELECT 1 AS one FROM t GROUP BY ALL
+SELECT 'x' AS k, sym, count(*) AS n FROM t GROUP BY k, sym, true ORDER BY sym
+FROM t SELECT sym, count(*) AS n GROUP BY sym ORDER BY sym
+(SELECT count(*) AS n FROM t)
+((FROM u ORDER BY w)); -- the end
+FROM u SELECT w WHERE w > 2 ORDER BY w DESC; /* the end */ ;
+FROM t JOIN u ON t.sym = u.sym SELECT count(*) AS n WHERE t.qty > 2
+FROM t, u SELECT max(w) AS w WHERE t.sym = u.sym
+SELECT sym, sym, qty AS SYM FROM t GROUP BY ALL ORDER BY ALL
+SELECT *, w FROM u ORDER BY w
+SELECT * FROM u a JOIN u b ON a.w = b.w ORDER BY a.w
 SELECT stddev_pop(rate) > 1e9 AS a, variance(price) > 1 AS b, stddev(qty) IS NULL AS c FROM t
 """.strip().splitlines()
 

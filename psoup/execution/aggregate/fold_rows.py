@@ -21,6 +21,7 @@ from psoup.aggregates.keys import Keys
 from psoup.aggregates.list_states import DistinctValues, GroupValues, listed
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.numbers import Hold, over_keys
+from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.recipes import FOLD_BYTES, Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.budgets import SORT_ROWS
@@ -249,7 +250,9 @@ class Folder:
             if listed(kept.state) > self._reading.groups.keys:
                 raise over_keys(self._reading.groups.keys)
         if isinstance(kept.folding, GroupValues) and listed(kept.state) > self._reading.sort_rows:
-            raise _over_values(listed(kept.state), self._reading.sort_rows)
+            raise _over_values("a median or quantile", listed(kept.state), self._reading.sort_rows)
+        if isinstance(kept.folding, OrderedRows) and kept.folding.count(kept.state) > self._reading.sort_rows:
+            raise _over_values("an ordered aggregate", kept.folding.count(kept.state), self._reading.sort_rows)
 
     def table(self) -> tuple[dict[int, Column], int]:
         """The columns of the table by place, and the number of groups. The rows are in the order of the keys."""
@@ -261,6 +264,8 @@ class Folder:
             self._reading.budget.check()
             kept = self._states[_name(measure)]
             self._make_room(kept)
+            if isinstance(kept.folding, OrderedRows):
+                self._hold(kept.folding.room_to_finish(kept.state))
             column = kept.folding.finish(kept.state, measure, groups)
             table[place] = column if order is None else column.take(order)
         return table, groups
@@ -280,10 +285,11 @@ def _name(measure: Measure) -> object:
     return folding_of(measure), measure.args, measure.condition
 
 
-def _over_values(values: int, most: int) -> ResourceExhausted:
+def _over_values(aggregate: str, values: int, most: int) -> ResourceExhausted:
+    instead = ", or take approx_quantile" if "quantile" in aggregate else ""
     return ResourceExhausted(
-        f"a median or quantile of {values:,} values is more than the {most:,} that one invocation may hold (sort_rows);"
-        " narrow the window or the WHERE clause, or take approx_quantile",
+        f"{aggregate} of {values:,} values is more than the {most:,} that one invocation may hold (sort_rows);"
+        f" narrow the window or the WHERE clause{instead}",
         reason="SORT_BUDGET",
         rows=values,
         **SORT_ROWS.over(values, most),

@@ -32,7 +32,10 @@ from psoup.plan.nodes import Aggregate, Having, Measure, Node, Project, Source
 from psoup.results.runs import order_of
 from psoup.values.columns import Array, Column, concat_columns, value_bytes
 
-_FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
+_FOLDED = frozenset(
+    {"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"}
+    | {"bit_and", "bit_or", "bit_xor"}
+)
 """Aggregate functions whose states are exact, however rows are cut into parts."""
 _ROWS = 65_536
 """The most rows of the table over which expressions are computed at once."""
@@ -48,8 +51,8 @@ class ManyFolds:
 
 
 def can_be_folded(measure: Measure) -> bool:
-    """Whether the state of a measure is exact, however rows are cut into parts. DISTINCT measures are not supported."""
-    return measure.function in _FOLDED and not measure.distinct
+    """Whether the state of a measure is exact, however rows are cut into parts. False for DISTINCT and ORDER BY."""
+    return measure.function in _FOLDED and not measure.distinct and not measure.order
 
 
 def folds_of(plan: Node) -> ManyFolds | None:

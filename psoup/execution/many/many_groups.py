@@ -22,6 +22,7 @@ from psoup.aggregates.keys import Keys
 from psoup.aggregates.list_states import DistinctValues
 from psoup.aggregates.list_states import GroupValues as Values
 from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
+from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.state import State
 from psoup.errors import ResourceExhausted
 from psoup.execution.many.many_folds import computed
@@ -92,9 +93,9 @@ def ranked(shape: PlanShape, node: Aggregate, gathered: MatchBuffer | PairsOfQue
 
 
 def _most(node: Aggregate, reading: Reading) -> int:
-    """The most matches that a clause may have. The states of quantiles and DISTINCT list values, and have a limit."""
+    """The most matches that a clause may have. States that list values or rows have a limit."""
     foldings = list(map(folding_of, node.measures))
-    limit = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
+    limit = reading.sort_rows if any(isinstance(folding, Values | OrderedRows) for folding in foldings) else NO_LIMIT
     return (
         min(limit, reading.groups.keys) if any(isinstance(folding, DistinctValues) for folding in foldings) else limit
     )

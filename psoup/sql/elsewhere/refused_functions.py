@@ -18,8 +18,7 @@ def _words(listed: str) -> frozenset[str]:
 
 
 _AGGREGATES = _words(
-    "mode list array_agg string_agg group_concat listagg bit_and "
-    "bit_or bit_xor corr covar_pop covar_samp "
+    "mode list array_agg corr covar_pop covar_samp "
     "sumif histogram product skewness kurtosis entropy "
     "grouping"
 )

@@ -8,13 +8,14 @@ from psoup_testing.histories.trades import refusal
 
 COUNTS = "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max, stddev,"
 COUNTS += (
-    " variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and and bool_or"
+    " variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and, bool_or,"
+    " bit_and, bit_or, bit_xor and string_agg"
 )
 HAVING = "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3"
 UNGROUPED = "is neither grouped nor aggregated: a group may have many values of it"
 SETS = "register a query for each set of keys"
 BOUND = "bound the time with BEGIN (NOW - ...) END (NOW)"
-ARRIVAL = "first and last go by arrival; arg_min(x, t) and arg_max(x, t) have the x of the least and greatest t"
+AGAIN = "aggregate the answer once more where it arrives"
 TOGETHER = "put them together: count(DISTINCT a || ',' || b); or SELECT DISTINCT a, b, or GROUP BY a, b"
 OTHERWISE = "use CAST(... AS BIGINT) or another number type"
 
@@ -55,11 +56,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
         ),
         ("SELECT 1 AS one FROM trades GROUP BY 2", "the SELECT list has no column 2; its last is 1", ""),
         (
-            "SELECT count(*) FROM trades GROUP BY 'x'",
-            "GROUP BY a constant makes no groups",
-            "name a column, or leave GROUP BY out",
-        ),
-        (
             "SELECT sym, count(*) FROM trades",
             f"'sym' {UNGROUPED}",
             "GROUP BY sym, or say which value: any_value(sym), first(sym), max(sym)",
@@ -96,7 +92,23 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
         ("SELECT sym FROM trades GROUP BY sym WITH ROLLUP", "ROLLUP is not supported", SETS),
         ("SELECT sym FROM trades GROUP BY CUBE (sym)", "CUBE is not supported", SETS),
         ("SELECT sym FROM trades GROUP BY GROUPING SETS ((sym), (qty))", "GROUPING SETS is not supported", SETS),
-        ("SELECT first(sym ORDER BY at) FROM trades", "ORDER BY in a function is not supported", ARRIVAL),
+        (
+            "SELECT upper(sym ORDER BY at) FROM trades",
+            "ORDER BY in a function that is not an aggregate is not supported",
+            "aggregates take ORDER BY: first(x ORDER BY y), string_agg(x, ',' ORDER BY y)",
+        ),
+        (
+            "SELECT string_agg(DISTINCT sym, ',' ORDER BY qty) FROM trades",
+            "with DISTINCT, ORDER BY in an aggregate takes its arguments only",
+            "order by an argument, or leave DISTINCT out",
+        ),
+        ("SELECT string_agg(sym, sym) FROM trades", "the separator of string_agg must be a constant", ""),
+        (
+            "SELECT first(sym ORDER BY count(*)) FROM trades",
+            "the aggregate count in an aggregate is not supported",
+            AGAIN,
+        ),
+        ("SELECT bit_and(rate) FROM trades", "bit_and needs BIGINT, not DOUBLE; use CAST(... AS BIGINT)", ""),
         (
             "SELECT quantile_cont(0.5) WITHIN GROUP (ORDER BY qty) FROM trades",
             "WITHIN GROUP is not supported",
@@ -114,9 +126,9 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "GROUP BY x ORDER BY count(*) DESC LIMIT 1 has the value that is there most often",
         ),
         (
-            "SELECT string_agg(sym, ',') FROM trades",
-            "the aggregate or window function string_agg is not supported",
-            "a value is not a list: select the rows, in order, and put them together where they arrive",
+            "SELECT array_agg(sym) FROM trades",
+            "the aggregate or window function array_agg is not supported",
+            "a value is not a list: string_agg(x, ',' ORDER BY y) puts texts together, or select the rows in order",
         ),
         ("SELECT every(qty > 3) FROM trades", "every() is not supported", "write bool_and(x)"),
         (

@@ -24,6 +24,7 @@ MEASURES = [
     "min(x) AS a, max(x) AS b, min(s) AS c, max(s) AS d",
     "first(x) AS a, last(x) AS b, any_value(s) AS c, arg_min(s, x) AS d, arg_max(n, x) AS e",
     "approx_count_distinct(n) AS a, approx_quantile(n, 0.5) AS b",
+    "bit_and(n) AS a, bit_or(n) AS b, bit_xor(n) FILTER (WHERE x > 0) AS c",
     f"max(n * {2**60}) AS a, count(*) FILTER (WHERE n * {2**61} > 0) AS b",
     "stddev_samp(n) AS a, count(DISTINCT n) AS b, median(x) AS c",
 ]

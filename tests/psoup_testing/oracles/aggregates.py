@@ -6,8 +6,11 @@ values of a group, in the order of the rows ─> what the aggregate shows: Pytho
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -155,18 +158,40 @@ _OVER_VALUES: dict[str, Callable[[Measure, list[Any]], Any]] = {
     "stddev_pop": _variance,
     "quantile_cont": _quantile,
     "quantile_disc": _quantile,
+    "bit_and": lambda _, values: reduce(operator.and_, values) if values else None,
+    "bit_or": lambda _, values: reduce(operator.or_, values) if values else None,
+    "bit_xor": lambda _, values: reduce(operator.xor, values) if values else None,
 }
+
+
+def _in_order(measure: Measure, rows: list[Row]) -> list[Row]:
+    """The rows in the order of ORDER BY inside an aggregate, whose keys are the last arguments; without the keys."""
+    count = len(measure.args) - len(measure.order)
+    for place, (descending, nulls_first) in reversed(list(enumerate(measure.order, count))):
+        some = [row for row in rows if row[place] is not None]
+        some.sort(key=lambda row: _key(row[place]), reverse=descending)
+        none = [row for row in rows if row[place] is None]
+        rows = [*none, *some] if nulls_first else [*some, *none]
+    return [row[:count] for row in rows]
 
 
 def expected(measure: Measure, rows: list[Row]) -> Any:
     """The value of an aggregate over the rows of a group that pass its FILTER, in order."""
+    if measure.order:
+        plain = replace(measure, args=measure.args[: len(measure.args) - len(measure.order)], order=())
+        return expected(plain, _in_order(measure, rows))
     if measure.function in ("first", "last"):
         return None if not rows else rows[0 if measure.function == "first" else -1][0]
     some = [row for row in rows if None not in row]
     if measure.distinct:
-        some = list({_key(row[0]): row for row in reversed(some)}.values())[::-1]
+        different: dict[Any, Row] = {}
+        for row in some:
+            different.setdefault(_key(row[0]), row)
+        some = list(different.values())
     if measure.function == "count":
         return len(some)
+    if measure.function == "string_agg":
+        return measure.separator.join(row[0] for row in some) if some else None
     if measure.function == "any_value":
         return some[0][0] if some else None
     if measure.function in ("min", "max", "arg_min", "arg_max"):
