@@ -18,6 +18,7 @@ _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+'?", re.DOTALL)
 _EDGE = re.compile(r"/\*|\*/")
 _SOLID = re.compile(r"\S|\Z")
 _WORD = re.compile(r"[A-Za-z_]*")
+_SELECTING = ("SELECT", "FROM", "WITH", "VALUES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Statement:
     def word(self) -> str:
         """The first word, in capitals."""
         return first_word(self.text)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is a SELECT."""
+        return selects(self.text)
 
     def place(self, line: int, column: int) -> tuple[int, int]:
         """Convert a line and a column of the statement to the line and the column of the whole text."""
@@ -58,6 +64,11 @@ def first_word(text: str) -> str:
     match = _WORD.match(text, _after_space(text, 0))
     assert match is not None, "nothing is a match, too"
     return match.group().upper()
+
+
+def selects(text: str) -> bool:
+    """Whether a statement is a SELECT. It may begin with FROM, WITH, VALUES or a parenthesis."""
+    return first_word(text) in _SELECTING or text.startswith("(", _after_space(text, 0))
 
 
 def _after_space(text: str, at: int) -> int:

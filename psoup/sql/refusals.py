@@ -94,7 +94,10 @@ _SPEAKING = (
 """Tokens whose text is the name of the refused feature."""
 
 _PLACES = frozenset(
-    {_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY, _T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END}
+    (
+        *(_T.SELECT, _T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY),
+        *(_T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END),
+    )
 )
 """Tokens at the beginning of a part of a SELECT."""
 
@@ -133,7 +136,7 @@ SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     BoundsNode: frozenset({"begin", "end"}),
     exp.TableAlias: frozenset({"this", "window"}),
     exp.Identifier: frozenset({"this", "quoted"}),
-    exp.Order: frozenset({"expressions"}),
+    exp.Order: frozenset({"this", "expressions"}),  # of an aggregate; no rule binds it in another function
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
     **dict.fromkeys((exp.Limit, exp.Offset), frozenset({"expression"})),
     exp.Distinct: frozenset({"expressions", "on"}),
@@ -212,7 +215,6 @@ _NODES: dict[type[exp.Expr], str] = {
 
 
 _PARTS: dict[tuple[type[exp.Expr], str], str] = {
-    (exp.Order, "this"): ORDER_IN_FUNCTION,
     (exp.Group, "rollup"): "ROLLUP",
     (exp.Group, "cube"): "CUBE",
     (exp.Group, "grouping_sets"): "GROUPING SETS",
@@ -261,8 +263,8 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         return
     if word == "WITH":
         raise source.unsupported("WITH", first.start, hint="write one SELECT")
-    if word in ("FROM", "(") and wanted == "SELECT":
-        raise source.unsupported("a statement that does not begin with SELECT", first.start)
+    if word in ("FROM", "(") and wanted == "SELECT":  # FROM s SELECT a, and (SELECT a FROM s)
+        return
     if word in _OURS:
         statement_form = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
         raise source.error(f"{statement_form} is needed here, not {word}", first.start, hint=_OURS[word])

@@ -19,7 +19,7 @@ from psoup_client.payload import split
 from psoup_client.query import ONE_MESSAGE_BYTES, answer_of
 from psoup_client.questions import question_of
 from psoup_client.schema import StreamInfo
-from psoup_client.statements import first_word
+from psoup_client.statements import first_word, selects
 from psoup_client.times import Instant
 from psoup_proto.v1 import statements_pb2
 
@@ -98,7 +98,7 @@ class StatementCalls(StreamCalls):
         kind. ALTER and DROP are sent once, because they must not be repeated.
         """
         word = first_word(sql)
-        if word == "SELECT":
+        if selects(sql):
             return self.ask(sql, timeout=timeout)
         request = statements_pb2.ExecuteRequest(statement=sql, allow_existing=if_not_exists)
 

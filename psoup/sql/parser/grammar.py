@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from psoup.sql.parser.from_first import FromFirst
 from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError, SyntaxRefusal, TooComplex
 from psoup.work.rest_points import MOVES, may_rest
 
@@ -47,7 +48,7 @@ _AFTER_DURATION = frozenset(
 """Words that may follow a duration without a unit. The parser does not read them as a unit."""
 
 
-class Grammar(parser.Parser):
+class Grammar(FromFirst):
     """The parser of the parts of a SELECT."""
 
     _steps = 0

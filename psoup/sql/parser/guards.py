@@ -103,7 +103,7 @@ _AFTER_NUMBER = re.compile(r"\w")
 
 
 def tokens_of(source: StatementText) -> list[Token]:
-    """The tokens of one statement without its final semicolons, at least one. O(length). Raises SqlError."""
+    """The tokens of one statement without semicolons around it, at least one. O(length). Raises SqlError."""
     _check_characters(source)
     text, written = plain(source)
     try:
@@ -116,6 +116,8 @@ def tokens_of(source: StatementText) -> list[Token]:
         tokens = [_usual(tokens, at) for at in range(len(tokens))]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
+    while tokens and tokens[0].token_type is TokenType.SEMICOLON:
+        tokens.pop(0)
     if not tokens:
         raise source.error("the statement is empty", hint="write SELECT ... FROM ... or CREATE STREAM ...")
     _check_tokens(source, tokens)

@@ -63,7 +63,7 @@ def untie(tree: exp.Expr) -> None:
 
 
 def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
-    """Parse one statement. Raises SqlError with PSoup's messages instead of sqlglot's."""
+    """Parse one statement, without parentheses around it. Raises SqlError with PSoup's messages, not sqlglot's."""
     parser = PSoup().parser()
     try:
         trees = parser.parse(tokens, source.text)
@@ -77,7 +77,10 @@ def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
         ) from problem
     if len(trees) != 1 or trees[0] is None:
         raise source.error("this is not a statement")
-    return trees[0]
+    tree = trees[0]
+    while isinstance(tree, exp.Subquery) and tree.is_wrapper:
+        tree = tree.this
+    return tree
 
 
 def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) -> Exception:

@@ -69,14 +69,14 @@ def sql(
     if not statements:
         raise typer.BadParameter(f"{name} holds no statements")
     values = _values(statements, param, params)
-    steps = [(each, value) for each in statements for value in (values if each.word == "SELECT" else [None])]
-    if form is Format.arrow and sum(each.word == "SELECT" for each, _ in steps) > 1:
+    steps = [(each, value) for each in statements for value in (values if each.selects else [None])]
+    if form is Format.arrow and sum(each.selects for each, _ in steps) > 1:
         raise typer.BadParameter("several answers go with --format table, csv or json")
     answers = 0
     with connect(address, timeout) as client:
         for statement, value in steps:
             with _placing(statement, name):
-                if statement.word != "SELECT":
+                if not statement.selects:
                     _carry_out(client, statement, if_not_exists)
                     continue
                 if answers and form is not Format.json:
@@ -92,7 +92,7 @@ def _values(statements: list[Statement], param: list[str] | None, params: str | 
         return [None]
     if param and params is not None:
         raise typer.BadParameter("give --param or --params, not both")
-    selects = [statement.text for statement in statements if statement.word == "SELECT"]
+    selects = [statement.text for statement in statements if statement.selects]
     if len(selects) != 1:
         raise typer.BadParameter(f"values of parameters are for one SELECT, and here are {len(selects)}")
     return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
