@@ -132,7 +132,9 @@ class Column(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     NULLABLE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Its name. Names are unique without regard to case in a stream; in an answer they may repeat."""
+    """Its name. Names are unique without regard to case. In an answer, a repetition of a name of the SELECT list has an
+    ending: k, k_1, k_2. Rows in Arrow have the names as written.
+    """
     nullable: _builtins.bool
     """Whether a value may be NULL."""
     @_builtins.property
