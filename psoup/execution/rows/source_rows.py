@@ -74,8 +74,9 @@ def by_ids(
     Yields several parts if texts are too large for one. O(n + chunks). Raises as `computed`.
     """
     budget.check()
-    order = sorted_by(ids, np.arange(len(ids), dtype=np.uint32), budget)
-    ascending = ids[order]
+    in_order = bool((ids[1:] > ids[:-1]).all())
+    order = None if in_order else sorted_by(ids, np.arange(len(ids), dtype=np.uint32), budget)
+    ascending = ids if order is None else ids[order]
     place = np.searchsorted(np.array([chunk.first_id for chunk in chunks], np.int64), ascending, "right") - 1
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     group: Group = []
@@ -89,6 +90,9 @@ def by_ids(
         middle = len(ids) // 2
         yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)
         yield from by_ids(outputs, chunks, ids[middle:], now, texts, budget)
+        return
+    if order is None:
+        yield columns
         return
     back: Array = np.empty(len(ids), np.int64)
     back[order] = np.arange(len(ids))

@@ -139,7 +139,7 @@ def test_a_sort_ends_between_two_pieces_when_its_caller_has_left(monkeypatch: py
         with pytest.raises(ReadEnded):
             _answer(soup, "SELECT a FROM s ORDER BY t, a", budget).to_table()
         assert budget.held == 0
-    assert asked > 40
+    assert asked > 30
 
 
 def _column(rng: np.random.Generator, kind: DataType, rows: int) -> Column:
