@@ -36,6 +36,11 @@ class Frame:
     peers: bool = False
 
     @property
+    def whole(self) -> bool:
+        """Whether the frame is the whole partition."""
+        return self.first is None and self.last is None
+
+    @property
     def text(self) -> str:
         """The frame in SQL."""
         ends = _end(self.first, "PRECEDING"), _end(self.last, "FOLLOWING")

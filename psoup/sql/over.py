@@ -220,8 +220,7 @@ def _whole(binder: OverBinder, node: exp.Expr, name: str) -> int:
 def _aggregate(binder: OverBinder, name: str, call: exp.Expr, where: exp.Expr | None, window: Window) -> WindowFunction:
     """Bind an aggregate with OVER. Raises SqlError."""
     measure, frame = measure_of(binder, name, call, where, INSIDE, INSIDE), _frame_of(window)
-    whole = frame.first is None and frame.last is None
-    if not whole and (measure.distinct or measure.function not in _ANY_FRAME):
+    if not frame.whole and (measure.distinct or measure.function not in _ANY_FRAME):
         raise binder.source.unsupported(
             f"{'DISTINCT in ' * measure.distinct}{name} over a part of a partition",
             call,

@@ -149,7 +149,7 @@ def _without_errors(column: Column) -> Column:
 
 
 def _sum(case: FunctionCase) -> Shown:
-    if case.function.distinct:
+    if case.function.frame.whole:
         return _by_partition(case)
     return Shown(frame_sums(case.function, case.rows, case.ordered(), case.held), case.rows.inverse)
 
