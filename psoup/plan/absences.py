@@ -28,7 +28,7 @@ class _Places(NamedTuple):
     adding: frozenset[int]
     removing: frozenset[int]
 
-    def __or__(self, other: _Places) -> _Places:  # type: ignore[override]
+    def __or__(self, other: _Places) -> _Places:
         return _Places(self.adding | other.adding, self.removing | other.removing)
 
     @property

@@ -80,12 +80,17 @@ class WhyStep(html.Facts):
 
     `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival" (whether a push takes the row). `values`:
     SQL constants by the text of their expression. A computed expression is followed by the columns that it reads.
+
+    For a query over several sources: "partner" (a join), "absence" (a join that rows without a partner pass), or
+    "removal" (such a join, for a tuple that takes rows away). `partners`: the IDs of the tuples that were found, by
+    the names of their sources; None for a row of a subselect.
     """
 
     kind: str
     text: str
     passed: bool
     values: dict[str, str]
+    partners: dict[str, int | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
         shown = ", ".join(f"{text} is {value}" for text, value in self._shown().items())
@@ -95,6 +100,16 @@ class WhyStep(html.Facts):
     def _part(self) -> str:
         """The clause of the statement that the condition belongs to, such as WHERE."""
         return "WHERE" if self.kind == "factor" else self.kind
+
+    @property
+    def _found(self) -> str:
+        """The partners in words. Empty for a condition on one source."""
+        if self.kind not in _FOUND:
+            return ""
+        some, none = _FOUND[self.kind]
+        partners = self.partners.items()
+        found = ", ".join(f"a row of {name}" if number is None else f"{name} {number}" for name, number in partners)
+        return f"{some} {found}" if found else none
 
     def _shown(self) -> dict[str, str]:
         """The values of the condition, written without types. TRUE or FALSE of the condition itself is left out."""
@@ -351,7 +366,15 @@ class MatchingCalls(Session):
 
 def _step(step: Any) -> WhyStep:
     kind = matching_pb2.WhyKind.Name(step.kind).removeprefix("WHY_KIND_").lower()
-    return WhyStep(kind, step.text, step.passed, {value.text: value.value for value in step.values})
+    partners = {each.source: int(each.tuple_id) if each.HasField("tuple_id") else None for each in step.partners}
+    return WhyStep(kind, step.text, step.passed, {value.text: value.value for value in step.values}, partners)
+
+
+def _stream_of(query: queries_pb2.Query, source: str) -> str:
+    """The stream of a query's source with a name. The first stream if no source has it: the service then says so."""
+    streams = {each.stream.lower(): each.stream for each in query.sources}
+    aliases = {each.alias.lower(): each.stream for each in query.sources}
+    return (streams | aliases).get(source.lower(), query.stream)
 
 
 _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.int64())})

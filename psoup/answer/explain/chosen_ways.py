@@ -69,9 +69,7 @@ def _steps(
         return
     yield plan, ANSWER.expected(plan, AnswerCase(plan, reading, _MOST_ROWS, _MOST_BYTES, rows_of))
     for _, node in walk(plan):
-        if not isinstance(node, Join) or not node.joins_streams or len(node.inputs) < len(reading.matches):
-            continue
-        if all(map(count_of, reading.matches)):
+        if isinstance(node, Join) and node.inputs == plan.sources and all(map(count_of, reading.matches)):
             case = join_case(node, reading, JOIN, few=isinstance(plan, Limit) and plan.rows is not None)
             try:
                 yield node, JOIN.expected(case.node, case)

@@ -155,8 +155,9 @@ def _nodes(
 
     def details(node: Node) -> Findings:
         if isinstance(node, Join | PartnerJoin) and joined is not None:
-            plain = isinstance(node, Join) and node.inputs == plan.sources
-            return explain_join(node, joined) if plain else explain_partners(node, joined)
+            if isinstance(node, Join) and node.inputs == plan.sources:
+                return explain_join(node, joined)
+            return explain_partners(node, joined)
         if isinstance(node, Aggregate):
             side = alone if counted and isinstance(node.input, Source) else None
             return explain_groups(node, side, now, snapshot, budget, stored=not sources[0].folded)

@@ -40,8 +40,9 @@ def why(
 
     Print each condition between a tuple and the answer of a query, with its verdict. The conditions are the parts of
     WHERE with their values, the window, the stream's retention, and whether a push takes the row. The first failed
-    condition keeps the tuple out. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT depend on further tuples, and are not
-    evaluated.
+    condition keeps the tuple out. For a query over several sources, each join follows. It names the partner of the
+    tuple, or the tuple that prevents the row. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT depend on further
+    tuples, and are not evaluated.
     """
     if len(words) != (2 if key is None else 1):
         raise typer.BadParameter("give the ID of a query, or --key, and a tuple")
