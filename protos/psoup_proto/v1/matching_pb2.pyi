@@ -394,6 +394,34 @@ class WhyRequest(_message.Message):
 Global___WhyRequest: _TypeAlias = WhyRequest  # noqa: Y015
 
 @_typing.final
+class WhyPartner(_message.Message):
+    """A tuple that was found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TUPLE_ID_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """The name of its source in the statement."""
+    tuple_id: _builtins.int
+    """Its ID. Unset: it is a row of a subselect."""
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        tuple_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tuple_id", b"_tuple_id", "tuple_id", b"tuple_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tuple_id", b"_tuple_id", "source", b"source", "tuple_id", b"tuple_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__tuple_id: _TypeAlias = _typing.Literal["tuple_id"]  # noqa: Y015
+    _WhichOneofArgType__tuple_id: _TypeAlias = _typing.Literal["_tuple_id", b"_tuple_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tuple_id) -> _WhichOneofReturnType__tuple_id | None: ...
+
+Global___WhyPartner: _TypeAlias = WhyPartner  # noqa: Y015
+
+@_typing.final
 class WhyValue(_message.Message):
     """Something that a condition reads."""
 
