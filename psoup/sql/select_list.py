@@ -148,7 +148,7 @@ def _order_expr(
     source: StatementText, node: exp.Expr, binder: Binder, by_name: dict[str, Expr], outputs: tuple[Output, ...]
 ) -> Expr:
     expr = binder.order_key(node, by_name)
-    if not isinstance(expr, Literal):
+    if not isinstance(expr, Literal) or isinstance(node, exp.Column):  # a column may have one value in all rows
         return expr
     if expr.type != BIGINT or not isinstance(expr.value, int):
         raise source.error("ORDER BY a constant orders nothing", node, hint="name a column")
