@@ -154,11 +154,17 @@ def _pieces_of(node: Node, reading: Reading) -> Pieces:
 
 
 def _selected(node: Node, reading: Reading, most: int) -> Generator[list[Column], None, None]:
-    """Yield the columns of a SELECT, and count their errors."""
-    outputs = [output.expr for output in node.schema]
+    """Yield the columns of a SELECT, and count their errors. A large piece is charged while the caller reads it."""
+    outputs, budget = [output.expr for output in node.schema], reading.budget
     for columns in rows_of(node, reading).columns(outputs, most):
         reading.count(columns)
-        yield columns
+        size = sum([column.nbytes for column in columns])
+        charged = size if size > _SMALL_PIECE else 0
+        budget.hold(charged, "a subselect")
+        try:
+            yield columns
+        finally:
+            budget.give_back(charged)
 
 
 def _aggregate(node: Aggregate, reading: Reading) -> Rows:
@@ -225,6 +231,9 @@ _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Limit: _limit,
 }
 
+
+_SMALL_PIECE = 1 << 22
+"""The most bytes of a piece of a subselect that are not charged. Nested subselects hold a piece each."""
 
 _MAX_ROWS = 65_536
 """The most rows whose sort keys are computed at once."""

@@ -72,6 +72,19 @@ def first_rows(numbers: Array, known: int) -> Array:
     return np.flatnonzero(numbers > before)
 
 
+def one_row_each(numbers: Array, quota: Array) -> Array:
+    """The first row of each number whose `quota` is positive, ascending, int64. Sets these quotas to 0. O(n).
+
+    `quota`: int64, one element for each number.
+    """
+    rows = np.flatnonzero(quota[numbers] > 0)
+    chosen = numbers[rows]
+    quota[chosen[::-1]] = -1 - rows[::-1]  # of equal indexes, NumPy keeps the last assignment: the first row
+    first = rows[quota[chosen] == -1 - rows]
+    quota[chosen] = 0
+    return first
+
+
 def rows_within(numbers: Array, quota: Array, budget: ReadBudget) -> Array:
     """The first `quota[number]` rows of each number, ascending, int64. The quota is reduced by these rows. O(n).
 

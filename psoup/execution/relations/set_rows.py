@@ -15,7 +15,7 @@ from contextlib import closing
 
 import numpy as np
 
-from psoup.execution.relations.row_numbers import RowNumbers, first_rows, rows_within
+from psoup.execution.relations.row_numbers import RowNumbers, first_rows, one_row_each, rows_within
 from psoup.execution.relations.table_rows import Pieces, over_rows
 from psoup.execution.rows.source_rows import Reading
 from psoup.plan.nodes import SetOperation, SetOperator
@@ -78,15 +78,17 @@ class SetRows:
     def _intersection(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
         """Yield the rows of the left that the right has: with ALL as often as both have them, else once."""
         quota = self._counts(numbers, most)
-        if not self._node.all:
-            np.minimum(quota, 1, out=quota)
         if not len(quota):
             return
         with closing(self._left(most)) as left:
             for columns in left:
                 places = numbers.of(columns)
                 shared = np.flatnonzero(places < len(quota))
-                yield from _taken(columns, shared[rows_within(places[shared], quota, self._reading.budget)])
+                if self._node.all:
+                    rows = rows_within(places[shared], quota, self._reading.budget)
+                else:
+                    rows = one_row_each(places[shared], quota)
+                yield from _taken(columns, shared[rows])
 
     def _difference_of_counts(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
         """Yield each row of the left as often as the left has it more often than the right, the first of them."""

@@ -28,11 +28,11 @@ from psoup.values.columns import Array, Column, value_bytes
 _LEAST_ROWS = 1_024
 """The least number of rows of a piece if LIMIT wants fewer. The pieces of its inputs then cost little."""
 _PIECE_SHARE = 16
-"""The rows of a kept piece take at most a sixteenth of the bytes that the budget allows, without their texts."""
+"""The rows of a piece take at most a sixteenth of the bytes that the budget allows, without their texts."""
 _MOST_BYTES = 1 << 28
 """The bytes that a read without a limit assumes, to derive the size of a piece."""
 _FEWEST = 64
-"""The least number of rows of a kept piece."""
+"""The least number of rows of a piece, however few bytes the budget allows."""
 _TIMES: Array = np.zeros(CHUNK_ROWS, np.int64)
 """The times of the rows of a chunk, which no expression reads."""
 
@@ -106,11 +106,9 @@ class TableRows:
         """
         if self._table is None:
             reading = self.reading
-            size = max(min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
-            most = min(CHUNK_ROWS, max(size // sum(map(value_bytes, self.types)), _FEWEST))
             try:
-                with reading.texts_within(reading.texts.in_pieces(size)):
-                    self._table = self._kept(most)
+                with reading.texts_within(reading.texts.in_pieces(self._piece_bytes)):
+                    self._table = self._kept()
             except BaseException:
                 self.close()
                 raise
@@ -122,10 +120,15 @@ class TableRows:
         self.reading.budget.give_back(self._held)
         self._held = 0
 
-    def _kept(self, most: int) -> list[Packed]:
+    @property
+    def _piece_bytes(self) -> int:
+        """The most bytes of the rows of a piece, approximately, without their texts."""
+        return max(min(self.reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
+
+    def _kept(self) -> list[Packed]:
         """Read all pieces, and charge each of them before the next one is computed."""
         table, rows, reading = list[Packed](), 0, self.reading
-        with closing(self._chunks(most)) as chunks:
+        with closing(self._chunks(CHUNK_ROWS)) as chunks:
             for whole, offsets in chunks:
                 columns = whole.columns
                 if len(offsets) < len(whole):
@@ -146,7 +149,8 @@ class TableRows:
             most = min(most, max(skip + left, _LEAST_ROWS))
         if left == 0:
             return
-        with closing(self.pieces(min(most, CHUNK_ROWS))) as pieces:
+        most = min(most, CHUNK_ROWS, max(self._piece_bytes // sum(map(value_bytes, self.types)), _FEWEST))
+        with closing(self.pieces(most)) as pieces:
             for columns in pieces:
                 chunk = chunk_of(columns, first)
                 rows = self._passed(chunk)
