@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.answers import aggregates, archive, buckets, counters, invocation, point, tables
+from benchmarks.answers import aggregates, archive, buckets, counters, invocation, over, point, tables
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
@@ -68,6 +68,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
         joins_large.rows(run),
         point.join_rows(run),
     ),
+    "over": over.rows,
     "aggregate": lambda run: chain(aggregates.rows(run), buckets.rows(run)),
     "push.grpc": wire.push_rows,
     "push.tls": tls.rows,
