@@ -143,8 +143,13 @@ def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[s
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
     if source.truncated:
         parts.append("it begins at the oldest tuple kept, later than was asked for")
-    if isinstance(source, SourceCompleteness) and source.idle:
-        parts.append("the stream is idle, so NOW did not wait for it")
+    if isinstance(source, SourceCompleteness):
+        if source.older_dropped:
+            parts.append("older tuples are not kept any more")
+        if source.idle:
+            parts.append("the stream is idle, so NOW did not wait for it")
+        if source.may_take_away and (parts or not source.final):
+            parts.insert(0, "its tuples may take rows away")
     return parts
 
 

@@ -39,3 +39,28 @@ def test_a_join_from_the_shell(psoup: Psoup, client: Client) -> None:
     client.wait_for(late.sequence)
     assert "f: 1 tuple of the stream came too late" in psoup("invoke", query).err
     assert psoup("unregister", query).code == 0
+
+
+def test_an_absence_from_the_shell(psoup: Psoup, client: Client) -> None:
+    departures, weather = joined_streams(client, f"_cli{next(numbers)}")
+    sql = f"SELECT f.id FROM {departures} f WHERE NOT EXISTS (SELECT 1 FROM {weather} w WHERE w.origin = f.origin)"
+    query = psoup("register", sql).out.strip()
+    assert "w: its tuples may take rows away" in psoup("invoke", query).err
+    inside = psoup("ask", f"SELECT f._id FROM {departures} f JOIN {weather} w USING (origin) LIMIT 1", "--json").rows
+    prevented = psoup("why", query, str(inside[0]["_id"]), "--source", "f")
+    last = prevented.out.splitlines()[-1]
+    assert last.startswith("no   absence    ANTI JOIN f.origin = w.origin    (prevented by w ")
+    assert "Kept out by: ANTI JOIN" in prevented.err
+    steps = psoup("why", query, str(inside[0]["_id"]), "--source", "f", "--json").rows
+    assert list(steps[-1]["partners"]) == ["w"] and "partners" not in steps[0]
+    removing = psoup("why", query, str(steps[-1]["partners"]["w"]), "--source", "w")
+    assert "takes away the row of f" in removing.out and "it can only take rows away" in removing.err
+    unnamed = psoup("why", query, "0")
+    assert unnamed.code == 1 and "its sources are called f, w" in unnamed.err
+    short = f"{sql} BEGIN TIMESTAMP '1970-01-01 00:00:00' END TIMESTAMP '1970-01-01 00:05:00'"
+    assert f"if later tuples are to count, give each source a window in brackets: {weather} w [BEGIN" in "".join(
+        psoup("check", short, "--json").rows[0]["notes"]
+    )
+    assert "Note: tuples of w after END take no row away" in psoup("check", short).out
+    assert "ANTI JOIN f.origin = w.origin [strict]" in psoup("explain", query).out
+    assert psoup("unregister", query).code == 0
