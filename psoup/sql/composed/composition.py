@@ -37,12 +37,13 @@ MOST_LEVELS = 20
 @dataclass(slots=True)
 class Draft:
     """A side before its statement is written. `alias`: the name that its conditions use. `texts`, `conditions`: its
-    conditions as they are written, and bound."""
+    conditions as they are written, and bound. `extents`: their places in the statement."""
 
     leaf: Source
     alias: str
     texts: list[str] = field(default_factory=list)
     conditions: list[Expr] = field(default_factory=list)
+    extents: list[tuple[int, int]] = field(default_factory=list)
 
     def text(self) -> str:
         """The text of the side's statement."""
@@ -53,7 +54,8 @@ class Draft:
 class Composition:
     """The state of binding one statement. `lookup`, `names`: as for `psoup.sql.standing_query`.
 
-    `parameters`: the constants of placeholders, by their offsets. `windows`: see `Windows`. `notes`: sentences for
+    `parameters`: the constants of placeholders, by their offsets. `shown`: their texts in the conditions of sides; the
+    constants, if there is none. `windows`: see `Windows`. `notes`: sentences for
     EXPLAIN about outer joins that are answered in a simpler form. `visible`: the items of WITH that the present SELECT
     may read. `seen`: the names of all items of WITH so far. `enclosing`: the window in brackets of the subselect around
     the present SELECT.
@@ -64,6 +66,7 @@ class Composition:
     names: Sequence[str]
     windows: Windows
     parameters: Mapping[int, Literal] = field(default_factory=dict)
+    shown: Mapping[int, str] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     visible: Mapping[str, WithItem] = field(default_factory=dict)
@@ -80,7 +83,7 @@ class Composition:
         """A function that returns a part of the statement, with constants instead of parameters."""
         if self._written is None:
             constants = {start: literal_text(literal) for start, literal in self.parameters.items()}
-            self._written = filled(self.source.text, constants)
+            self._written = filled(self.source.text, {**constants, **self.shown})
         return self._written
 
     def add_side(self, spec: StreamSpec, alias: str, table: exp.Expr) -> Source:

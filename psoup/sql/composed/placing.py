@@ -44,11 +44,17 @@ class Condition:
         """The places of the leaves that it reads."""
         return sources_of(self.expr)
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The place of the condition in the statement: its first offset, and the offset after it. (0, 0): nowhere."""
+        first, stop = (0, 0) if self.node is None else self.node.meta.get(EXTENT, (0, 0))
+        return first, stop
+
     def text(self, written: Written) -> str | None:
         """The text of a condition on one stream, in the stream's own names. None if there is none."""
-        if self.node is None or self.renamed is None or EXTENT not in self.node.meta:
+        at, stop = self.extent
+        if self.renamed is None or not stop:
             return None
-        at, stop = self.node.meta[EXTENT]
         pieces = []
         for first, last, name in self.renamed:
             pieces += [written(at, first), name]
@@ -205,6 +211,7 @@ class Placing:
             draft = self._composition.drafts[leaf.place]
             draft.texts.append(text)
             draft.conditions.append(condition.expr)
+            draft.extents.append(condition.extent)
         else:
             part.filters.append(condition.expr)
 

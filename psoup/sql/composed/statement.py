@@ -32,20 +32,37 @@ def bind_composed(
 ) -> StandingQuery:
     """The standing query of a parsed statement. The arguments are those of `psoup.sql.select.bind_select`. Raises
     SqlError."""
-    refuse_composed(source, statement)
-    composition = Composition(source, lookup, names, windows_of(source, statement), parameters or {})
-    plan = query_plan(composition, statement)
-    leaves = [draft.leaf for draft in composition.drafts]
-    if not leaves:
-        raise source.error("the statement reads no stream", statement, hint="name a stream: SELECT ... FROM stream")
-    _check_domains(source, statement, leaves)
-    texts = [draft.text() for draft in composition.drafts]
+    plan, drafts = drafted(source, statement, lookup, names, parameters or {})
+    leaves = [draft.leaf for draft in drafts]
+    texts = [draft.text() for draft in drafts]
     known_sides = [None if known is None else known(text) for text in texts]
     sides = [side or selected(StatementText(text), lookup) for side, text in zip(known_sides, texts, strict=True)]
-    if len(leaves) == 1 and (only := _selection(plan, composition.drafts[0])) is not None:
+    if len(leaves) == 1 and (only := _selection(plan, drafts[0])) is not None:
         return StandingQuery(source.text, (only,), _over(plan, only.source))
     selections = [Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True)]
     return StandingQuery(source.text, tuple(selections), plan, tuple(sides), tuple(dict.fromkeys(composition.notes)))
+
+
+def drafted(
+    source: StatementText,
+    statement: exp.Expr,
+    lookup: Lookup,
+    names: Sequence[str],
+    parameters: Mapping[int, Literal],
+    shown: Mapping[int, str] | None = None,
+) -> tuple[Node, Sequence[Draft]]:
+    """The plan of a parsed statement, and the drafts of its sides.
+
+    `shown`: the texts of parameters in the conditions of sides, by their offsets. The default is the constants. Raises
+    SqlError.
+    """
+    refuse_composed(source, statement)
+    composition = Composition(source, lookup, names, windows_of(source, statement), parameters, shown or {})
+    plan = query_plan(composition, statement)
+    if not composition.drafts:
+        raise source.error("the statement reads no stream", statement, hint="name a stream: SELECT ... FROM stream")
+    _check_domains(source, statement, [draft.leaf for draft in composition.drafts])
+    return plan, composition.drafts
 
 
 def _selection(plan: Node, draft: Draft) -> Selection | None:

@@ -18,6 +18,7 @@ from psoup.errors import InvalidInput
 from psoup.model import DataType
 from psoup.plan.standing_query import Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.composed.composition import Draft
 from psoup.sql.from_list import FromList
 from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.source import StatementText
@@ -89,15 +90,41 @@ def side_texts(
     Returns None, without a list, if a condition over several sources has a parameter.
     """
     where = select.args.get("where")
-    names = {hole.start: f"${_NAME}{hole.parameter + 1}" for hole in holes.places}
+    names = parameter_names(holes)
     conditions = split(source, origin, None if where is None else where.this, binder, filled(source.text, names))
     if conditions.open:
         return None
     texts = [side_text(origin, place, side) for place, side in enumerate(conditions.texts)]
-    return [text if f"${_NAME}" in text else None for text in texts]
+    return [text if has_parameter(text) else None for text in texts]
 
 
 _NAME = "psoup_parameter_"
+
+
+def parameter_names(holes: Holes) -> dict[int, str]:
+    """The names of parameters in the texts of sides, by the offset of each hole."""
+    return {hole.start: f"${_NAME}{hole.parameter + 1}" for hole in holes.places}
+
+
+def has_parameter(text: str) -> bool:
+    """Whether the text of a side has a parameter."""
+    return f"${_NAME}" in text
+
+
+def all_in_sides(drafts: Sequence[Draft], holes: Holes) -> bool:
+    """Whether each parameter of a composed statement is in a condition of a side."""
+    extents = [extent for draft in drafts for extent in draft.extents]
+    return all(any(first <= hole.start < stop for first, stop in extents) for hole in holes.places)
+
+
+def types_in_sides(sides: Sequence[PreparedStatement | StandingQuery], holes: Holes) -> list[DataType | None]:
+    """The expected type of each hole: that of its parameter in a side."""
+    types: dict[int, DataType | None] = {}
+    for side in sides:
+        if isinstance(side, PreparedStatement):
+            for number, kind in zip(_numbers(side), side.types, strict=True):
+                types[number] = types.get(number) or kind
+    return [types.get(hole.parameter) for hole in holes.places]
 
 
 def _numbers(side: PreparedStatement | StandingQuery) -> list[int]:

@@ -26,7 +26,7 @@ from psoup.plan.standing_query import ClauseColumns, Parameter, Selection, Stand
 from psoup.sql.binder import Binder
 from psoup.sql.composed.refusals import TOKENS
 from psoup.sql.composed.shapes import unwrapped
-from psoup.sql.composed.statement import bind_composed
+from psoup.sql.composed.statement import bind_composed, drafted
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
 from psoup.sql.names import Names
@@ -40,7 +40,14 @@ from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.comparisons import Slow
 from psoup.sql.templates.conjuncts import Conjuncts
 from psoup.sql.templates.holes import Holes, find_holes
-from psoup.sql.templates.joins import JoinTemplate, side_texts
+from psoup.sql.templates.joins import (
+    JoinTemplate,
+    all_in_sides,
+    has_parameter,
+    parameter_names,
+    side_texts,
+    types_in_sides,
+)
 from psoup.sql.templates.prepared_statement import PreparedStatement, named
 from psoup.sql.templates.shape import NULL, TemplateShape, sample
 from psoup.sql.templates.values import Columns
@@ -169,11 +176,23 @@ def _whole(lookup: Lookup, text: str) -> StandingQuery:
 
 def _composed(
     source: StatementText, statement: exp.Expr, holes: Holes, lookup: Lookup, names: Sequence[str]
-) -> WholeTemplate:
-    """The template of a composed statement. Its parameters may have any type that the statement takes."""
+) -> PreparedStatement:
+    """The template of a composed statement: a template of each side if no other part has a parameter."""
     nulls = {hole.start: NULL for hole in holes.places}
+    plan, drafts = drafted(source, statement, lookup, names, nulls, parameter_names(holes))
     frame = bind_composed(source, statement, lookup, names, nulls)
-    return WholeTemplate(frame, holes, [None] * len(holes.places), partial(_whole, lookup))
+    texts = [draft.text() for draft in drafts]
+    whole = WholeTemplate(frame, holes, [None] * len(holes.places), partial(_whole, lookup))
+    if not frame.sides or not all_in_sides(drafts, holes):
+        return whole
+    sides = [
+        prepared(StatementText(text), lookup) if has_parameter(text) else side
+        for side, text in zip(frame.sides, texts, strict=True)
+    ]
+    expected = types_in_sides(sides, holes)
+    typed = [(hole.start, kind) for hole, kind in zip(holes.places, expected, strict=True) if kind is not None]
+    frame = bind_composed(source, statement, lookup, names, nulls | {start: sample(kind) for start, kind in typed})
+    return JoinTemplate(frame, holes, expected, sides) if frame.plan == plan and all(expected) else whole
 
 
 def _of_tree(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from psoup.errors import NotSupported, SqlError
@@ -9,6 +11,7 @@ from psoup.model import StreamSpec
 from psoup.plan.nodes import Relation, Source, Values, walk
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
+from psoup.sql.templates.joins import JoinTemplate
 
 STREAMS = {
     spec.name.lower(): spec
@@ -285,3 +288,32 @@ def test_items_of_with_that_double_at_each_step_end_soon() -> None:
     chain = ["t0 AS (SELECT k FROM a)", *(f"t{at} AS (SELECT k FROM t{at - 1})" for at in range(1, 40))]
     with pytest.raises(SqlError, match="nest deeper than 20 levels"):
         bind(f"WITH {', '.join(chain)} SELECT k FROM t39")
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "joined"),
+    [
+        (
+            "WITH t AS (SELECT k AS j FROM a WHERE x > $low) SELECT j FROM t WHERE j < $high UNION ALL"
+            " SELECT y FROM b WHERE w = $w AND k NOT IN (SELECT k FROM a WHERE x = $low)",
+            [(5, 7, "it's"), (-1, 0, "b"), (3, None, None), ("4", 8, "c")],
+            True,
+        ),
+        ("SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND b.y > ? WHERE a.x = ?", [(1, 2), (None, 3)], True),
+        ("SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.x > ? WHERE b.y IS NULL", [(1,), (7,)], False),
+        ("SELECT g.k FROM (SELECT k, count(*) AS n FROM a WHERE x > ? GROUP BY k) g WHERE n > ?", [(1, 2)], False),
+        ("WITH t AS (SELECT k, y FROM b WHERE y > ?) SELECT t.k FROM t FULL JOIN t u USING (k)", [(4,), (5,)], True),
+        ("WITH t AS (SELECT k, x + 1 AS z FROM a WHERE x > ?) SELECT k FROM t WHERE z = ?", [(4, 5), (5, 9)], False),
+    ],
+)
+def test_sides_are_templates_if_all_parameters_are_in_their_conditions(
+    text: str, values: list[tuple[Any, ...]], joined: bool
+) -> None:
+    template = prepare(text, lookup)
+    assert isinstance(template, JoinTemplate) == joined
+    for row in values:
+        query = template.bind(row)
+        again = bind(query.text)
+        assert query.selections == again.selections
+        assert [side.text for side in query.sides] == [side.text for side in again.sides]
+        assert query.plan == again.plan
