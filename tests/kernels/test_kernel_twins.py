@@ -60,6 +60,7 @@ SCRATCH: dict[str, tuple[int | tuple[int, int], ...]] = {
     "join.small_pairs.pair_keys": (1, 3, 7, 8),
     "join.small_pairs.pair_small": (2, 6, 11, 12),
     "join.small_join.answer_located": ((0, 0), (0, 6), (0, 7), (1, 0), (1, 6), (1, 7), 7, 8, 9),
+    "join.small_outer.answer_outer": ((0, 0), (0, 6), (0, 7), (1, 0), (1, 6), (1, 7), 7, 8, 9),
     "join.parallel_pairs.read_side": (0, 1, 3, 7, 8, 9, 10),
     "join.small_pairs.meet_chained": (6, 7),
     "join.parallel_pairs.gather_pairs": ((2, 0), (3, 0)),
@@ -126,6 +127,7 @@ KEPT_PAIRS = {
     "join.small_pairs.pair_keys": slice(7, 9),
     "join.small_pairs.pair_small": slice(11, 13),
     "join.small_join.answer_located": slice(7, 9),
+    "join.small_outer.answer_outer": slice(7, 9),
     "join.small_pairs.meet_chained": slice(6, 8),
     "join.outer_pairs.merge_missing": slice(4, 6),
 }

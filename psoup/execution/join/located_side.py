@@ -22,6 +22,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import ASKED
 from psoup.data.key_room import KeyRoom
+from psoup.execution.join.null_row import null_part
 from psoup.execution.rows.record_batch import tabled
 from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of_join
 from psoup.invariants import ensure
@@ -48,7 +49,7 @@ _FIRST_ID = attrgetter("data.first_id")
 class ChunkRun:
     """Neighbouring chunks, all in memory, in the form of kernels. `asked`: int64[chunks, 4], for `locate`."""
 
-    __slots__ = ("_shortened", "_table", "asked", "chunks", "covered_before")
+    __slots__ = ("_outer", "_shortened", "_table", "asked", "chunks", "covered_before")
 
     def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
         """`covered_before`: all chunks are evaluated for the clauses with smaller SQC IDs."""
@@ -56,6 +57,7 @@ class ChunkRun:
         self.asked = asked
         self.covered_before = covered_before
         self._table: ChunkTable | None = None
+        self._outer: ChunkTable | None = None
         self._shortened = set[int]()
 
     def shorten(self, column: int, room: KeyRoom) -> None:
@@ -65,7 +67,7 @@ class ChunkRun:
         left = [chunk for chunk in self.chunks[:-1] if chunk.caches.short.get(column) in (None, ASKED)]
         done = [room.shorten(chunk, column) for chunk in left[:_AT_ONCE]]
         if all(done):
-            self._table = self._tabled()
+            self._table, self._outer = self._tabled(), None
             if len(left) <= _AT_ONCE:
                 self._shortened.add(column)
 
@@ -75,6 +77,14 @@ class ChunkRun:
         if self._table is None:
             self._table = self._tabled()
         return self._table
+
+    @property
+    def outer_table(self) -> ChunkTable:
+        """The addresses of all columns of the chunks, then those of the null row. O(chunks * columns), once."""
+        if self._outer is None:
+            table = self.table
+            self._outer = ChunkTable(np.concatenate([table.sources, null_part(table.stride)]), table.stride, True)
+        return self._outer
 
     def _tabled(self) -> ChunkTable:
         sources, stride = tabled(self.chunks)
@@ -135,6 +145,16 @@ class Located(Sequence[Known]):
         (_, clause, low, high), run = self._side, self._run
         sources, stride, _ = run.table
         return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
+
+    @property
+    def asked_outer(self) -> tuple[Array, int, int, int, int, int, Array, Array, int]:
+        """As `asked`, for the right side of the kernel `answer_outer`."""
+        return *self.asked[:7], *self.outer_table[:2]
+
+    @property
+    def outer_table(self) -> ChunkTable:
+        """The addresses of all columns of the chunks, then those of the null row."""
+        return self._run.outer_table
 
     def shorten(self, column: int, room: KeyRoom) -> None:
         """Count a read of a column, if its matches are dense enough for copies in 32 bits (`KeyRoom.shorten`)."""

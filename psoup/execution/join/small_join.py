@@ -23,6 +23,7 @@ from psoup.execution.rows.record_batch import Message
 from psoup.joins.budget import JoinBudget
 from psoup.kernels.join.code_columns import gather_coded, may_be_null
 from psoup.kernels.join.small_join import answer_located
+from psoup.kernels.join.small_outer import answer_outer
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
 from psoup.values.columns import Array
@@ -67,12 +68,19 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
     known = pair_form(case.plan)
     one, other = case.reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    (left, right), places, message = found_pairs(known, one, other, case)
-    tables, pairs, most = (one.table, other.table), len(left), case.most_rows
+    found = found_pairs(known, one, other, case)
+    return coded_messages(known, (one, other), (one.table, other.table), found, case.most_rows)
+
+
+def coded_messages(
+    known: PairForm, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], found: CodedPairs, most: int
+) -> Iterator[Message]:
+    """The messages of some pairs, at most `most` rows in each."""
+    (left, right), places, message = found
     if len(message):
-        return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
-    parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
-    return iter([PairedRows(known, (one, other), tables, part) for part in parts])
+        return iter([PairedMessage(known, sides, tables, (left, right), places, message)])
+    parts = [(left[at : at + most], right[at : at + most]) for at in range(0, len(left), most)]
+    return iter([PairedRows(known, sides, tables, part) for part in parts])
 
 
 class CodedPairs(NamedTuple):
@@ -83,10 +91,8 @@ class CodedPairs(NamedTuple):
     message: Array
 
 
-def found_pairs(
-    known: PairForm, one: Located, other: Located, case: AnswerCase, ready_bytes: int = _READY_BYTES
-) -> CodedPairs:
-    """Find the pairs in one kernel call. `ready_bytes`: the most bytes of a message that the call writes.
+def found_pairs(known: PairForm, one: Located, other: Located, case: AnswerCase, *, outer: bool = False) -> CodedPairs:
+    """Find the pairs in one kernel call. `outer`: with all rows of the left, as in a LEFT JOIN.
 
     Raises TryNext and ResourceExhausted as `small_join`.
     """
@@ -99,8 +105,11 @@ def found_pairs(
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    most_looked = SMALL, _LOOKED, case.most_rows, ready_bytes
-    pairs, size, other_size, message = answer_located(one.asked, other.asked, *wanted, most_looked, left, right, places)
+    wanted += (SMALL, _LOOKED, case.most_rows, _READY_BYTES), left, right, places
+    if outer:
+        pairs, size, other_size, message = answer_outer(one.asked, other.asked_outer, *wanted)
+    else:
+        pairs, size, other_size, message = answer_located(one.asked, other.asked, *wanted)
     room.close()
     one.note(size)
     other.note(other_size)

@@ -16,9 +16,9 @@ from psoup.execution.join.join_batch import JoinedForm, JoinedMessage, SideColum
 from psoup.execution.join.join_messages import early_messages
 from psoup.execution.join.key_join import SHARED
 from psoup.execution.join.located_side import all_in_memory, count_of
+from psoup.execution.join.null_row import NullRowMemory
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.partners.composed_rows import ComposedRows, is_composed
-from psoup.execution.partners.null_row import NullRowMemory
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.leaf_rows import leaf_facts
 from psoup.expressions.tree import AttributeRef

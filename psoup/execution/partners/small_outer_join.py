@@ -1,8 +1,6 @@
-"""The way that answers a LEFT JOIN of two small sides, with one kernel call for its pairs.
+"""The way that answers a LEFT JOIN of two small sides in one kernel call, as `psoup.execution.join.small_join`.
 
-    two clauses, chunks ─ answer_located ─> pairs, as codes of tuples
-                                             │ merge_missing: rows of the left without a partner
-    the null row of the right ───────────────┴─> messages (`psoup.execution.join.small_join`)
+    two clauses, chunks ─ answer_outer ─> where the matches lie ─> pairs, and rows without a partner ─> the bytes
 
 It serves one equality of columns or one band, and a SELECT list of columns other than texts.
 """
@@ -11,21 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from psoup.execution.join.located_side import Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
-from psoup.execution.join.small_join import PairedRows, allows_call, found_pairs
-from psoup.execution.partners.null_row import null_code, with_null_row
+from psoup.execution.join.small_join import allows_call, coded_messages, found_pairs
 from psoup.execution.partners.numbered import numbered
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.expressions.tree import AttributeRef
-from psoup.kernels.join.outer_pairs import merge_missing
-from psoup.kernels.join.small_pairs import CODE_SHIFT
 from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Project, Source
 from psoup.plan.plan_facts import plan_fact
-from psoup.values.columns import Array
 
 
 @plan_fact
@@ -67,20 +59,5 @@ def small_outer_join(case: AnswerCase) -> Iterator[Message]:
     known = outer_form(case.plan)
     one, other = case.reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    left, right = found_pairs(known, one, other, case, ready_bytes=0).codes
-    if not one.size:
-        return iter(())
-    rows = _codes(one)
-    out = np.empty(len(rows) + len(left), np.int32), np.empty(len(rows) + len(left), np.int32)
-    count = merge_missing(rows, left, right, null_code(other.chunks), *out)
-    tables, most = (one.table, with_null_row(other.table)), case.most_rows
-    parts = [(out[0][at : min(at + most, count)], out[1][at : min(at + most, count)]) for at in range(0, count, most)]
-    return iter([PairedRows(known, (one, other), tables, part) for part in parts])
-
-
-def _codes(side: Located) -> Array:
-    """The codes of all tuples of a side, ascending: int32[size]."""
-    stops = side.stops
-    parts = np.repeat(np.arange(len(stops), dtype=np.int32) << np.int32(CODE_SHIFT), np.diff(stops, prepend=0))
-    codes: Array = side.rows + parts
-    return codes
+    found = found_pairs(known, one, other, case, outer=True)
+    return coded_messages(known, (one, other), (one.table, other.outer_table), found, case.most_rows)

@@ -15,7 +15,7 @@ Files, in reading order:
     parallel_pairs                   larger sides by an equality, for two threads
     set_pairs, stored_pairs          pairs of many joins at once; pairs kept between closed chunks
     multiway                         several sides by one equality each
-    outer_pairs                      rows of the left without a partner, merged into the pairs
+    outer_pairs, small_outer         rows of the left without a partner: merged into pairs; the whole answer
 
 Invariant: no kernel writes behind its arrays; it says where it stopped, or that it lacks room.
 Never here: the choice among these ways (`psoup.execution.join`).

@@ -26,7 +26,8 @@ Rng = np.random.Generator
 Arguments = tuple[Any, ...]
 
 _KEPT: list[Any] = []
-"""The arrays that kernels are given by address."""
+_NULL = np.zeros(4, np.int64)
+"""Arrays that kernels are given by address. `_NULL`: the values and the validity of the null row."""
 
 
 def _side(rng: Rng) -> tuple[Any, ...]:
@@ -231,6 +232,15 @@ def answer_located(rng: Rng) -> Arguments:
     return *sides, *question, left, right, np.full((columns, 3), 7, np.int64)
 
 
+def answer_outer(rng: Rng) -> Arguments:
+    """As `answer_located`, with a null row behind the chunks of the right side."""
+    one, other, *wanted = answer_located(rng)
+    *located, sources, stride = other
+    null = np.array([[_NULL.ctypes.data, _NULL.ctypes.data, 0]] * (stride // PARTS), np.int64)
+    null[-2:, 0] = 0  # the tuple ID is not read from an array
+    return one, (*located, np.concatenate([sources, null.reshape(-1)]), stride), *wanted
+
+
 def read_side(rng: Rng) -> Arguments:
     """With a chain and without; at times a key may be NULL, or there are more keys than places."""
     located, chunks, slot, size, sources, stride = _located(rng, False)
@@ -321,6 +331,7 @@ SHOWING = {
     "join.small_pairs.pair_keys": pair_keys,
     "join.small_pairs.pair_small": pair_small,
     "join.small_join.answer_located": answer_located,
+    "join.small_outer.answer_outer": answer_outer,
     "join.parallel_pairs.read_side": read_side,
     "join.small_pairs.meet_chained": meet_chained,
     "join.parallel_pairs.gather_pairs": gather_pairs,

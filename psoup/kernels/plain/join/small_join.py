@@ -46,6 +46,23 @@ def answer_located(
     if pairs <= 0:
         return pairs, size, other_size, _NOTHING
     left[:pairs], right[:pairs] = codes[0][left[:pairs]], codes[1][right[:pairs]]
+    message = _message(left_side, right_side, shown, header, batch, limits, left, right, places, pairs)
+    return pairs, size, other_size, message
+
+
+def _message(
+    left_side: SideArrays,
+    right_side: SideArrays,
+    shown: Array,
+    header: Array,
+    batch: BatchPlaces,
+    limits: PairLimits,
+    left: Array,
+    right: Array,
+    places: Array,
+    pairs: int,
+) -> Array:
+    """The message of the tuples that codes name, or nothing if it would pass the limits."""
     tables, head = ((left_side.sources, right_side.sources), (left_side.stride, right_side.stride)), header.copy()
     nullable, nulls = np.zeros(len(shown), np.uint8), np.zeros(len(shown), np.int64)
     parts = tuple((np.flatnonzero(shown[:, 0] == side), *shown[shown[:, 0] == side, 1:].T) for side in (0, 1))
@@ -53,10 +70,10 @@ def answer_located(
     buffers = head[batch.buffers : batch.buffers + 2 * batch.buffer_count].reshape(-1, 2)
     body = lay_out(shown[:, 1], nullable, np.zeros(len(shown), np.int64), pairs, places, buffers)
     if pairs > limits.rows or body > limits.bytes:
-        return pairs, size, other_size, _NOTHING
+        return _NOTHING
     out: Array = np.zeros(body, np.uint8)
     gather_coded(parts, *tables, left[:pairs], right[:pairs], places, out, nulls)
     head[batch.rows], head[batch.body] = pairs, body
     nodes = head[batch.nodes : batch.nodes + 2 * len(shown)]
     nodes[::2], nodes[1::2] = pairs, nulls
-    return pairs, size, other_size, np.concatenate([head.view(np.uint8), out])
+    return np.concatenate([head.view(np.uint8), out])

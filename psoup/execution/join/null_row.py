@@ -8,29 +8,14 @@ Kernels that gather columns then need no rule for missing tuples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from psoup.data.chunk import ChunkView
 from psoup.execution.join.join_batch import SideMemory
-from psoup.execution.join.located_side import ChunkTable
-from psoup.kernels.join.small_pairs import CODE_SHIFT
 from psoup.kernels.rows.batch_body import PARTS
-from psoup.values.columns import Array
+from psoup.values.columns import Array, address_of
 
 _ZEROS: Array = np.zeros(4, np.int64)
 """The values, the validity and the ends of texts of the null row."""
-
-
-def null_code(chunks: Sequence[ChunkView]) -> int:
-    """The code of the null row behind some chunks."""
-    return len(chunks) << CODE_SHIFT
-
-
-def with_null_row(table: ChunkTable) -> ChunkTable:
-    """The addresses of columns, with those of the null row behind them."""
-    return ChunkTable(np.concatenate([table.sources, _null_part(table.stride)]), table.stride, True)
 
 
 class NullRowMemory(SideMemory):
@@ -42,7 +27,7 @@ class NullRowMemory(SideMemory):
         self._side = side  # it keeps the chunks alive
         self.rows = np.append(side.rows, np.int32(0))
         self.stops = np.append(side.stops, len(side.rows) + 1)
-        self.sources = np.concatenate([side.sources, _null_part(side.stride)])
+        self.sources = np.concatenate([side.sources, null_part(side.stride)])
         self.stride = side.stride
         self.known = {}
 
@@ -51,9 +36,9 @@ class NullRowMemory(SideMemory):
         return np.where(positions < 0, positions.dtype.type(len(self.rows) - 1), positions)
 
 
-def _null_part(stride: int) -> Array:
+def null_part(stride: int) -> Array:
     """The addresses of the columns of the null row. Its tuple ID is 0, which is no address."""
     part: Array = np.zeros((stride // PARTS, PARTS), np.int64)
-    part[:, :2] = _ZEROS.ctypes.data
+    part[:, :2] = address_of(_ZEROS)
     part[-1, 0] = 0
     return part.reshape(-1)
