@@ -127,11 +127,16 @@ def _relation(node: Relation, reading: Reading) -> TableRows:
     return TableRows(reading, _subject(node), types, pieces)
 
 
+_UNNAMED = ("", "subselect", "operand")
+"""The aliases of subselects that have none in the statement."""
+
+
 def _subject(node: Relation) -> str:
-    """The name of a relation in messages."""
-    if node.alias:
-        return f"the subselect {exact_name(node.alias)}"
-    return set_name(node.input) if isinstance(node.input, SetOperation) else "a subselect"
+    """The name of a relation in messages. The binder names relations without an alias `subselect`, `union` etc."""
+    operation = set_name(node.input) if isinstance(node.input, SetOperation) else ""
+    if operation and node.alias.upper() in ("", node.input.operator.value):
+        return operation
+    return "a subselect" if node.alias in _UNNAMED else f"the subselect {exact_name(node.alias)}"
 
 
 def _set_operation(node: SetOperation, reading: Reading) -> Rows:

@@ -31,7 +31,11 @@ class RowNumbers:
         self._most = most
         self._subject = subject
         self._held = 0
-        self._keys = Keys(types, _LIMIT, self.hold)
+        try:
+            self._keys = Keys(types, _LIMIT, self.hold)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def count(self) -> int:
