@@ -16,6 +16,7 @@ from psoup.local import LocalPSoup
 from psoup.plan.nodes import Project
 from psoup.sql import create_stream, standing_query
 from psoup.sql.aggregates import AGGREGATES
+from psoup.sql.over import WINDOW_FUNCTIONS
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text()
 SPEC = create_stream("CREATE STREAM x (b BIGINT, t TEXT)")
@@ -23,10 +24,11 @@ ROW = re.compile(
     r"^\| `(?P<function>.+?)` \| (?P<words>.*?) \| `(?P<example>.+?)` \| `(?P<result>.*?)` \|$", re.MULTILINE
 )
 REFUSED = re.compile(r"^\| `(?P<refused>[^`]+)` \| (?P<instead>[^|]+) \|$", re.MULTILINE)
-BEFORE, OF_GROUPS = TEXT.split("## Aggregates and groups")
-EXAMPLES, GROUPED = (
+BEFORE, AFTER = TEXT.split("## Aggregates and groups")
+OF_GROUPS, OF_WINDOWS = AFTER.split("## Window functions")
+EXAMPLES, GROUPED, WINDOWED = (
     [(match["example"].replace("\\|", "|"), match["result"].replace("\\|", "|")) for match in ROW.finditer(part)]
-    for part in (BEFORE, OF_GROUPS)
+    for part in (BEFORE, OF_GROUPS, OF_WINDOWS)
 )
 TUPLES = re.compile(r"^\| (?P<t>\S+) \| (?P<b>\d+) \| (?P<p>\S+) \|$", re.MULTILINE)
 X = "(t TEXT, b BIGINT, p DECIMAL(9,2))"
@@ -90,6 +92,23 @@ def test_an_example_of_groups_gives_what_the_document_says(
     answer = soup.execute(f"SELECT CAST(({example}) AS TEXT) AS v FROM x")
     assert answer is not None and answer.to_table().to_pylist() == [{"v": result}]
     assert duck.execute(f"SELECT CAST(({example}) AS VARCHAR) FROM x").fetchall() == [(result,)]
+
+
+@pytest.mark.parametrize(("example", "values"), WINDOWED, ids=[example for example, _ in WINDOWED])
+def test_an_example_of_window_functions_gives_what_the_document_says(
+    example: str, values: str, groups: tuple[LocalPSoup, duckdb.DuckDBPyConnection]
+) -> None:
+    soup, duck = groups
+    shown = [None if value == "NULL" else value for value in values.split()]
+    answer = soup.execute(f"SELECT CAST(({example}) AS TEXT) AS v FROM x")
+    assert answer is not None and answer.to_table().column("v").to_pylist() == shown
+    theirs = duck.execute(f"SELECT CAST(({example}) AS VARCHAR) FROM x ORDER BY rowid").fetchall()
+    assert [value for (value,) in theirs] == shown
+
+
+def test_every_window_function_has_a_row() -> None:
+    written = {name for match in ROW.finditer(OF_WINDOWS) for name in re.findall(r"\b[a-z_]+(?=\()", match["function"])}
+    assert written == WINDOW_FUNCTIONS
 
 
 def test_every_aggregate_has_a_row() -> None:
