@@ -44,6 +44,11 @@ _WORDS = ("", "a", "A", "ab", "b", "é")
 class JoinDuel:
     """An engine, a model of each stream, and DuckDB with a table of each."""
 
+    optimized = False
+    """Whether DuckDB optimizes its queries."""
+    refusals = ("WIDER_THAN", "DUPLICATE")
+    """Reasons for which a query may be refused."""
+
     def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False, ends: bool = False) -> None:
         """Choose what the history has seldom otherwise.
 
@@ -73,7 +78,7 @@ class JoinDuel:
         """Tuples of each stream that were attached: they have the IDs below zero."""
         self.standing: dict[int, JoinQuery] = {}
         self.compared = self.nonempty = self.grouped = self.idled = self.attached = self.covered = self.cut = 0
-        self.duck = empty_database()
+        self.duck = empty_database(optimized=self.optimized)
         for number in range(make.pick((1, 2, 2, 3, 4))):
             self._create(number)
         for _ in self.models:
@@ -164,19 +169,21 @@ class JoinDuel:
         return tuple(row)
 
     def _register(self) -> None:
-        query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
-        if self.ends:
-            query = self._ending_later(query)
-        if self.make.likely(30):
-            query = draw_groups(self.make, query)
+        query = self._drawn()
         try:
             query_id = self._registered(query)
         except PSoupError as problem:
-            reasons = ("WIDER_THAN", "DUPLICATE")
-            assert any(word in problem.reason for word in reasons), f"{problem}\n{query.sql()}"
+            assert any(word in problem.reason for word in self.refusals), f"{problem}\n{query.sql()}"
             return
         self.standing[query_id] = query
         self._compare(query_id, query)
+
+    def _drawn(self) -> JoinQuery:
+        """A new query."""
+        query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
+        if self.ends:
+            query = self._ending_later(query)
+        return draw_groups(self.make, query) if self.make.likely(30) else query
 
     def _ending_later(self, query: JoinQuery) -> JoinQuery:
         """The query with fixed ends at most half a minute after the clock; those of some windows stay."""
@@ -284,9 +291,7 @@ class JoinDuel:
         """Invoke the query and ask it, as it is, as of a time, or over other windows; both against DuckDB."""
         make, now = self.make, self._now(query)
         as_of = make.pick((None, None, BASE + make.number(0, SPAN) * SECOND))
-        other: dict[str, Window] = {}
-        if make.likely(25):
-            other[make.pick(query.aliases)] = draw_window(make, make.pick(WINDOW_KINDS), BASE, SPAN)  # type: ignore[arg-type]
+        other = self._other_windows(query) if make.likely(25) else {}
         accept = make.likely(70)
         windows_asked = {alias: window.sql() or "BEGIN (START)" for alias, window in other.items()}
         windows = [other.get(alias, own) for alias, own in zip(query.aliases, query.windows, strict=True)]
@@ -320,6 +325,11 @@ class JoinDuel:
         self.grouped += isinstance(query, GroupedJoin) and len(expected) > 1
         sources = zip(query.streams, ranges, strict=True)
         self.cut += any(self.models[stream].goes_on(range_) for stream, range_ in sources)
+
+    def _other_windows(self, query: JoinQuery) -> dict[str, Window]:
+        """Windows that an invocation gives to some sources, by their names."""
+        window = draw_window(self.make, self.make.pick(WINDOW_KINDS), BASE, SPAN)  # type: ignore[arg-type]
+        return {self.make.pick(query.aliases): window}
 
     def _check_told(self, answer: Answer, ranges: list[Range], query: JoinQuery, about: str) -> None:
         """The completeness of an answer."""
