@@ -3,8 +3,8 @@
     SELECT a.k, b.k, b.K, b.k_1   ->   k, k_2, K_3, k_1
 
 A SELECT list may repeat a name. Arrow and CSV have the names as written. Rows, frames, JSON and tables of SQLite need a
-different name for each column. The service and its clients derive these names from the written ones by this function.
-The web application has a twin of it, in `clients/web/src/sync/column_names.ts`.
+different name for each column. Clients derive these names from the written ones by this function. It has twins in
+`psoup.plan.column_names`, for the service, and in `clients/web/src/sync/column_names.ts`, for the web application.
 """
 
 from __future__ import annotations

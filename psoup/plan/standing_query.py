@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from psoup.expressions.tree import Expr
 from psoup.model import WindowClause
+from psoup.plan.column_names import unique_names
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Node, Output, Source
 from psoup.values.columns import Array
@@ -111,6 +112,11 @@ class StandingQuery:
     def select(self) -> tuple[Output, ...]:
         """The columns of the answer."""
         return self.plan.schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Different names for the columns of the answer, without regard to case. O(columns)."""
+        return unique_names([output.name for output in self.select])
 
     @property
     def sources(self) -> tuple[Source, ...]:

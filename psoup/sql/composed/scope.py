@@ -10,7 +10,7 @@ A name means a column of the inner scope if there is one, or else a column of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,10 +18,12 @@ from psoup.errors import InvalidInput, SqlError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
 from psoup.phrases import quoted
+from psoup.plan.column_names import unique_names
 from psoup.plan.nodes import Leaf, Output, Source
 from psoup.plan.sides import FIRST_RELATION
 from psoup.sql.composed.shapes import QUERIES
 from psoup.sql.names import NamedStream, Names, advice_of, listed
+from psoup.sql.output_names import output_names
 from psoup.sql.source import Place, StatementText, nearest, offset_of
 
 _PSEUDO = {ID_COLUMN: (BIGINT, ID_INDEX), TIME_COLUMN: (TIMESTAMP, TIME_INDEX)}
@@ -35,13 +37,24 @@ Renamed = tuple[tuple[int, int, str], ...]
 class Item:
     """A source of FROM: its name in the statement, and its columns. `places`: the leaves that its columns read.
 
-    `spec`: the stream, if the item is one. Only a stream has `_id` and `_time`.
+    `spec`: the stream, if the item is one. Only a stream has `_id` and `_time`. `repeated`: the names, in lower case,
+    that the item's SELECT list has for several columns with different values.
     """
 
     alias: str
     columns: tuple[Output, ...]
     places: frozenset[int]
     spec: StreamSpec | None = None
+    repeated: frozenset[str] = frozenset()
+
+    def with_different_names(self) -> Item:
+        """The item with a different name for each column."""
+        names = unique_names([output.name for output in self.columns])
+        if self.spec is not None or len({output.name.lower() for output in self.columns}) == len(names):
+            return self
+        columns = tuple([Output(name, output.expr) for name, output in zip(names, self.columns, strict=True)])
+        repeated = [name for name, exprs in output_names(self.columns).items() if len(exprs) > 1]
+        return replace(self, columns=columns, repeated=frozenset(repeated))
 
     def column(self, folded: str) -> Expr | None:
         """The column with a name in lower case, or None."""
@@ -84,7 +97,7 @@ class Scope(Names):
                 hint=f"name one with AS: {item.alias} AS {item.alias[:1]}2",
                 reason="DUPLICATE_SOURCE",
             )
-        self.items.append(item)
+        self.items.append(item.with_different_names())
 
     def place(self, node: exp.Expr) -> int | None:
         """Check the source x of a name `x.name`, and return None. Raises SqlError."""
@@ -108,6 +121,8 @@ class Scope(Names):
         folded = node.name.lower()
         named = self._item(node)
         if named is not None:
+            if folded in named.repeated:
+                raise self._repeated(node, named)
             return named.column(folded) or named.pseudo(folded)
         scope: Scope | None = self
         while scope is not None:
@@ -200,6 +215,9 @@ class Scope(Names):
             columns = [column for item in self.items if (column := item.pseudo(folded)) is not None]
         if len(columns) > 1:
             raise self._several(node, folded)
+        for item in self.items if folded not in self.merged_columns else ():
+            if folded in item.repeated:
+                raise self._repeated(node, item)
         return columns[0] if columns else None
 
     def _item(self, node: exp.Expr) -> Item | None:
@@ -228,6 +246,15 @@ class Scope(Names):
             table,
             hint=hint or nearest(table.name, aliases),
             reason="UNKNOWN_COLUMN",
+        )
+
+    def _repeated(self, node: exp.Expr, item: Item) -> SqlError:
+        name = node.name[:128]
+        return self._source.error(
+            f"{item.alias} has several columns {name!r}, so the name is ambiguous",
+            node,
+            hint=f"name them with AS in the subselect; * shows the others as {name}_1, ...",
+            reason="AMBIGUOUS_COLUMN",
         )
 
     def _several(self, node: exp.Expr, folded: str) -> SqlError:

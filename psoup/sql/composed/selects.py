@@ -53,7 +53,7 @@ def _in_order(composition: Composition, query: exp.Expr, rows: Node) -> Node:
     """The plan of a query's rows with its ORDER BY, LIMIT and OFFSET, as of SELECT * FROM (query)."""
     relation = composition.add_relation(rows, query.key, [output.name for output in rows.schema])
     scope = Scope(composition.source)
-    scope.add(item_of(relation, "the result"), query)
+    scope.items.append(item_of(relation, "the result"))  # with its names as written
     clauses = {part: node for part in ("order", "limit", "offset") if (node := query.args.get(part)) is not None}
     whole = exp.Select(expressions=[exp.Star()], **clauses)
     return plan_above(composition.source, whole, Binder(composition.source, scope, composition.parameters), relation)

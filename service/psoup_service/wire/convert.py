@@ -29,7 +29,6 @@ from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.sql import window_clause
 from psoup.values.kinds import arrow_type
-from psoup_proto.column_names import unique_names
 from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.process.clock import GuardedTime
@@ -125,7 +124,7 @@ def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
 
 
 def _columns_of(query: StandingQuery) -> list[types_pb2.Column]:
-    named = zip(unique_names([output.name for output in query.select]), query.select, strict=True)
+    named = zip(query.names, query.select, strict=True)
     return [types_pb2.Column(name=name, type=data_type(output.type), nullable=True) for name, output in named]
 
 

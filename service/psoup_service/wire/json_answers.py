@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from psoup.model import EPOCH, EXACT_DOUBLE
-from psoup_proto.column_names import unique_names
+from psoup.plan.column_names import unique_names
 
 _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 

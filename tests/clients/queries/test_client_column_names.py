@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from psoup.plan import column_names
 from psoup_client import Client
 from psoup_proto.column_names import unique_names
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
@@ -38,7 +39,7 @@ WRITTEN, UNIQUE = ["k", "v", "k", "K_1"], ["k", "v", "k_2", "K_1"]
     ],
 )
 def test_each_repetition_gets_the_next_free_ending(written: str, unique: str) -> None:
-    assert unique_names(written.split()) == tuple(unique.split())
+    assert unique_names(written.split()) == tuple(unique.split()) == column_names.unique_names(written.split())
 
 
 def test_four_thousand_equal_names_are_made_different_at_once() -> None:
