@@ -20,6 +20,10 @@ class SourceCompleteness(html.Facts):
 
     `alias`: the name of the source in the statement. `idle`: its stream has been silent for longer than its IDLE AFTER,
     so NOW does not wait for it. Then the answer is not final, and NOW may step back when the stream goes on.
+
+    `may_take_away`: whether tuples of this source take rows away from the answer. This holds for NOT EXISTS, NOT IN,
+    ANTI JOIN, EXCEPT, and for the optional side of an outer join. A tuple that the answer lacks may then be the reason
+    for a row. `older_dropped`: such a source has the window BEGIN (START), and retention dropped older tuples.
     """
 
     alias: str

@@ -39,10 +39,12 @@ class PlanStep(html.Facts):
 class PlanNode(html.Facts):
     """A node of the plan. `id`: its place in the list. `inputs`: the IDs of its input nodes.
 
-    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort` or `limit`. `figures` are
-    numbers, and `facts` are texts, by their names. A source has the tuples and the matches in its window, its stream
-    and its clause. An aggregate has the numbers of its groups, aggregates and states. Over one stream it also has the
-    numbers of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come
+    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort`, `limit`, `filter`, `over`,
+    `values`; `relation` is a subselect that is evaluated whole. Outer joins and their like have the words of SQL,
+    such as `left join` or `not in`. Set operations are `union`, `intersect` or `except`. `figures` are numbers, and
+    `facts` are texts, by their names. A source has the tuples and the matches in its window, its stream and its
+    clause. An aggregate has the numbers of its groups, aggregates and states. Over one stream it also has the numbers
+    of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come
     chunks without a fold (`unfolded`), and tuples at the two `ends` of the window.
     """
 

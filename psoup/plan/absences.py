@@ -23,7 +23,7 @@ _CHANGING = (Aggregate, Limit, Over)
 
 
 class _Places(NamedTuple):
-    """The places of sources with tuples that add rows to the result of a node, and with tuples that remove rows."""
+    """The places of sources with tuples that add rows to a node's result, and with tuples that remove rows."""
 
     adding: frozenset[int]
     removing: frozenset[int]

@@ -1,9 +1,9 @@
 """The roles of a plan's sources: the use of their tuples in the answer.
 
-a LEFT JOIN b … WHERE NOT EXISTS (SELECT 1 FROM c …)        a rows, b optional, c absence
-SELECT … FROM a WHERE x IN (SELECT y FROM b)                a rows, b partner
-SELECT … FROM a WHERE x > (SELECT avg(y) FROM b)            a rows, b scalar
-SELECT … FROM a UNION SELECT … FROM b EXCEPT SELECT … FROM c    a rows, b rows, c absence
+a LEFT JOIN b … WHERE NOT EXISTS (SELECT … FROM c)    a rows, b optional, c absence.
+… FROM a WHERE x IN (SELECT y FROM b)                 a rows, b partner.
+… FROM a WHERE x > (SELECT avg(y) FROM b)             a rows, b scalar.
+… FROM a UNION … FROM b EXCEPT … FROM c               a rows, b rows, c absence.
 """
 
 from __future__ import annotations

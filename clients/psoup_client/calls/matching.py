@@ -82,8 +82,8 @@ class WhyStep(html.Facts):
     SQL constants by the text of their expression. A computed expression is followed by the columns that it reads.
 
     For a query over several sources: "partner" (a join), "absence" (a join that rows without a partner pass), or
-    "removal" (such a join, for a tuple that takes rows away). `partners`: the IDs of the tuples that were found, by
-    the names of their sources; None for a row of a subselect.
+    "removal" (such a join, for a tuple that takes rows away). `partners`: the IDs of the partners, by the names of
+    their sources; None for a row of a subselect.
     """
 
     kind: str
@@ -108,8 +108,8 @@ class WhyStep(html.Facts):
             return ""
         some, none = _FOUND[self.kind]
         partners = self.partners.items()
-        found = ", ".join(f"a row of {name}" if number is None else f"{name} {number}" for name, number in partners)
-        return f"{some} {found}" if found else none
+        shown = ", ".join(f"a row of {name}" if number is None else f"{name} {number}" for name, number in partners)
+        return f"{some} {shown}" if shown else none
 
     def _shown(self) -> dict[str, str]:
         """The values of the condition, written without types. TRUE or FALSE of the condition itself is left out."""

@@ -176,7 +176,10 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
     if not node.inputs:
         return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
     rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
-    fewer = node.operator in ("having", "distinct", "filter")
+    if node.operator == "union" and rows is not None:
+        second, bound = _rows_of(nodes[node.inputs[1]], nodes, counted=counted)
+        rows = None if second is None else rows + second
+    fewer = node.operator in ("having", "distinct", "filter", "union", "intersect", "except")
     return (None, bound) if fewer and bound == _LEAST else (rows, _MOST if fewer else bound)
 
 

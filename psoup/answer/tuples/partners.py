@@ -5,9 +5,9 @@
                         partner   LEFT JOIN o.c = c.id    none: c is missing
                         absence   ANTI JOIN o.id = r.o    r 4 keeps it out
 
-The joins above the tuple's source are evaluated for this tuple alone, from its source up to the first step that depends
-on other rows: groups, DISTINCT, OVER, LIMIT, or a set operation, which is the last step. The first partner counts, in
-the order of tuple IDs.
+The joins above the tuple's source are evaluated for this tuple alone, from its source up. They end at the first step
+that depends on other rows: groups, DISTINCT, OVER and LIMIT. A set operation is the last step. The first partner in the
+order of tuple IDs counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ASOF = (JoinKind.ASOF, JoinKind.ASOF_LEFT)
 
 Found = tuple[tuple[str, int | None], ...]
-"""Sources by name, each with the ID of the tuple that was found. None: a row of a subselect."""
+"""Sources by name, each with the ID of the partner. None: a row of a subselect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Subject:
 
 
 def partner_steps(plan: Node, subject: Subject) -> Iterator[MatchCondition]:
-    """Yield the conditions over several sources that the tuple must satisfy, each with the partners that were found.
+    """Yield the conditions over several sources that the tuple must satisfy, each with the partners.
 
     Stops after the first condition that fails. Raises as an invocation. Costs up to two joins of the tuple with the
     other sides for each condition.
@@ -84,7 +84,7 @@ def partner_steps(plan: Node, subject: Subject) -> Iterator[MatchCondition]:
 
 
 def _above(plan: Node, place: int) -> list[tuple[Node, int]]:
-    """The nodes above a source that look at one row at a time, from the source on, and a set operation above them.
+    """The nodes above a source that look at one row at a time, and a set operation above them. The lowest is the first.
 
     Each has the number of its input in which the source is.
     """
@@ -116,14 +116,14 @@ def _of_join(node: Join, at: int, subject: Subject) -> Iterator[MatchCondition]:
     for other, right in enumerate(node.inputs):
         pair = _pair(node, subject.rows_in(node.inputs[at]), right)
         if other != at and (len(node.inputs) == 2 or pair.keys or pair.bands or pair.rest):
-            found = _partners(pair, subject, at=0)
-            yield MatchCondition("partner", _text(pair), found is not None, partners=found or ())
-            if found is None:
+            partners = _partners(pair, subject, at=0)
+            yield MatchCondition("partner", _text(pair), partners is not None, partners=partners or ())
+            if partners is None:
                 return
     if len(node.inputs) > 2:
-        others = [leaf for other, each in enumerate(node.inputs) if other != at for leaf in each.leaves]
-        found = _first(subject.rows_in(node), subject.only(), others)
-        yield MatchCondition("partner", node.label, found is not None, partners=found or ())
+        other_leaves = [leaf for other, each in enumerate(node.inputs) if other != at for leaf in each.leaves]
+        partners = _first(subject.rows_in(node), subject.only(), other_leaves)
+        yield MatchCondition("partner", node.label, partners is not None, partners=partners or ())
 
 
 def _pair(node: Join, left: Node, right: Node) -> PartnerJoin:
@@ -149,13 +149,13 @@ def _places(node: Node) -> frozenset[int]:
 
 def _of_partner_join(node: PartnerJoin, at: int, subject: Subject) -> MatchCondition:
     """The condition of a join for a tuple of its left (`at` is 0) or of its right (1)."""
-    kind, found = node.kind, _partners(node, subject, at)
+    kind, partners = node.kind, _partners(node, subject, at)
     is_kept = kind.keeps_right if at else kind.keeps_left
-    what: PartnerKind = "partner"
-    passed = is_kept or found is not None
+    condition: PartnerKind = "partner"
+    passed = is_kept or partners is not None
     if kind in (JoinKind.ANTI, JoinKind.NOT_IN):
-        what, passed = ("removal", True) if at else ("absence", found is None)
-    return MatchCondition(what, node.label, passed, partners=found or ())
+        condition, passed = ("removal", True) if at else ("absence", partners is None)
+    return MatchCondition(condition, node.label, passed, partners=partners or ())
 
 
 def _partners(node: PartnerJoin, subject: Subject, at: int) -> Found | None:
@@ -186,10 +186,10 @@ def _of_set_operation(node: SetOperation, at: int, subject: Subject) -> MatchCon
     both = replace(node, left=left, right=right, operator=SetOperator.INTERSECT)
     equal = _first(both, subject.only(), ()) is not None
     names = [(source.alias or source.spec.name, None) for source in node.inputs[1 - at].sources]
-    found = tuple(names[:1]) if equal else ()
+    partners = tuple(names[:1]) if equal else ()
     if node.operator is SetOperator.INTERSECT:
-        return MatchCondition("partner", node.label, equal, partners=found)
-    return MatchCondition("removal" if at else "absence", node.label, bool(at) or not equal, partners=found)
+        return MatchCondition("partner", node.label, equal, partners=partners)
+    return MatchCondition("removal" if at else "absence", node.label, bool(at) or not equal, partners=partners)
 
 
 def _first(node: Node, reading: Reading, leaves: Sequence[Node]) -> Found | None:

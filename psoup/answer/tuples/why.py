@@ -7,8 +7,9 @@
       retention   _id >= 0                                   yes
       arrival     it was not too late or too far ahead       yes
 
-Every factor is evaluated, also after a "no". GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT depend on other tuples,
-and are not evaluated.
+Every factor is evaluated, also after a "no". For a query over several sources, the conditions are on the tuple's
+source; its partners follow (`psoup.answer.tuples.partners`). GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT
+depend on other tuples, and are not evaluated.
 """
 
 from __future__ import annotations
@@ -94,6 +95,58 @@ def why(
     row = subject if isinstance(subject, Row) else _stored(view, subject, edge)
     if row is None:
         return Why((MatchCondition("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
+    steps = [*_of_clause(snapshot, part.view, snapshot.clause(side.sqc_id), row, budget), *_of_time(part, row, edge)]
+    if record.sqc_id == NO_CLAUSE and row.tuple_id is not None:
+        steps += _of_partners(snapshot, record, place, row.tuple_id, seen, budget)
+    return Why(tuple(steps))
+
+
+def source_called(query: StandingQuery, name: str) -> int:
+    """The place of the source with a name in the statement, in any letter case; "" for the only source.
+
+    Raises InvalidInput if there is no such source, or several.
+    """
+    names = [source.alias or source.spec.name for source in query.sources]
+    places = [place for place, each in enumerate(names) if not name or each.lower() == name.lower()]
+    if not places:  # the name of a stream will do, if it is only once in the statement
+        places = [place for place, each in enumerate(query.sources) if each.spec.name.lower() == name.lower()]
+    if len(places) == 1:
+        return places[0]
+    problem = f"has no source {name[:_SHOWN]!r}" if name and not places else "has several sources"
+    message = f"the query {problem}; its sources are called {', '.join(names)}: say whose tuple it is"
+    raise InvalidInput(message, reason="UNKNOWN_SOURCE", field="source")
+
+
+def _seen(snapshot: Snapshot, record: QueryRecord, now: int, as_of: int | None) -> list[Reach]:
+    """The window of each source."""
+    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    if record.sqc_id == NO_CLAUSE:
+        return reaches(views, windows_of(record.query, None), now, as_of)
+    current = views[0].now(now)
+    return [reach(views[0], record.query.window, current, instant(current, as_of), as_of)]
+
+
+def _of_partners(
+    snapshot: Snapshot, record: QueryRecord, place: int, tuple_id: int, seen: list[Reach], budget: ReadBudget
+) -> Iterator[MatchCondition]:
+    """The conditions over several sources, for a tuple of one source. Raises as an invocation."""
+    config, sides = snapshot.config, snapshot.sides_of(record)
+    wanted = [
+        (part.view, snapshot.clause(side.sqc_id), *part.range[:2]) for part, side in zip(seen, sides, strict=True)
+    ]
+    matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    groups, view = snapshot.groups_of(record.tenant), seen[place].view
+    limits = config.sort_rows, config.joins, groups, snapshot.run, seen[0].view.keys
+    reading = Reading(matches, seen[0].now, config.texts, budget, *limits)
+    entry = view.chunk_of(tuple_id)
+    alone = ChunkMatches(entry, np.array([tuple_id - entry.data.first_id], np.int64), 0, covered=True)
+    yield from partner_steps(record.query.plan, Subject(place, tuple_id, [alone], reading))
+
+
+def _of_clause(
+    snapshot: Snapshot, view: StreamView, clause: ClauseRecord, row: Row, budget: ReadBudget
+) -> Iterator[MatchCondition]:
+    """The factors of the clause, each with the values that it reads."""
     wary = frozenset[Expr]()
     clause = snapshot.clause(record.sqc_id)
     if view.outside.reasons(clause.sqc_id, clause.attributes):

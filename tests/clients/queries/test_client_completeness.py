@@ -66,13 +66,13 @@ def test_the_source_that_holds_now_is_named() -> None:
 
 def test_a_source_that_may_take_rows_away_says_so_if_it_lacks_something() -> None:
     marked = {"may_take_away": True, "final": True}
-    told = _told(now=_at(60), final=True, sources=[_source("r", final=True), _source("s", **marked)])
-    assert told.sentence() == "Final: nothing can change it any more; nothing late, nothing pending."
-    assert told.sources[1].may_take_away and not told.sources[0].may_take_away
+    answer = _told(now=_at(60), final=True, sources=[_source("r", final=True), _source("s", **marked)])
+    assert answer.sentence() == "Final: nothing can change it any more; nothing late, nothing pending."
+    assert answer.sources[1].may_take_away and not answer.sources[0].may_take_away
     late = _source("s", late=2, late_in_window=1, older_dropped=True, **marked)
     assert _told(now=_at(60), final=True, sources=[_source("r", final=True), late]).sentence() == (
-        "Final: nothing can change it any more; s: its tuples may take rows away; s: 2 tuples of the stream came too late"
-        " and were refused, 1 in this window; s: older tuples are not kept any more."
+        "Final: nothing can change it any more; s: its tuples may take rows away; s: 2 tuples of the stream came too"
+        " late and were refused, 1 in this window; s: older tuples are not kept any more."
     )
     open_end = _told(now=_at(60), sources=[_source("r"), _source("s", may_take_away=True)])
     assert open_end.sentence() == "May still grow; s: its tuples may take rows away."

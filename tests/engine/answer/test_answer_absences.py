@@ -53,8 +53,8 @@ def checked(soup: LocalPSoup, sql: str) -> CheckedStatement:
 def test_a_source_that_may_take_rows_away_is_marked(sql: str, taking: list[bool]) -> None:
     soup = timed(r=[(1, 1), (9, 2)], s=[(1, 1), (9, 3)])
     query = soup.register(sql)
-    told = [part.may_take_away for part in soup.invoke(query).completeness.sources]
-    assert told == taking == [part.may_take_away for part in parts(soup, sql)]
+    marks = [part.may_take_away for part in soup.invoke(query).completeness.sources]
+    assert marks == taking == [part.may_take_away for part in parts(soup, sql)]
     sources = soup.explain(query).sources
     assert [source.may_take_away for source in sources] == taking
     nodes = [node for node in checked(soup, sql).nodes if node.operator == "source"]
@@ -70,8 +70,8 @@ def test_queries_of_one_window_have_marks_of_their_own() -> None:
     queries = [soup.register(f"SELECT r.k FROM r {kind} JOIN s USING (k)") for kind in ("SEMI", "ANTI")]
     table = soup.invoke_table(queries)
     list(table.batches())
-    told = [[part.may_take_away for part in group.completeness.sources] for group in table.groups]
-    assert sorted(told) == [[False, False], [False, True]]
+    marks = [[part.may_take_away for part in group.completeness.sources] for group in table.groups]
+    assert sorted(marks) == [[False, False], [False, True]]
 
 
 def test_a_late_tuple_of_such_a_source_is_told() -> None:
@@ -103,10 +103,10 @@ def test_a_window_beyond_what_is_kept_is_refused_or_told() -> None:
     wide = {"s": "BEGIN (NOW - 200 ROWS)"}
     with pytest.raises(OutOfRange, match="stream 's'"):
         soup.ask(ABSENCE.format("", ""), window=wide)
-    told = parts(soup, ABSENCE.format("", ""), window=wide, accept_truncation=True)
-    assert [(part.truncated, part.older_dropped) for part in told] == [(False, False), (True, False)]
-    told = parts(soup, ABSENCE.format("", ""))
-    assert [(part.truncated, part.older_dropped) for part in told] == [(False, False), (False, True)]
+    marks = parts(soup, ABSENCE.format("", ""), window=wide, accept_truncation=True)
+    assert [(part.truncated, part.older_dropped) for part in marks] == [(False, False), (True, False)]
+    marks = parts(soup, ABSENCE.format("", ""))
+    assert [(part.truncated, part.older_dropped) for part in marks] == [(False, False), (False, True)]
     inner = parts(soup, "SELECT r.k FROM r JOIN s USING (k)")
     assert not any(part.older_dropped for part in inner), "it matters to absences only"
 

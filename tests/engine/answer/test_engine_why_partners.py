@@ -15,7 +15,7 @@ Partners = list[tuple[str, bool, list[tuple[str, int | None]]]]
 
 @pytest.fixture(scope="module")
 def soup() -> LocalPSoup:
-    """r has k 0 to 9 twice, s has k 0, 3, 6, 9 and NULL, u has k 1, 3, 6, 11 and NULL."""
+    """Three streams. r has k 0 to 9 twice. s and u have k NULL, and some of these."""
     made = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(100))
     for name, columns in (("r", "k BIGINT, a BIGINT"), ("s", "k BIGINT, b TEXT"), ("u", "k BIGINT, c TEXT")):
         made.execute(f"CREATE STREAM {name} ({columns})")
@@ -73,9 +73,9 @@ NOT_IN = "SELECT r._id FROM r WHERE k NOT IN (SELECT k FROM s WHERE b < '{}')"
 )
 def test_partners_are_named(soup: LocalPSoup, sql: str, source: str, tuple_id: int, steps: Partners) -> None:
     query = soup.register(sql)
-    told = soup.why(query, tuple_id, source=source).steps
-    last = next(at for at, step in enumerate(told) if step.kind == "arrival")
-    assert [(step.kind, step.passed, [*step.partners]) for step in told[last + 1 :]] == steps
+    steps_of_tuple = soup.why(query, tuple_id, source=source).steps
+    last = next(at for at, step in enumerate(steps_of_tuple) if step.kind == "arrival")
+    assert [(step.kind, step.passed, [*step.partners]) for step in steps_of_tuple[last + 1 :]] == steps
 
 
 ROW_BY_ROW = (

@@ -31,7 +31,7 @@ from psoup.sql import create_stream, window_clause
 
 ROWS, OPTIONAL, PARTNER, ABSENCE, SCALAR = SourceRole
 SPEC = create_stream("CREATE STREAM ticks (k BIGINT)")
-OTHER = create_stream("CREATE STREAM others (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
+SECOND = create_stream("CREATE STREAM second (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
 SILENT = create_stream("CREATE STREAM silent (k BIGINT, at TIMESTAMP) TIMESTAMP BY at IDLE AFTER 1 MINUTE")
 NAMES = "abcd"
 
@@ -122,7 +122,7 @@ def test_patterns_of_joins_and_set_operations() -> None:
 
 def test_a_statement_whose_now_may_step_back_is_strict() -> None:
     """Also where no node joins the two streams: all sources share NOW."""
-    timed = [source(0, OTHER), source(1, SILENT)]
+    timed = [source(0, SECOND), source(1, SILENT)]
     whole = combined(select(timed[0]), select(timed[1], 1), UNION, every=True)
     assert set(patterns(Project(whole, whole.schema))) == {"strict"}
     assert set(patterns(select(partner(*timed, SEMI)))) == {"strict"}
