@@ -1,4 +1,7 @@
-"""Flights and weather: definitions of their streams, and rows in the order of time. See `psoup_cli/data/DATA.md`."""
+"""Flights, arrivals and weather: definitions of their streams, and rows in the order of time.
+
+See `psoup_cli/data/DATA.md`.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,31 @@ def create_weather_statement(stream: str) -> str:
     )
 
 
+def create_arrivals_statement(stream: str) -> str:
+    """The CREATE STREAM statement of the arrivals, a row for each flight that landed where it was bound for."""
+    return (
+        f"CREATE STREAM {stream} (landed TIMESTAMP NOT NULL, tailnum TEXT, flight BIGINT NOT NULL,"
+        " dest TEXT NOT NULL) TIMESTAMP BY landed"
+    )
+
+
 def load() -> pa.Table:
     """Read all 336,776 flights in the order of departure."""
     return _read("flights.parquet")
+
+
+def load_arrivals(flights: pa.Table) -> pa.Table:
+    """Compute the arrivals of `flights`, 327,346 rows for all of them, in the order of time.
+
+    A flight lands when it has been in the air for its minutes after the departure; the minutes on the ground are not
+    recorded. A flight that was cancelled or diverted has no arrival.
+    """
+    import pyarrow.compute as pc
+
+    landed = flights.filter(pc.is_valid(flights["air_time"]))
+    in_the_air = pc.multiply(landed["air_time"], 60_000_000).cast(pa.duration("us"))
+    times = pc.add(landed["departure"], in_the_air)
+    return landed.select(["tailnum", "flight", "dest"]).add_column(0, "landed", times).sort_by("landed")
 
 
 def load_weather() -> pa.Table:

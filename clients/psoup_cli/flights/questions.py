@@ -1,7 +1,7 @@
 """The standing queries of the demo, and when each is registered.
 
-A question is a SELECT with a window; `{flights}` and `{weather}` stand for the streams. Literals are UTC: New York is
-five hours behind in winter and four in summer.
+A question is a SELECT with a window; `{flights}`, `{arrivals}` and `{weather}` stand for the streams. Literals are UTC:
+New York is five hours behind in winter and four in summer.
 """
 
 from __future__ import annotations
@@ -103,8 +103,18 @@ JOINS = (
         " AND b.departure > a.departure AND b.departure < a.departure + INTERVAL 5 HOURS"
         " AND NOT a.cancelled AND NOT b.cancelled",
     ),
+    FlightQuestion(
+        "overdue",
+        "routes",
+        "Left in the last two days, and no arrival of the same plane within 8 hours",
+        "SELECT f.departure, f.airline, f.flight, f.tailnum, f.dest"
+        " FROM {flights} [BEGIN (NOW - 48 HOURS) END (NOW - 8 HOURS)] AS f"
+        " WHERE NOT f.cancelled AND NOT EXISTS (SELECT 1 FROM {arrivals} [RANGE 48 HOURS] AS a"
+        " WHERE a.tailnum = f.tailnum AND a.landed BETWEEN f.departure AND f.departure + INTERVAL 8 HOURS)",
+    ),
 )
-"""The joins that the demo registers in March, over two streams, or over one stream twice.
+"""The joins that the demo registers in March, over two streams, or over one stream twice. The last one shows rows
+without a partner.
 
 The service finds the pairs at the invocation.
 """

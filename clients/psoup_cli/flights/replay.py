@@ -1,4 +1,4 @@
-"""The replay: pushes flights and weather into their streams at the pace of a replayed year, with a progress bar."""
+"""The replay: pushes flights, arrivals and weather into their streams, flights at the pace of a replayed year."""
 
 from __future__ import annotations
 
@@ -98,21 +98,23 @@ class Replay:
             self._console.print(f"  {stop:,} of {self._flights.num_rows:,} flights, {self.rate:,.0f} flights/s")
 
 
-class Stations:
-    """A replay of the weather, in steps up to given moments. It has few rows, so it pushes them without pauses."""
+class QuietReplay:
+    """A replay of the weather or of the arrivals, in steps up to given moments, without pauses.
 
-    def __init__(self, client: Client, stream: str, weather: pa.Table) -> None:
+    `time`: the name of the column that the rows are in order of.
+    """
+
+    def __init__(self, client: Client, stream: str, rows: pa.Table, time: str) -> None:
         self._client = client
         self._stream = stream
-        self._weather = weather
+        self._rows = rows
+        self._times = rows[time]
         self._done = 0
 
     def until(self, moment: dt.datetime | None) -> None:
-        """Push the hours before `moment` (None: all), and send a heartbeat with that time."""
-        hours = self._weather["hour"]
-        stop = len(hours)
-        if moment is not None:
-            stop = bisect_left(range(stop), moment, key=lambda row: hours[row].as_py())
-        self._client.push(self._stream, self._weather.slice(self._done, stop - self._done))
-        self._client.heartbeat(self._stream, moment or LAST_HEARTBEAT)
+        """Push the rows before `moment` (None: before the last heartbeat), and send a heartbeat with that time."""
+        end = moment or dt.datetime.fromisoformat(LAST_HEARTBEAT)
+        stop = bisect_left(range(len(self._times)), end, key=lambda row: self._times[row].as_py())
+        self._client.push(self._stream, self._rows.slice(self._done, stop - self._done))
+        self._client.heartbeat(self._stream, end)
         self._done = stop

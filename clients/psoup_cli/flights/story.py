@@ -1,8 +1,8 @@
 """The story of the demo: register queries, replay flights, go away, come back, ask.
 
     before      five queries wait for flights
-    March       three more are registered, over what has already flown, two joins: with the weather, and of flights
-                with flights; and two that count
+    March       three more are registered, over what has already flown, three joins: with the weather, of flights
+                with flights, and of departures without an arrival; and two that count
                 a traveller takes copies of their answers along, in a file
     April       the client goes away; flights go on
     10 July     a new client comes back with nothing but the keys of its queries; the traveller recharges the file
@@ -26,7 +26,14 @@ from pathlib import Path
 import pyarrow as pa
 from rich.console import Console
 
-from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement, create_weather_statement, load_weather
+from psoup_cli.flights.dataset import (
+    LAST_HEARTBEAT,
+    create_arrivals_statement,
+    create_statement,
+    create_weather_statement,
+    load_arrivals,
+    load_weather,
+)
 from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import (
     AFTER,
@@ -39,7 +46,7 @@ from psoup_cli.flights.questions import (
     TRAVELLERS,
     FlightQuestion,
 )
-from psoup_cli.flights.replay import Replay, Stations
+from psoup_cli.flights.replay import QuietReplay, Replay
 from psoup_cli.flights.show import clock, print_answer, say
 from psoup_cli.flights.traveller import Traveller
 from psoup_cli.picture import PictureSize, picture
@@ -76,8 +83,9 @@ class Story:
         self._speed = speed
         self._ctrl_c = ctrl_c
         self._sequence = 0
-        self._stations: Stations | None = None
-        self.stream = self.weather = ""
+        self._beside: list[QuietReplay] = []
+        """The replays of the weather and of the arrivals."""
+        self.stream = self.weather = self.arrivals = ""
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
         self.shown: list[ShownAnswer] = []
@@ -96,7 +104,11 @@ class Story:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-"))
             self.stream = self._create(airports)
             self.weather = self._create_weather(airports)
-            self._stations = Stations(airports, self.weather, load_weather())
+            self.arrivals = self._create_arrivals(airports)
+            self._beside = [
+                QuietReplay(airports, self.weather, load_weather(), "hour"),
+                QuietReplay(airports, self.arrivals, load_arrivals(self._flights), "landed"),
+            ]
             self.traveller = Traveller(self._console, Path(folder), CARRIED, self.key)
             stack.enter_context(closing(self.traveller))
             asking = Client(self._address)
@@ -133,6 +145,13 @@ class Story:
         say(self._console, f"Created the stream {name}: each hour an event from each of the three airports.")
         return name
 
+    def _create_arrivals(self, client: Client) -> str:
+        """Create the stream of the arrivals, named after the stream of the flights."""
+        name = self.stream.replace("flights", "arrivals", 1)
+        client.create_stream(create_arrivals_statement(name))
+        say(self._console, f"Created the stream {name}: an event is the landing of a flight, anywhere.")
+        return name
+
     def _until_july(self, client: Client, replay: Replay) -> None:
         self._replay(replay, MARCH, f"Replaying 2013 from January to {clock(MARCH)}.")
         self._ask(client, BEFORE[0])
@@ -140,7 +159,7 @@ class Story:
         self._register(client, DURING, "Three more queries, answered at once over flights that left before them.")
         for question in DURING:
             self._ask(client, question)
-        self._register(client, JOINS, "Two joins: of flights with the weather, and of flights with flights.")
+        self._register(client, JOINS, "Three joins: with the weather, of flights with flights, and without an arrival.")
         for question in JOINS:
             self._ask(client, question)
         self._register(client, COUNTS, "Two count by groups: delays by airline and hour, and the busiest airports.")
@@ -219,15 +238,15 @@ class Story:
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
-        if self._stations is not None:
-            self._stations.until(moment)
+        for replay_beside in self._beside:
+            replay_beside.until(moment)
         self._sequence = replay.until(moment).sequence
 
     def _register(self, client: Client, questions: Sequence[FlightQuestion], text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
         for question in questions:
             query = client.register(
-                question.sql.format(flights=self.stream, weather=self.weather),
+                question.sql.format(flights=self.stream, weather=self.weather, arrivals=self.arrivals),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
             )

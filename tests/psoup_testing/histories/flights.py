@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from psoup_cli.flights.dataset import load_weather
+from psoup_cli.flights.dataset import load_arrivals, load_weather
 from psoup_cli.flights.story import ShownAnswer
 
 
@@ -24,8 +24,17 @@ def fixed(begin: str | None, end: str | None = None) -> Callable[[dt.datetime], 
     return lambda now: (first, dt.datetime.fromisoformat(end) if end else now)
 
 
-JOINED = {"storm": {"f": 6, "w": 7}, "turnaround": {"a": 9, "b": 3}}
-"""Of joins the hours before NOW that each source sees."""
+JOINED = {
+    "storm": {"{flights} [RANGE 6 HOURS] AS f": (6, 0), "{weather} [RANGE 7 HOURS] AS w": (7, 0)},
+    "turnaround": {"{flights} [RANGE 9 HOURS] AS a": (9, 0), "{flights} [RANGE 3 HOURS] AS b": (3, 0)},
+    "overdue": {
+        "{flights} [BEGIN (NOW - 48 HOURS) END (NOW - 8 HOURS)] AS f": (48, 8),
+        "{arrivals} [RANGE 48 HOURS] AS a": (48, 0),
+    },
+}
+"""Of joins the hours before NOW at which the window of each source begins and ends."""
+TIMES = {"flights": "departure", "weather": "hour", "arrivals": "landed"}
+"""The time columns of the streams."""
 
 WINDOWS = {
     "jfk": hours(1),
@@ -67,14 +76,15 @@ def ask_duckdb(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[
 
 def _joined(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
     """The rows of a join: each source is cut to its own window."""
-    weather, sql = load_weather(), shown.question.sql
+    sql = shown.question.sql
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for alias, hours_before in JOINED[shown.question.name].items():
-        name, time = ("weather", "hour") if alias == "w" else ("flights", "departure")
-        rows = f"(SELECT * FROM {name} WHERE {time} BETWEEN $now - INTERVAL {hours_before} HOURS AND $now)"
-        sql = sql.replace(f"{{{name}}} [RANGE {hours_before} HOURS] AS {alias}", f"{rows} AS {alias}")
-    connection.register("weather", weather)
+    for item, (first, last) in JOINED[shown.question.name].items():
+        name, alias = item[1 : item.index("}")], item.rpartition(" ")[2]
+        window = f"BETWEEN $now - INTERVAL {first} HOURS AND $now - INTERVAL {last} HOURS"
+        sql = sql.replace(item, f"(SELECT * FROM {name} WHERE {TIMES[name]} {window}) AS {alias}")
+    connection.register("weather", load_weather())
+    connection.register("arrivals", load_arrivals(flights))
     connection.register("flights", flights)
     return connection.execute(sql, {"now": now}).fetchall()
 
