@@ -74,9 +74,7 @@ class Case:
         """Register the join and push all tuples; the query's ID."""
         for name, columns in self.streams.items():
             self.local.execute(f"CREATE STREAM {name} ({', '.join(f'{column} BIGINT' for column in columns)})")
-        sources = ", ".join(f"{name} [ROWS {self.window}]" for name in self.streams)
-        statement = f"SELECT {self.select} FROM {sources} WHERE {self.where}"
-        query: int = self.local.register(statement, keep_pairs=self.keep_pairs)
+        query: int = self.local.register(self.statement(f" [ROWS {self.window}]"), keep_pairs=self.keep_pairs)
         tables = {name: pa.table(columns) for name, columns in self.streams.items()}
         for start in range(0, max(map(len, tables.values())), BATCH):
             for name, table in tables.items():
@@ -84,11 +82,14 @@ class Case:
         self.local.maintain()
         return query
 
+    def statement(self, window: str) -> str:
+        """The SELECT, with this text after the name of each stream."""
+        return f"SELECT {self.select} FROM {', '.join(f'{name}{window}' for name in self.streams)} WHERE {self.where}"
+
     def peers(self) -> list[Peer]:
         """The engines over the windows' tuples."""
         windows = {name: pa.table(columns)[-self.window :] for name, columns in self.streams.items()}
-        sql = f"SELECT {self.select} FROM {', '.join(self.streams)} WHERE {self.where}"
-        here: list[Peer] = [DuckDBSides(windows, sql)]
+        here: list[Peer] = [DuckDBSides(windows, self.statement(""))]
         return here if self.frames is None else [*here, PolarsSides(windows, self.frames)]
 
 
