@@ -67,7 +67,7 @@ class Binder:
 
     `part`: the part of the statement that is being bound, "" for the SELECT list and ORDER BY. In HAVING, expressions
     read groups. The other parts are about tuples: WHERE, GROUP BY, and the inside of an aggregate. They refuse NOW and
-    aggregates, and WHERE also refuses `_id`. `parameters`: the constants for placeholders in WHERE and HAVING, by their
+    aggregates, and WHERE also refuses `_id`. `parameters`: the constants for placeholders in conditions, by their
     offset in the text. `measures`: the aggregates that have been bound so far.
     """
 
@@ -206,9 +206,9 @@ class Binder:
         return number(self.source, str(node.this), node)
 
     def _parameter(self, node: exp.Expr) -> Expr:
-        if self.part not in (WHERE, HAVING):
+        if self.part not in (WHERE, HAVING, QUALIFY):
             hint = "write the constant itself"
-            raise self.source.unsupported("a parameter outside of WHERE and HAVING", node, hint=hint)
+            raise self.source.unsupported("a parameter outside of WHERE, HAVING and QUALIFY", node, hint=hint)
         return self._parameters[int(node.meta["start"])]
 
     def _negative(self, node: exp.Expr) -> Expr:

@@ -36,14 +36,23 @@ def qualify_condition(
     node = select.args.get("qualify")
     if node is None:
         return None
-    names = {output.name.lower(): output.expr for output in outputs}
-    with binder.within(QUALIFY):
-        bound = binder.with_aliases(node.this, names)
+    bound = in_qualify(binder, outputs)(node.this)
     if not binder.windows.listed:
         hint = "conditions on tuples go into WHERE, conditions on groups into HAVING"
         raise source.error("QUALIFY needs a window function, in its condition or in the SELECT list", node, hint=hint)
     with source.placed(node):
         return truth(bound, QUALIFY)
+
+
+def in_qualify(binder: Binder, outputs: Sequence[Output]) -> Callable[[exp.Expr], Expr]:
+    """A function that binds an expression of QUALIFY."""
+    names = {output.name.lower(): output.expr for output in outputs}
+
+    def bound(node: exp.Expr) -> Expr:
+        with binder.within(QUALIFY):
+            return binder.with_aliases(node, names)
+
+    return bound
 
 
 class OverPlan:

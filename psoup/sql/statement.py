@@ -66,7 +66,7 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: 
 
 
 def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> PreparedStatement:
-    """A SELECT with parameters in WHERE or HAVING (`?`, `$1` or `$name`), parsed and checked once for many values.
+    """A SELECT with parameters in WHERE, HAVING or QUALIFY (`?`, `$1` or `$name`), parsed once for many values.
 
     `lookup`, `names` and errors are as for `standing_query`. `PreparedStatement.bind` inserts the values.
     """

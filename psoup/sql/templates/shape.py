@@ -11,7 +11,9 @@ from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal
 from psoup.sql.binder import Binder
+from psoup.sql.over_plan import in_qualify
 from psoup.sql.select import bind_in_having
+from psoup.sql.select_list import listed_outputs
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes
 from psoup.sql.where.intervals import FLIPPED
@@ -27,7 +29,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: "ge",
 }
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-_CONDITIONS = (exp.Where, exp.Having, exp.And, exp.Or, exp.Not)
+_CONDITIONS = (exp.Where, exp.Having, exp.Qualify, exp.And, exp.Or, exp.Not)
 NULL = Literal(BIGINT, None)
 
 
@@ -42,11 +44,12 @@ class TemplateShape:
         conditions = [self._where, *(join.args.get("on") for join in select.args.get("joins") or ())]
         self._nodes = _placeholders(conditions)
         self._of_having = _placeholders([select.args.get("having")])
+        self._of_qualify = _placeholders([select.args.get("qualify")])
 
     @property
-    def having(self) -> bool:
-        """Whether HAVING has parameters."""
-        return bool(self._of_having)
+    def in_plan(self) -> bool:
+        """Whether HAVING or QUALIFY has parameters. Their conditions are in the plan."""
+        return bool(self._of_having or self._of_qualify)
 
     def expected(self) -> list[DataType | None]:
         """The expected type of the value in each hole, in order."""
@@ -55,9 +58,13 @@ class TemplateShape:
     def _type_at(self, start: int) -> DataType | None:
         if start in self._nodes:
             return self._type(self._nodes[start], self._binder.operand)
-        if start not in self._of_having:
+        if start in self._of_having:
+            expected = self._type(self._of_having[start], bind_in_having(self._select, self._binder))
+        elif start in self._of_qualify:
+            outputs = listed_outputs(self._binder.source, self._select, self._binder)
+            expected = self._type(self._of_qualify[start], in_qualify(self._binder, outputs))
+        else:
             return None
-        expected = self._type(self._of_having[start], bind_in_having(self._select, self._binder))
         return (
             expected
             if expected is None or expected.kind is not Kind.WIDE

@@ -149,7 +149,7 @@ def template_of(
     expected = shape.expected()
     samples = {h.start: NULL if t is None else sample(t) for h, t in zip(holes.places, expected, strict=True)}
     frame = bind_select(source, select, lookup, names, samples)
-    if not (origin.joined or shape.having):
+    if not (origin.joined or shape.in_plan):
         return Template(frame, holes, expected, _Where(source, select, origin.names, shape.conjuncts(), holes))
     binder = Binder(source, origin.names, samples)
     whole = partial(_whole, lookup)
@@ -163,7 +163,7 @@ def template_of(
         for side, text in zip(frame.sides, texts, strict=True)
     ]
     joined = JoinTemplate(frame, holes, expected, sides)
-    if not shape.having:
+    if not shape.in_plan:
         return joined
     (join,) = (node for _, node in walk(frame.plan) if isinstance(node, Join))
     return WholeTemplate(frame, holes, expected, whole, partial(_of_sides, source, select, origin.names, joined, join))
@@ -218,7 +218,7 @@ def _of_sides(
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
-    """The query of a join with parameters in HAVING. Its sides are bound by templates, and its plan with the
+    """The query of a join with parameters in HAVING or QUALIFY. Its sides are bound by templates, and its plan with the
     constants."""
     plan = plan_above(source, select, Binder(source, names, parameters), join)
     return replace(joined.bind(tuple(values)), plan=plan, text=text)

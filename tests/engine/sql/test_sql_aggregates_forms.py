@@ -71,7 +71,7 @@ def test_statements_of_a_form_share_a_plan_and_a_template() -> None:
     ],
 )
 def test_parameters_stand_in_where_and_having_alone(text: str) -> None:
-    with pytest.raises(NotSupported, match="a parameter outside of WHERE and HAVING is not supported"):
+    with pytest.raises(NotSupported, match="a parameter outside of WHERE, HAVING and QUALIFY is not supported"):
         prepare(text, lookup)
 
 

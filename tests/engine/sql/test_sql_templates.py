@@ -168,7 +168,7 @@ def test_names_are_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT ? FROM s", "a parameter outside of WHERE and HAVING is not supported"),
+        ("SELECT ? FROM s", "a parameter outside of WHERE, HAVING and QUALIFY is not supported"),
         ("SELECT * FROM s WHERE qty = ? AND sym = $1", "parameters are written in two ways"),
         ("SELECT * FROM s WHERE qty = $2", "there is $2, but no $1"),
         ("SELECT * FROM s WHERE nme = ?", "has no column 'nme'"),
