@@ -15,7 +15,7 @@ from psoup.expressions.tree import Expr
 from psoup.plan.nodes import Relation
 from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
-from psoup.sql.composed.scope import Scope
+from psoup.sql.composed.scope import Scope, hidden_from_value
 
 
 class ComposedBinder(Binder):
@@ -26,6 +26,8 @@ class ComposedBinder(Binder):
         super().__init__(composition.source, scope, composition.parameters)
         self.scalars: dict[int, Relation] = {}
         self._relation = relation
+        self._scope = scope
+        self._composition = composition
 
     def bind(self, node: exp.Expr) -> Expr:
         """Bind one expression to its typed tree. Raises SqlError with the place."""
@@ -36,5 +38,6 @@ class ComposedBinder(Binder):
     def _scalar(self, node: exp.Subquery) -> Expr:
         relation = self.scalars.get(id(node))
         if relation is None:
-            relation = self.scalars[id(node)] = self._relation(node)
+            with self._composition.beside(hidden_from_value(self._scope)):
+                relation = self.scalars[id(node)] = self._relation(node)
         return relation.schema[0].expr

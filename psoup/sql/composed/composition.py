@@ -20,6 +20,7 @@ from psoup.model import StreamSpec, WindowClause
 from psoup.plan.canonical import literal_text
 from psoup.plan.nodes import Node, Project, Relation, Source
 from psoup.plan.sides import FIRST_RELATION, MOST_SOURCES
+from psoup.sql.composed.scope import Hidden
 from psoup.sql.composed.with_items import WithItem, with_items
 from psoup.sql.from_list import Lookup
 from psoup.sql.join_conditions import Written, filled, selection_text
@@ -58,7 +59,7 @@ class Composition:
     constants, if there is none. `windows`: see `Windows`. `notes`: sentences for
     EXPLAIN about outer joins that are answered in a simpler form. `visible`: the items of WITH that the present SELECT
     may read. `seen`: the names of all items of WITH so far. `enclosing`: the window in brackets of the subselect around
-    the present SELECT.
+    the present SELECT. `hidden`: the scope around it that it cannot read.
     """
 
     source: StatementText
@@ -72,6 +73,7 @@ class Composition:
     visible: Mapping[str, WithItem] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     enclosing: exp.Expr | None = None
+    hidden: Hidden | None = None
     _level: int = 0
     _unnamed: int = 0
     _relations: int = 0
@@ -122,6 +124,15 @@ class Composition:
             yield
         finally:
             self.visible = before
+
+    @contextmanager
+    def beside(self, hidden: Hidden) -> Iterator[None]:
+        """Bind a subselect in the `with` block that cannot read the scope around it."""
+        before, self.hidden = self.hidden, hidden
+        try:
+            yield
+        finally:
+            self.hidden = before
 
     @contextmanager
     def entered(self, table: exp.Expr) -> Iterator[None]:

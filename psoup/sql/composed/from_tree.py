@@ -20,7 +20,7 @@ from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.from_items import FromItems
 from psoup.sql.composed.placing import Condition, Inner, Kept, Tree
-from psoup.sql.composed.scope import Item, Scope
+from psoup.sql.composed.scope import Item, Scope, hidden_from_item
 from psoup.sql.composed.shapes import join_words
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.parser.compositions import COMMA
@@ -59,6 +59,7 @@ class _FromTree:
         self._items = items
         self._source = composition.source
         self._outer = outer
+        self._before = self._scope()
 
     def of(self, select: exp.Select) -> tuple[Scope, Tree]:
         """The scope and the tree of a SELECT."""
@@ -73,7 +74,7 @@ class _FromTree:
                 hint="split the query",
                 reason="TOO_MANY_SOURCES",
             )
-        whole, trees = Scope(source, self._outer), list[Tree]()
+        whole, trees = self._scope(), list[Tree]()
         for first, following in _groups(origin.this, joins):
             scope, tree = self._group(first, following)
             for item in scope.items:
@@ -93,21 +94,31 @@ class _FromTree:
 
     def _group(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Scope, Tree]:
         """The scope and the tree of some items of FROM without a comma between them."""
-        scope = Scope(self._source, self._outer)
+        scope = self._scope()
         kinds = [self._kind(join) for join in joins]
         later = [any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
-        tree, item = self._items.item(first, optional=later[0])
+        tree, item = self._item(first, optional=later[0])
         scope.add(item, first)
         for at, join in enumerate(joins, 1):
             tree = self._joined(scope, tree, join, *kinds[at - 1], later=later[at])
         return scope, tree
+
+    def _item(self, table: exp.Expr, *, optional: bool) -> tuple[Tree, Item]:
+        """The tree and the scope's item of one item of FROM, which cannot read the items before it."""
+        with self._composition.beside(hidden_from_item(self._before)):
+            tree, item = self._items.item(table, optional=optional)
+        self._before.items.append(item)
+        return tree, item
+
+    def _scope(self) -> Scope:
+        return Scope(self._source, self._outer, None if self._outer else self._composition.hidden)
 
     def _joined(
         self, scope: Scope, left: Tree, join: exp.Join, kind: JoinKind | None, natural: bool, *, later: bool
     ) -> Tree:
         """The tree of `left` and one JOIN. Adds the item of the JOIN to the scope. `later`: whether a later JOIN makes
         its rows missing."""
-        right, item = self._items.item(join.this, optional=later or (kind is not None and kind.keeps_left))
+        right, item = self._item(join.this, optional=later or (kind is not None and kind.keeps_left))
         pairs = self._pairs(scope, item, join, kind, natural=natural)
         hidden = list(scope.items)
         scope.add(item, join)

@@ -47,7 +47,8 @@ _SET = frozenset({"this", "expression", "distinct", "with_", *_ORDERED, *_BOUNDE
 _COMPOSED: dict[type[exp.Expr], frozenset[str]] = {
     **SYNTAX,
     exp.Select: SYNTAX[exp.Select] | {"with_"},
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), _SET),
+    **dict.fromkeys((exp.Intersect, exp.Except), _SET),
+    exp.Union: _SET | {"by_name"},
     exp.Subquery: frozenset({"this", "alias", "window", "with_", *_ORDERED, *_BOUNDED}),
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"this", "alias", "materialized"}),  # an answer does not depend on MATERIALIZED
@@ -128,8 +129,8 @@ def _is_operand(query: exp.Expr) -> bool:
 
 
 def _check_count(source: StatementText, node: exp.SetOperation) -> None:
-    """Refuse a set operation of too many SELECTs, BY NAME, and the forms of other systems."""
-    if node.args.get("by_name"):
+    """Refuse a set operation of too many SELECTs, and BY NAME except for UNION."""
+    if node.args.get("by_name") and not isinstance(node, exp.Union):
         raise source.unsupported(
             f"{node.key.upper()} BY NAME", node.meta[OPERATOR], hint="list the columns in one order"
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from psoup.errors import InvalidInput, SqlError
+from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
 from psoup.phrases import quoted
@@ -69,6 +69,33 @@ class Item:
         return AttributeRef(kind, index, folded, place)
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A scope around a subselect whose columns the subselect cannot read: the refused feature, and the way out."""
+
+    scope: Scope
+    feature: str
+    way: str
+
+
+def hidden_from_value(scope: Scope) -> Hidden:
+    """The scope around a subselect that is a value."""
+    way = "join its groups: JOIN (SELECT k, avg(x) AS m FROM s GROUP BY k) t ON a.k = t.k WHERE a.x > t.m"
+    return Hidden(scope, "a subselect as a value that reads a source outside of it", way)
+
+
+def hidden_from_item(scope: Scope) -> Hidden:
+    """The scope of the FROM of which a subselect is an item."""
+    way = "join the streams of the subselect themselves, with its conditions in ON or WHERE"
+    return Hidden(scope, "a subselect in FROM that reads a source outside of it", way)
+
+
+def hidden_from_groups(scope: Scope) -> Hidden:
+    """The scope around a subselect of EXISTS or IN with groups, DISTINCT or first rows."""
+    way = "read the outer source in the WHERE of a subselect without GROUP BY, aggregates, UNION and LIMIT"
+    return Hidden(scope, "EXISTS or IN with a computed subselect that reads a source outside of it", way)
+
+
 def item_of(leaf: Leaf, alias: str) -> Item:
     """The item of FROM for a leaf. `alias`: its name in the statement."""
     return Item(alias, leaf.schema, frozenset({leaf.place}), leaf.spec if isinstance(leaf, Source) else None)
@@ -78,15 +105,16 @@ class Scope(Names):
     """The items of one FROM, and the scope around it.
 
     `merged`: the columns of USING and NATURAL, by their names in lower case. `optional`: places whose tuple may be
-    missing in a row.
+    missing in a row. `hidden`: a scope around the SELECT whose columns it cannot read, and why.
     """
 
-    def __init__(self, source: StatementText, outer: Scope | None = None) -> None:
+    def __init__(self, source: StatementText, outer: Scope | None = None, hidden: Hidden | None = None) -> None:
         super().__init__(source, [])
         self.items: list[Item] = []
         self.merged_columns: dict[str, Output] = {}
         self.optional: set[int] = set()
         self.outer = outer
+        self.hidden = hidden
 
     def add(self, item: Item, at: exp.Expr) -> None:
         """Add an item of FROM. Raises SqlError if another item has its name."""
@@ -188,6 +216,8 @@ class Scope(Names):
 
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
         """The error for a name that no column has."""
+        if (correlated := self._correlated(node)) is not None:
+            return correlated
         named = self._item(node)
         items = self._around() if named is None else [named]
         names = list(dict.fromkeys(output.name for item in items for output in item.columns))
@@ -237,7 +267,23 @@ class Scope(Names):
                 raise self._not_in_from(node, table, known)
             scope = scope.outer
 
+    def _correlated(self, node: exp.Expr) -> SqlError | None:
+        """The error for a column of a scope that cannot be read. None if no such scope has the column."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.hidden is not None:
+                try:
+                    found = scope.hidden.scope.find(node) is not None
+                except SqlError as problem:
+                    found = isinstance(problem, NotSupported)
+                if found:
+                    return self._source.unsupported(scope.hidden.feature, node, hint=scope.hidden.way)
+            scope = scope.outer
+        return None
+
     def _not_in_from(self, node: exp.Expr, table: exp.Expr, known: Sequence[Item]) -> SqlError:
+        if (correlated := self._correlated(node)) is not None:
+            return correlated
         aliases = [item.alias for item in known]
         called = next((item.alias for item in known if item.spec and item.spec.name.lower() == table.name.lower()), "")
         hint = f"FROM calls it {called}: write {called}.{node.name[:128] or '*'}" if called else ""

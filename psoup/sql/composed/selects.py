@@ -22,7 +22,7 @@ from psoup.sql.composed.constant_rows import constant_select, values_plan
 from psoup.sql.composed.from_items import FromItems, Inlined
 from psoup.sql.composed.from_tree import from_tree
 from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Placing, Tree, simplified
-from psoup.sql.composed.scope import Scope, item_of
+from psoup.sql.composed.scope import Scope, hidden_from_groups, item_of
 from psoup.sql.composed.set_operations import operation_plan
 from psoup.sql.composed.shapes import bare, is_existence, negated
 from psoup.sql.join_conditions import and_nodes
@@ -192,7 +192,8 @@ class _Select:
         if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _computed(select, word):
             with self._composition.reading(select):
                 return self._matched(select, scope, word)
-        return self._whole(node, word)
+        with self._composition.beside(hidden_from_groups(scope)):
+            return self._whole(node, word)
 
     def _matched(self, select: exp.Select, scope: Scope, word: str) -> _Members:
         """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
@@ -238,10 +239,18 @@ class _Select:
 
 def _computed(select: exp.Select, word: str) -> bool:
     """Whether the rows of a subselect are more than matches: groups, or the first rows. `word`: IN, or ""."""
-    if any(select.args.get(part) for part in ("group", "having", "limit", "offset", "qualify")):
+    if any(select.args.get(part) for part in ("group", "having", "offset", "qualify")):
+        return True
+    if (limit := select.args.get("limit")) is not None and (word or not _is_positive(limit)):
         return True
     calls = (name for item in select.expressions for name in item.find_all(exp.Anonymous, exp.Filter, exp.Window))
     return any(isinstance(call, exp.Filter | exp.Window) or call.name.lower() in AGGREGATES for call in calls)
+
+
+def _is_positive(limit: exp.Expr) -> bool:
+    """Whether a LIMIT is a number above 0: EXISTS does not depend on it."""
+    rows = limit.args.get("expression")
+    return isinstance(rows, exp.Literal) and not rows.is_string and rows.name.isdecimal() and int(rows.name) > 0
 
 
 def _one_row(plan: Node) -> bool:

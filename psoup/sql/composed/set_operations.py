@@ -6,6 +6,7 @@
         Values cast(1.5)
 
 The names of the columns are those of the first query. The column NULL takes the type of the other query's column.
+UNION BY NAME puts the columns of one name together.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sqlglot import exp
 
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import cast, common_type, is_null_literal
-from psoup.expressions.tree import SET_COLUMNS, AttributeRef, Expr
-from psoup.model import MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal, wide
+from psoup.expressions.tree import SET_COLUMNS, AttributeRef, Expr, Literal
+from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal, wide
 from psoup.plan.nodes import Node, Output, Project, SetOperation, SetOperator
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.shapes import bare
@@ -34,6 +35,8 @@ def operation_plan(composition: Composition, node: exp.SetOperation, plan_of: Pl
     """The plan of a set operation without its ORDER BY and LIMIT. Raises SqlError for columns that do not fit."""
     left, right = (_operand(composition, query, plan_of) for query in (node.this, node.args["expression"]))
     at, word = node.meta.get(OPERATOR, 0), node.key.upper()
+    if node.args.get("by_name"):
+        left, right = _by_name(composition, left, right)
     if len(left.schema) != len(right.schema):
         raise composition.source.error(
             f"{word} of {len(left.schema)} columns with {len(right.schema)}",
@@ -69,6 +72,28 @@ def _operand(composition: Composition, query: exp.Expr, plan_of: PlanOf) -> Node
     return plan_of(inner)
 
 
+def _by_name(composition: Composition, left: Node, right: Node) -> tuple[Node, Node]:
+    """The two plans with the columns of both: those of the left, then the others of the right. NULL stands for a
+    missing column."""
+    names = {output.name.lower(): output.name for output in (*right.schema, *left.schema)}
+    order = dict.fromkeys(output.name.lower() for output in (*left.schema, *right.schema))
+    plans = []
+    for plan in (left, right):
+        plan = _projected(composition, plan)
+        columns = {output.name.lower(): output.expr for output in plan.outputs}
+        outputs = [Output(names[folded], columns.get(folded, Literal(BIGINT, None))) for folded in order]
+        plans.append(Project(plan.input, tuple(outputs)))
+    return plans[0], plans[1]
+
+
+def _projected(composition: Composition, plan: Node) -> Project:
+    """The plan with a Project at the top. DISTINCT, ORDER BY and LIMIT stay below it: they are about its columns."""
+    if isinstance(plan, Project):
+        return plan
+    relation = composition.add_relation(plan, "operand", [output.name for output in plan.schema])
+    return Project(relation, relation.schema)
+
+
 def _type(one: Expr, other: Expr) -> DataType:
     """The type of a column that the two columns become. Raises InvalidInput if there is none."""
     if is_null_literal(one) != is_null_literal(other):
@@ -89,12 +114,9 @@ def _whole_digits(kind: DataType) -> int:
 
 
 def _converted(composition: Composition, plan: Node, types: Sequence[DataType]) -> Node:
-    """The plan with its columns cast to `types`. Only a Project at the top can be changed in place: DISTINCT, ORDER
-    BY and LIMIT above a Project are about the columns before the cast."""
+    """The plan with its columns cast to `types`."""
     if all(output.type == kind for output, kind in zip(plan.schema, types, strict=True)):
         return plan
-    if not isinstance(plan, Project):
-        relation = composition.add_relation(plan, "operand", [output.name for output in plan.schema])
-        plan = Project(relation, relation.schema)
+    plan = _projected(composition, plan)
     outputs = zip(plan.outputs, types, strict=True)
     return Project(plan.input, tuple(Output(output.name, cast(output.expr, kind)) for output, kind in outputs))

@@ -121,7 +121,7 @@ UNSUPPORTED = [
     ("WITH t AS (SELECT a FROM s END (NOW)) SELECT a FROM t", "END in a subselect"),
     ("SELECT a FROM s WHERE EXISTS (SELECT 1 FROM r BEGIN (NOW - 5))", "BEGIN in a subselect"),
     ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM t", "WITH RECURSIVE"),
-    ("SELECT a FROM s UNION ALL BY NAME SELECT b FROM r", "UNION BY NAME"),
+    ("SELECT a FROM s EXCEPT ALL BY NAME SELECT b FROM r", "EXCEPT BY NAME"),
     ("SELECT a FROM s WHERE a > ANY (SELECT b FROM r)", "ANY"),
     ("SELECT a FROM s, LATERAL (SELECT b FROM r) t", "LATERAL"),
     ("SELECT * FROM (a JOIN b ON a.k = b.k) JOIN c ON a.k = c.k", "a join in parentheses"),

@@ -207,7 +207,7 @@ def test_refused(text: str, says: str) -> None:
         ("SELECT vol FROM trades POSITIONAL JOIN trades", "JOIN"),
         ("SELECT (SELECT 1) FROM trades", "subselect"),
         ("SELECT vol FROM trades WHERE vol > ANY (SELECT 1)", "ANY"),
-        ("SELECT vol FROM trades UNION BY NAME SELECT vol FROM trades", "UNION"),
+        ("SELECT vol FROM trades EXCEPT BY NAME SELECT vol FROM trades", "EXCEPT"),
         ("WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w", "WITH"),
         ("SELECT vol FROM trades TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
         ("SELECT vol FROM trades FOR UPDATE", "FOR UPDATE"),

@@ -272,6 +272,21 @@ def test_what_is_wrong_names_its_place(text: str, reason: str, problem: str) -> 
         ("WITH t AS (SELECT k FROM t) SELECT k FROM t", "an item of WITH that reads itself"),
         ("WITH t AS (SELECT k FROM u), u AS (SELECT k FROM a) SELECT k FROM t", "or a later item"),
         ("SELECT t.k FROM (SELECT k FROM a) t [ROWS 5]", "a window of rows of a subselect"),
+        (
+            "SELECT k FROM a WHERE x > (SELECT avg(y) FROM b WHERE b.k = a.k)",
+            "a subselect as a value that reads a source",
+        ),
+        ("SELECT k FROM a WHERE x > (SELECT avg(y) FROM b WHERE y = x)", "a subselect as a value that reads a source"),
+        ("SELECT a.k FROM a, (SELECT y FROM b WHERE b.k = a.k) t", "a subselect in FROM that reads a source outside"),
+        (
+            "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM (SELECT y FROM b WHERE b.k = a.k) t)",
+            "a subselect in FROM that reads a source outside",
+        ),
+        ("SELECT k FROM a WHERE k IN (SELECT k FROM b WHERE y = x UNION SELECT 1)", "IN with a computed subselect"),
+        (
+            "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE y = x LIMIT 0)",
+            "EXISTS or IN with a computed subselect",
+        ),
     ],
 )
 def test_what_is_not_supported_has_a_name(text: str, feature: str) -> None:
