@@ -228,11 +228,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "add the expression to the list",
         ),
         (
-            "SELECT count(*) FROM trades t, quotes q LIMIT 5",
-            "nothing connects q with t: every tuple of the one would meet every tuple of the other",
-            "say what they have in common (a.k = b.k, or a.t <= b.t)",
-        ),
-        (
             "SELECT sum(qty) & 1 FROM trades",
             "& needs BIGINT, not DECIMAL(38,0); use CAST(... AS BIGINT)",
             "",
