@@ -88,16 +88,16 @@ class _Gauges(Collector):
 
 
 class _Lags(Collector):
-    """The tuples that each named follower has not been told, read at each scrape."""
+    """Tuples behind the newest one, for each follower or group, read at each scrape. `role`: the label of its name."""
 
-    def __init__(self, read: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+    def __init__(self, role: str, meaning: str, read: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+        self._role = role
+        self._meaning = meaning
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        labels = ["tenant", "stream", "follower"]
-        lags = GaugeMetricFamily(
-            "psoup_follower_lag_tuples", "Tuples that a named follower has not been told", labels=labels
-        )
+        labels = ["tenant", "stream", self._role]
+        lags = GaugeMetricFamily(f"psoup_{self._role}_lag_tuples", self._meaning, labels=labels)
         for names, lag in sorted(self._read().items()):
             lags.add_metric(names, lag)
         yield lags
@@ -159,7 +159,11 @@ class Metrics:
 
     def by_follower(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
         """Add the lag of each named follower. `lags`: returns it by tenant, stream and name; from any thread."""
-        self.registry.register(_Lags(lags))
+        self.registry.register(_Lags("follower", "Tuples that a named follower has not been told", lags))
+
+    def by_group(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+        """Add the lag of each group of followers. `lags`: as for `by_follower`."""
+        self.registry.register(_Lags("group", "Tuples that a group of followers has not confirmed", lags))
 
     def by_tenant(self, usage: Usage) -> None:
         """Show each tenant's use of its quotas, and its refusals, from now on."""

@@ -16,7 +16,7 @@ from functools import partial
 
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import NotFound, Unavailable
-from psoup.events.groups import POSITION, FollowerGroup, GroupKey
+from psoup.events.groups import POSITION, FollowerGroup, GroupKey, positions_array
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_service.groups.confirmations import Confirmations
@@ -89,6 +89,21 @@ class Groups:
         if workers is not None:
             workers.expire(self._now())
         return workers
+
+    def next_id(self, group: FollowerGroup) -> int:
+        """The first tuple that a group has not confirmed. From any thread."""
+        workers = self.workers_of(group)
+        positions = positions_array(group.positions) if workers is None else workers.positions
+        return int(positions[:, 0].min())
+
+    def lags(self) -> dict[tuple[str, str, str], int]:
+        """The number of tuples that each group has not confirmed, by tenant, stream and group. From any thread."""
+        snapshot, lags = self._host.snapshot(), dict[tuple[str, str, str], int]()
+        for group in snapshot.groups.values():
+            view = snapshot.by_id.get(group.stream_id)
+            if view is not None:
+                lags[group.tenant, view.spec.name, group.name] = max(view.next_id - self.next_id(group), 0)
+        return lags
 
     async def take(self, group: FollowerGroup, wanted: FollowWanted, taking: Taking) -> Taken:
         """Confirm a worker's batch, and give it another. Raises FailedPrecondition, reason LEASE_LOST."""

@@ -6,12 +6,10 @@ import asyncio
 import json
 import re
 
-import numpy as np
-
 from psoup.answer.follow.page import oldest_place
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import InvalidInput, NotFound
-from psoup.events.groups import DropGroup, FollowerGroup, FormGroup, positions_array
+from psoup.events.groups import DropGroup, FollowerGroup, FormGroup
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import groups_pb2, groups_pb2_grpc
 from psoup_service.groups.groups import Groups, Taken, Taking
@@ -42,6 +40,7 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
         self._backend = backend
         self._follow = follow
         self._groups = Groups(backend.host, backend.now)
+        backend.metrics.by_group(self._groups.lags)
 
     def drain(self) -> None:
         """End the calls of waiting workers."""
@@ -76,7 +75,7 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
         snapshot = await self._backend.reflecting(request.min_sequence)
         view = snapshot.stream(request.stream, self._backend.tenant(caller))
         here = sorted((group for group in snapshot.groups.values() if group.stream_id == view.stream_id), key=_name)
-        shown = [_shown(group, self._groups.leased(group), view) for group in here]
+        shown = [_shown(group, self._groups.leased(group), self._groups.next_id(group), view) for group in here]
         lags = [
             (lag, client.form.name)
             for client, lag in self._follow.followers.lags().items()
@@ -205,9 +204,7 @@ def _form(wanted: FollowWanted) -> str:
     return text
 
 
-def _shown(group: FollowerGroup, workers: Workers | None, view: StreamView) -> groups_pb2.FollowGroup:
-    positions = positions_array(group.positions) if workers is None else workers.positions
-    next_id = int(np.min(positions[:, 0]))
+def _shown(group: FollowerGroup, workers: Workers | None, next_id: int, view: StreamView) -> groups_pb2.FollowGroup:
     shown = groups_pb2.FollowGroup(
         group=group.name,
         selection=group.form,

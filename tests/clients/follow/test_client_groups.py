@@ -78,7 +78,15 @@ def test_workers_share_the_matches_by_labels(client: Client, make_stream: Make, 
         assert not users[0] & users[1], "all matches of a user go to one worker"
 
 
-def test_a_batch_is_confirmed_by_the_next_one_and_not_by_an_exception(client: Client, make_stream: Make) -> None:
+def group_lag(running: Serving, stream: str) -> float | None:
+    """The metric with the lag of group `mailer`. None without one."""
+    labels = {"tenant": "default", "stream": stream, "group": "mailer"}
+    return running.service._metrics.registry.get_sample_value("psoup_group_lag_tuples", labels)
+
+
+def test_a_batch_is_confirmed_by_the_next_one_and_not_by_an_exception(
+    client: Client, make_stream: Make, running: Serving
+) -> None:
     stream = make_stream("(n BIGINT, kind BIGINT)")
     queries = registered(client, stream, 4)
     with client.follow(stream, group="mailer", after="start") as worker:
@@ -87,12 +95,14 @@ def test_a_batch_is_confirmed_by_the_next_one_and_not_by_an_exception(client: Cl
     for _ in range(2):
         with client.follow(stream, group="mailer") as worker:
             assert [match.tuple["n"] for match in next(worker)] == [0, 1, 2, 3], "it comes again until it is confirmed"
+            assert group_lag(running, stream) == 4
     with client.follow(stream, group="mailer") as worker:
         batch = next(worker)
         batch.confirm()
         batch.confirm()
     (group,) = client.groups(stream)
     assert (group.next_id, group.lag, group.workers, group.confirmed is None) == (4, 0, (), False)
+    assert group_lag(running, stream) == 0
     pushed(client, stream, queries, 4, 1)
     with client.follow(stream, group="mailer") as worker:
         assert [match.tuple["n"] for match in next(worker)] == [4]
