@@ -171,12 +171,10 @@ def check_heartbeat(spec: StreamSpec, past: Past) -> None:
         raise _fed(spec, past, "rows that the job holds would be late; a later row in its source moves the watermark")
 
 
-def check_not_fed(spec: StreamSpec, past: Past) -> None:
-    """Raise FailedPrecondition if a job feeds a stream whose watermark shall follow the clock. O(1)."""
+def check_not_fed(spec: StreamSpec, past: Past, way_out: str) -> None:
+    """Raise FailedPrecondition if a job feeds a stream whose definition shall change. `way_out`: a clause. O(1)."""
     if past.batches:
-        raise _fed(
-            spec, past, "WATERMARK BY CLOCK would make rows late that the job holds; its rows move the watermark"
-        )
+        raise _fed(spec, past, way_out)
 
 
 def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:

@@ -49,8 +49,8 @@ def decide_create(
             identical="true" if stream.spec == spec else "false",
         )
     if spec.event_time and spec.ahead is None:
-        ahead, stated = DEFAULT_AHEAD if config.ahead is None else config.ahead, config.ahead is not None
-        spec = replace(spec, ahead=min(ahead, config.max_ahead), ahead_stated=stated)
+        ahead, stated = _default_ahead(config)
+        spec = replace(spec, ahead=ahead, ahead_stated=stated)
         text = create_statement(spec) if stated else text
     _check_ahead(spec, config)
     if len(tenant.streams) >= config.streams:
@@ -61,6 +61,12 @@ def decide_create(
             limit=config.streams,
         )
     return StreamCreated(sequence, command.tenant, stream_id, spec, text, now)
+
+
+def _default_ahead(config: EngineConfig) -> tuple[int, bool]:
+    """The AHEAD of streams that state none, and whether it counts as stated: the service's setting does."""
+    ahead = DEFAULT_AHEAD if config.ahead is None else config.ahead
+    return min(ahead, config.max_ahead), config.ahead is not None
 
 
 def decide_alter(
@@ -75,14 +81,19 @@ def decide_alter(
     alteration = alter_stream(command.sql, new=True)
     stream = tenant.stream(alteration.stream)
     alteration = replace(alteration, attributes=_missing_columns(stream.spec, alteration))
+    if alteration.default_ahead:
+        ahead, stated = _default_ahead(config)
+        alteration = replace(alteration, ahead=ahead, default_ahead=not stated)
     spec = alteration.of(stream.spec)
-    if alteration.ahead is not None:
+    if alteration.of_ahead:
         _check_ahead(spec, config)
+    if alteration.lateness is not None:
+        _check_lateness(stream)
     if alteration.by_clock:
         _check_by_clock(stream)
     if spec == stream.spec:
         return stream.stream_id, None
-    text = alter_statement(spec.name, alteration.attributes, alteration.ahead, alteration.by_clock)
+    text = alter_statement(replace(alteration, stream=spec.name))
     event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
     return stream.stream_id, event
 
@@ -157,7 +168,20 @@ def _check_by_clock(stream: KnownStream) -> None:
             reason="IDLE_AFTER",
             stream=name,
         )
-    check_not_fed(stream.spec, stream.past)
+    way_out = "WATERMARK BY CLOCK would make rows late that the job holds; its rows move the watermark"
+    check_not_fed(stream.spec, stream.past, way_out)
+
+
+def _check_lateness(stream: KnownStream) -> None:
+    """Raise FailedPrecondition if the LATENESS of a stream cannot change."""
+    if not stream.spec.event_time:
+        raise FailedPrecondition(
+            f"stream {stream.spec.name!r} is in system time, where no tuple is late; LATENESS is for streams with"
+            " TIMESTAMP BY",
+            reason="SYSTEM_TIME",
+            stream=stream.spec.name,
+        )
+    check_not_fed(stream.spec, stream.past, "its job holds rows for the LATENESS that it began with")
 
 
 def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:

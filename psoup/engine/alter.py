@@ -1,4 +1,4 @@
-"""ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another AHEAD limit.
+"""ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another option.
 
     open chunk     closed early: a chunk has one schema
     closed chunks  wider views of the same tuples (`psoup.data.schema_growth`)

@@ -40,7 +40,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class AlterStream:
-    """An ALTER STREAM statement, which adds columns or changes AHEAD."""
+    """An ALTER STREAM statement, which adds columns or changes LATENESS, AHEAD or WATERMARK BY."""
 
     sql: str
     tenant: str = DEFAULT_TENANT

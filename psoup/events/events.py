@@ -42,7 +42,7 @@ class StreamCreated:
 
 @dataclass(frozen=True, slots=True)
 class StreamAltered:
-    """A stream has new columns from this event on, with NULL in its old tuples, or another AHEAD.
+    """A stream has new columns from this event on, with NULL in its old tuples, or another option.
 
     `spec` and `sql` define the whole stream. `added` is the statement of the change.
     """

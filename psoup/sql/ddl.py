@@ -3,8 +3,8 @@
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [WATERMARK BY CLOCK | ROWS]
         [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
-    ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
-    ALTER STREAM s WATERMARK BY CLOCK | ROWS
+    ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
+    ALTER STREAM s AHEAD n unit | AHEAD DEFAULT | LATENESS n unit | WATERMARK BY CLOCK | WATERMARK BY ROWS
     DROP STREAM [IF EXISTS] s [CASCADE]
 
 Admission checks whether the stream exists, and which columns it has.
@@ -53,16 +53,21 @@ def create_statement(spec: StreamSpec) -> str:
     return " ".join(parts)
 
 
-def alter_statement(
-    stream: str, added: tuple[Attribute, ...], ahead: int | None = None, by_clock: bool | None = None
-) -> str:
-    """The ALTER STREAM statement that adds columns, or sets AHEAD or WATERMARK BY. The inverse of `alteration`."""
-    if by_clock is not None:
-        return f"ALTER STREAM {name_text(stream)} WATERMARK BY {'CLOCK' if by_clock else 'ROWS'}"
-    if ahead is not None:
-        return f"ALTER STREAM {name_text(stream)} AHEAD {describe_duration(ahead)}"
-    columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
-    return f"ALTER STREAM {name_text(stream)} {columns}"
+def alter_statement(change: Alteration) -> str:
+    """The ALTER STREAM statement of a change. The inverse of `alteration`, but for IF NOT EXISTS."""
+    return f"ALTER STREAM {name_text(change.stream)} {_change_text(change)}"
+
+
+def _change_text(change: Alteration) -> str:
+    if change.by_clock is not None:
+        return f"WATERMARK BY {'CLOCK' if change.by_clock else 'ROWS'}"
+    if change.lateness is not None:
+        return f"LATENESS {describe_duration(change.lateness)}"
+    if change.default_ahead:
+        return "AHEAD DEFAULT"
+    if change.ahead is not None:
+        return f"AHEAD {describe_duration(change.ahead)}"
+    return ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in change.attributes)
 
 
 def _column_text(attribute: Attribute) -> str:
@@ -77,21 +82,31 @@ def name_text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of an ALTER STREAM statement: new `attributes` for `stream`, or its new `ahead` or `by_clock`.
+    """The change of an ALTER STREAM statement: new `attributes`, or another `ahead`, `lateness` or `by_clock`.
 
-    `lenient`: names of attributes that the stream may have already.
+    `lenient`: names of attributes that the stream may have already. `default_ahead`: whether the statement says AHEAD
+    DEFAULT. Then `ahead` is the service's default; None straight from the statement.
     """
 
     stream: str
     attributes: tuple[Attribute, ...] = ()
     lenient: frozenset[str] = frozenset()
     ahead: int | None = None
+    default_ahead: bool = False
+    lateness: int | None = None
     by_clock: bool | None = None
+
+    @property
+    def of_ahead(self) -> bool:
+        """Whether the change is of AHEAD."""
+        return self.default_ahead or self.ahead is not None
 
     def of(self, spec: StreamSpec) -> StreamSpec:
         """The definition of the stream after the change."""
-        if self.ahead is not None:
-            return replace(spec, ahead=self.ahead, ahead_stated=True)
+        if self.of_ahead:
+            return replace(spec, ahead=self.ahead, ahead_stated=not self.default_ahead)
+        if self.lateness is not None:
+            return replace(spec, lateness=self.lateness)
         if self.by_clock is not None:
             return replace(spec, by_clock=self.by_clock)
         return spec.with_columns(self.attributes)
@@ -99,18 +114,22 @@ class Alteration:
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
     """The change in an `AlterStreamNode`. Raises SqlError."""
-    ahead = node.args.get("ahead")
+    ahead, lateness, watermark = (node.args.get(option) for option in ("ahead", "lateness", "watermark"))
+    name = _name(source, node.this, "stream")
+    if node.args.get("default_ahead"):
+        return Alteration(name, default_ahead=True)
     if ahead is not None:
-        return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
-    watermark = node.args.get("watermark")
+        return Alteration(name, ahead=duration(source, ahead, "AHEAD"))
+    if lateness is not None:
+        return Alteration(name, lateness=duration(source, lateness, "LATENESS"))
     if watermark is not None:
-        return Alteration(_name(source, node.this, "stream"), by_clock=_by_clock(watermark))
+        return Alteration(name, by_clock=_by_clock(watermark))
     for column in node.expressions:
         if column.args.get("not_null"):
             hint = "leave NOT NULL out; WHERE can ask for IS NOT NULL"
             raise source.error("an added column is NULL in the tuples that are there already", column.this, hint=hint)
     attributes = _attributes(source, node.expressions)
-    return Alteration(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
+    return Alteration(name, attributes, frozenset(node.args.get("lenient") or ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,27 +121,35 @@ class PSoupParser(Compositions):
         if not self._match_text_seq("STREAM"):
             self.refuse("only streams can be altered: ALTER STREAM name ADD COLUMN column TYPE")
         name = self._name("ALTER STREAM needs a name")
-        if self._match_text_seq("AHEAD"):
-            ahead = self._parse_duration(_AHEAD_NEEDS)
+        option = self._parse_altered_option()
+        if option is not None:
+            (key, value), example = option
             if self._curr:
-                self.refuse("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
-            return self.expression(AlterStreamNode(this=name, ahead=ahead))
-        if self._match_text_seq("WATERMARK"):
-            watermark = self._parse_watermark()
-            if self._curr:
-                self.refuse("WATERMARK BY stands alone: ALTER STREAM name WATERMARK BY CLOCK")
-            return self.expression(AlterStreamNode(this=name, watermark=watermark))
+                self.refuse(f"{example.partition(' ')[0]} stands alone: ALTER STREAM name {example}")
+            return self.expression(AlterStreamNode(this=name, **{key: value}))
         lenient: list[str] = []
         columns = self._parse_csv(lambda: self._parse_added_column(lenient))
         return self.expression(AlterStreamNode(this=name, expressions=columns, lenient=lenient))
+
+    def _parse_altered_option(self) -> tuple[tuple[str, Any], str] | None:
+        """The option that an ALTER STREAM changes, with its value, and an example. None if it adds columns."""
+        if self._match_text_seq("AHEAD", "DEFAULT"):
+            return ("default_ahead", True), "AHEAD DEFAULT"
+        if self._match_text_seq("AHEAD"):
+            return ("ahead", self._parse_duration(_AHEAD_NEEDS)), "AHEAD 5 MINUTES"
+        if self._match_text_seq("LATENESS"):
+            return ("lateness", self._parse_duration(_LATENESS_NEEDS)), "LATENESS 5 SECONDS"
+        if self._match_text_seq("WATERMARK"):
+            return ("watermark", self._parse_watermark()), "WATERMARK BY CLOCK"
+        return None
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):
             if self._curr and self._curr.text.upper() == "DROP":
                 hint = "SELECT the columns that are wanted, or create another stream that has only those"
                 self.refuse("columns cannot be dropped", hint=hint)
-            allowed = "columns can be added, or AHEAD or WATERMARK BY be changed"
-            self.refuse(f"{allowed}: ADD COLUMN column TYPE, AHEAD 5 MINUTES, or WATERMARK BY CLOCK")
+            allowed = "columns can be added, or LATENESS, AHEAD or WATERMARK BY be changed"
+            self.refuse(f"{allowed}: ADD COLUMN column TYPE, LATENESS 5 SECONDS, AHEAD 5 MINUTES, WATERMARK BY CLOCK")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()
@@ -161,7 +169,7 @@ class PSoupParser(Compositions):
         if self._match_text_seq("TIMESTAMP", "BY"):
             return "timestamp", self._name("TIMESTAMP BY needs a column")
         if self._match_text_seq("LATENESS"):
-            return "lateness", self._parse_duration("LATENESS needs a duration, as in LATENESS 5 SECONDS")
+            return "lateness", self._parse_duration(_LATENESS_NEEDS)
         if self._match_text_seq("IDLE", "AFTER"):
             return "idle", self._parse_duration("IDLE AFTER needs a duration, as in IDLE AFTER 1 MINUTE")
         if self._match_text_seq("AHEAD"):
@@ -195,6 +203,7 @@ class PSoupParser(Compositions):
 _WATERMARK_NEEDS = (
     "WATERMARK BY needs CLOCK or ROWS: the watermark of a live stream follows the clock, too, or only its rows"
 )
+_LATENESS_NEEDS = "LATENESS needs a duration, as in LATENESS 5 SECONDS"
 _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 

@@ -59,9 +59,9 @@ class CreateStreamNode(exp.Expression):
 
 
 class AlterStreamNode(exp.Expression):
-    """ALTER STREAM with the new columns, the Duration `ahead`, or the identifier `watermark`.
+    """ALTER STREAM with the new columns, the Duration `ahead` or `lateness`, or the identifier `watermark`.
 
-    `lenient`: the names of the columns with IF NOT EXISTS.
+    `lenient`: the names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -69,6 +69,8 @@ class AlterStreamNode(exp.Expression):
         "expressions": False,
         "lenient": False,
         "ahead": False,
+        "default_ahead": False,
+        "lateness": False,
         "watermark": False,
     }
 

@@ -13,7 +13,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, Heartbeat, Push
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import SECOND
-from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
+from psoup.sql import Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup_service.host.jumps import Jumps
 from psoup_testing.engines.admission_gate import Gate
 
@@ -100,6 +100,51 @@ def test_the_service_has_the_last_word() -> None:
         gate.create("CREATE STREAM q (x BIGINT) AHEAD 1 MINUTE")
 
 
+def test_ahead_default_takes_a_stated_ahead_back() -> None:
+    gate = Gate(now=1_000)
+    gate.create(EVENTS + " AHEAD 1 HOUR")
+    event = altered(gate, "alter stream s ahead default")
+    assert event is not None
+    assert (event.spec.ahead, event.spec.ahead_stated, event.added) == (
+        300 * SECOND,
+        False,
+        "ALTER STREAM s AHEAD DEFAULT",
+    )
+    assert event.sql == EVENTS and event.spec.clock_bound
+    assert (ahead(gate, 1_301), ahead(gate, 1_300)) == (1, 0)
+    assert altered(gate, "ALTER STREAM s AHEAD DEFAULT") is None, "it has that already"
+
+
+def test_the_default_is_that_of_the_service() -> None:
+    gate = Gate(EngineConfig(ahead=60 * SECOND), now=1_000)
+    gate.create(EVENTS + " AHEAD 1 HOUR")
+    event = altered(gate, "ALTER STREAM s AHEAD DEFAULT")
+    assert event is not None
+    assert (event.spec.ahead, event.added) == (60 * SECOND, "ALTER STREAM s AHEAD 1 MINUTE")
+    gate.create("CREATE STREAM p (x BIGINT)")
+    with pytest.raises(FailedPrecondition, match="is in system time"):
+        gate.send(AlterStream("ALTER STREAM p AHEAD DEFAULT"))
+
+
+def test_another_lateness_moves_no_watermark_back() -> None:
+    gate = Gate(now=1_000)
+    gate.create(EVENTS)
+    assert gate.push("s", t=[900], x=[1]).watermark == 900 * SECOND
+    event = altered(gate, "ALTER STREAM s LATENESS 1 MINUTE")
+    assert event is not None
+    assert (event.spec.lateness, event.sql) == (60 * SECOND, EVENTS + " LATENESS 1 MINUTE")
+    assert event.added == "ALTER STREAM s LATENESS 1 MINUTE"
+    assert gate.push("s", t=[899, 950], x=[2, 3]).watermark == 900 * SECOND
+    assert gate.push("s", t=[970], x=[4]).watermark == 910 * SECOND
+    assert altered(gate, "ALTER STREAM s LATENESS 60 SECONDS") is None, "it has that already"
+    event = altered(gate, "ALTER STREAM s LATENESS 0 SECONDS")
+    assert event is not None and event.sql == EVENTS
+    assert gate.push("s", t=[971], x=[5]).watermark == 971 * SECOND
+    gate.create("CREATE STREAM p (x BIGINT)")
+    with pytest.raises(FailedPrecondition, match="no tuple is late; LATENESS is for streams with TIMESTAMP BY"):
+        gate.send(AlterStream("ALTER STREAM p LATENESS 1 SECOND"))
+
+
 def test_zero_is_the_clock() -> None:
     gate = Gate(now=1_000)
     gate.create(EVENTS + " AHEAD 0")
@@ -108,7 +153,16 @@ def test_zero_is_the_clock() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ALTER STREAM s AHEAD", "ALTER STREAM s AHEAD 5 MINUTES, ADD x INT", EVENTS + " AHEAD"]
+    "text",
+    [
+        "ALTER STREAM s AHEAD",
+        "ALTER STREAM s AHEAD 5 MINUTES, ADD x INT",
+        "ALTER STREAM s AHEAD DEFAULT 5",
+        "ALTER STREAM s LATENESS",
+        "ALTER STREAM s LATENESS DEFAULT",
+        "ALTER STREAM s LATENESS 5 SECONDS AHEAD DEFAULT",
+        EVENTS + " AHEAD",
+    ],
 )
 def test_what_is_no_alteration(text: str) -> None:
     with pytest.raises(SqlError):
@@ -119,7 +173,8 @@ def test_what_is_no_alteration(text: str) -> None:
 def test_statements_and_what_they_say_are_each_others_inverse(span: str) -> None:
     spec = create_stream(f"{EVENTS} AHEAD {span} RETENTION 4 DAYS")
     assert create_stream(create_statement(spec)) == spec
-    assert alter_stream(alter_statement("s", (), spec.ahead)).ahead == spec.ahead
+    change = Alteration("s", ahead=spec.ahead)
+    assert alter_stream(alter_statement(change)) == change
 
 
 @pytest.mark.seeded("F15: one clock that is wrong makes all others late")

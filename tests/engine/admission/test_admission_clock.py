@@ -9,7 +9,7 @@ from psoup.events.acknowledgements import HeartbeatAcknowledgement
 from psoup.events.commands import AlterStream, Heartbeat, Push, RaiseWatermarks
 from psoup.events.events import StreamCreated, WatermarksRaised
 from psoup.model import SECOND
-from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
+from psoup.sql import Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup_testing.engines.admission_gate import Gate, rows
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS"
@@ -204,7 +204,8 @@ def test_statements_and_definitions_are_each_others_inverse() -> None:
     )
     assert not create_stream(EVENTS + " WATERMARK BY ROWS").by_clock
     for by_clock in (True, False):
-        assert alter_stream(alter_statement("s", (), by_clock=by_clock)).by_clock is by_clock
+        change = Alteration("s", by_clock=by_clock)
+        assert alter_stream(alter_statement(change)) == change
 
 
 @pytest.mark.parametrize(

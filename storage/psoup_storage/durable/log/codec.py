@@ -85,9 +85,9 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time, **default}
             return new_row(event.sequence, "stream", event.stream_id, **facts)
         case StreamAltered():
-            return new_row(
-                event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time
-            )
+            default = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
+            facts = {"sql": event.added, "tenant": event.tenant, "time": event.time, **default}
+            return new_row(event.sequence, "alter", event.stream_id, **facts)
         case StreamDropped() | UnregisteredMany():
             return _encode_departure(event)
         case Attached():
@@ -259,7 +259,8 @@ class Decoder:
                 place = row.sequence, facts["tenant"], row.stream
                 return StreamCreated(*place, spec, facts["sql"], facts["time"], stored)
             case "alter":
-                spec = self._streams.specs[row.stream] = altered(self._streams.specs[row.stream], facts["sql"])
+                before = self._streams.specs[row.stream]
+                spec = self._streams.specs[row.stream] = altered(before, facts["sql"], facts.get("ahead"))
                 text = create_statement(spec)
                 return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
@@ -387,6 +388,7 @@ def created(sql: str, ahead: int | None) -> StreamSpec:
     return spec if ahead is None else replace(spec, ahead=ahead, ahead_stated=False)
 
 
-def altered(spec: StreamSpec, sql: str) -> StreamSpec:
-    """The stream after the ALTER STREAM of an event."""
-    return alter_stream(sql).of(spec)
+def altered(spec: StreamSpec, sql: str, ahead: int | None = None) -> StreamSpec:
+    """The stream after the ALTER STREAM of an event. `ahead`: the default AHEAD, for a stream that states none."""
+    change = alter_stream(sql)
+    return (replace(change, ahead=ahead) if change.default_ahead else change).of(spec)
