@@ -58,7 +58,8 @@ class StreamInfo(html.Facts):
     `archived_tuples`, `archived_chunks`, `archived_bytes`: its size there. `bytes`: bytes in memory. `max_ahead`: how
     far past the clock times may lie; None if the stream does not set it. `first_time`: time of the oldest kept tuple.
     `first_time_in_memory`: time of the oldest tuple in memory. `watermark_by_clock`: whether the watermark follows the
-    clock less `lateness` while the stream is live. `next_tuple_id`: the ID that the next released tuple will get.
+    clock less `lateness` while the stream is `live`: its last tuple was within `lateness` and `max_ahead` of the clock
+    when it came. `next_tuple_id`: the ID that the next released tuple will get.
     """
 
     name: str
@@ -91,6 +92,7 @@ class StreamInfo(html.Facts):
     first_time: dt.datetime | None = None
     first_time_in_memory: dt.datetime | None = None
     watermark_by_clock: bool = False
+    live: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -152,6 +154,7 @@ class StreamInfo(html.Facts):
             archived_chunks=message.archived_chunks,
             archived_bytes=message.archived_bytes,
             watermark_by_clock=message.watermark_by_clock,
+            live=message.live,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
             first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
             first_time_in_memory=(
@@ -309,6 +312,8 @@ class ServerInfo(html.Facts):
     """The service's clock; None if the service does not report it."""
     acknowledged: int = 0
     """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
+    refusing: str = ""
+    """The reason why pushes and other changes are refused at present, such as a full disk; "" if they are taken."""
 
     @property
     def not_visible(self) -> int:
@@ -346,6 +351,7 @@ class ServerInfo(html.Facts):
             web_address=message.web_address,
             clock=ServiceClock.of(message.clock) if message.HasField("clock") else None,
             acknowledged=message.acknowledged,
+            refusing=message.refusing,
         )
 
 

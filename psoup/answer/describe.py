@@ -46,6 +46,8 @@ class StreamDescription:
     archived_bytes: int
     first_time: int | None
     first_time_in_memory: int | None
+    live: bool
+    """Whether the watermark follows the clock at present (WATERMARK BY CLOCK)."""
 
 
 def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
@@ -166,6 +168,7 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
         archived_bytes=view.archived_bytes,
         first_time=_first_time(view.chunks[0]),
         first_time_in_memory=_first_time(view.chunks[view.archived]),
+        live=view.live,
     )
 
 

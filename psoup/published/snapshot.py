@@ -90,6 +90,8 @@ class StreamView:
     watermark: int | None
     heard: int | None
     """The clock's time of the last push, heartbeat or batch of a job. None before the first one."""
+    live: bool
+    """Whether the watermark follows the clock: the last rows of a stream with WATERMARK BY CLOCK were recent."""
     last_time: int | None
     first_time: int | None
     dropped_time: int | None

@@ -35,6 +35,7 @@ class StreamFeed:
         self._ready_first = 0
         self._watermark: int | None = None
         self._heard: int | None = None
+        self._live = False
         self._late = Refusals()
         self._ahead = Refusals()
         if stored is not None:
@@ -47,6 +48,8 @@ class StreamFeed:
             self._late.add(event.refused.late)
             self._ahead.add(event.refused.ahead)
             self._take(event)
+        if not isinstance(event, Attached):
+            self._live = event.live
         self._watermark = event.watermark
         # attached history comes before all tuples, and says nothing about the present
         if not isinstance(event, Attached) or event.batch is not None:
@@ -92,6 +95,11 @@ class StreamFeed:
         self._attention.changed()
         return self._pending.nbytes - before
 
+    def leave_clock(self) -> None:
+        """End the life of a stream whose watermark follows only its rows from now on."""
+        self._live = False
+        self._attention.changed()
+
     def forget_before(self, tuple_id: int) -> None:
         """Drop the arrival numbers of tuples with smaller IDs, which have left memory."""
         self._arrivals.forget_before(tuple_id)
@@ -105,6 +113,11 @@ class StreamFeed:
     def heard(self) -> int | None:
         """The host's time of the last push, heartbeat or attached batch. None before the first."""
         return self._heard
+
+    @property
+    def live(self) -> bool:
+        """Whether the stream has WATERMARK BY CLOCK and is live, as the last event says."""
+        return self._live
 
     @property
     def waiting(self) -> tuple[Array, ...]:

@@ -41,17 +41,6 @@ class Publication:
         self, feed: StreamFeed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
         """Make a view of the stream in its present state. Copies one pointer for each chunk."""
-        chunk, names = data.open.view(), clauses.table.share()
-        open_entry = ChunkEntry(
-            chunk,
-            ChunkResults(
-                results.view(len(chunk), names),
-                covered_before=ALL,
-                errors=dict(results.errors),
-                failures=results.failures.renamed(names),
-                gaps=results.gaps,
-            ),
-        )
         return StreamView(
             stream_id=self._stream_id,
             tenant=self._tenant,
@@ -60,10 +49,11 @@ class Publication:
             created=self._created,
             watermark=feed.watermark,
             heard=feed.heard,
+            live=feed.live,
             last_time=data.last_time,
             first_time=data.first_time,
             dropped_time=shelf.dropped_time,
-            chunks=(*shelf.entries, open_entry),
+            chunks=(*shelf.entries, _open_entry(data, clauses, results)),
             archived=shelf.archived,
             archived_bytes=shelf.disk_bytes,
             waiting=feed.waiting,
@@ -83,11 +73,27 @@ class Publication:
         )
 
 
+def _open_entry(data: DataSteM, clauses: StreamClauses, results: OpenResults) -> ChunkEntry:
+    """The open chunk, and its results."""
+    chunk, names = data.open.view(), clauses.table.share()
+    return ChunkEntry(
+        chunk,
+        ChunkResults(
+            results.view(len(chunk), names),
+            covered_before=ALL,
+            errors=dict(results.errors),
+            failures=results.failures.renamed(names),
+            gaps=results.gaps,
+        ),
+    )
+
+
 _PLAIN = (
     "spec",
     "sql",
     "watermark",
     "heard",
+    "live",
     "last_time",
     "first_time",
     "dropped_time",

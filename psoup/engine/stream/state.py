@@ -166,6 +166,8 @@ class StreamState:
         for tuples."""
         self._publication.alter(sql)
         self._attention.changed()
+        if not spec.by_clock:
+            self.feed.leave_clock()
         wider = spec.schema != self.data.spec.schema
         if wider:
             self.cover_new(run)

@@ -20,5 +20,5 @@ def take_watermarks(event: WatermarksRaised, streams: Mapping[int, StreamState])
             continue
         before = state.feed.watermark
         if before is None or watermark > before:
-            state.take(WatermarkRaised(event.sequence, "", stream_id, watermark, event.time))
+            state.take(WatermarkRaised(event.sequence, "", stream_id, watermark, event.time, state.feed.live))
             yield stream_id, state

@@ -142,6 +142,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         idle_after=duration(spec.idle_after),
         max_ahead=duration(spec.ahead),
         watermark_by_clock=spec.by_clock,
+        live=description.live,
         retention=duration(retention.duration),
         retention_rows=retention.rows,
         create_time=timestamp(description.created),

@@ -65,6 +65,12 @@ def behind(client: Client, machine: Machine) -> float:
     return machine.true / SECOND - watermark.timestamp()
 
 
+def live(client: Client) -> tuple[bool, bool]:
+    """Whether the stream has WATERMARK BY CLOCK, and whether it is live."""
+    info = client.describe("s")
+    return info.watermark_by_clock, info.live
+
+
 def now(machine: Machine) -> float:
     return machine.true / SECOND
 
@@ -73,18 +79,21 @@ def test_a_quiet_stream_goes_on_and_a_restart_makes_no_kept_row_late(tmp_path: P
     machine = Machine()
     with service_on(machine, tmp_path / "data") as (running, client):
         client.create_stream(BY_CLOCK)
-        assert client.describe("s").watermark_by_clock
+        assert live(client) == (True, False), "an empty stream is not live"
         query = client.register("SELECT v FROM s BEGIN (NOW - 1 HOUR)").id
         assert push(client, now(machine)) == (1, 0)
+        assert live(client) == (True, True)
         assert pass_seconds(machine, running, 59) == 0, "the grace after a start"
         assert len(client.query(query).invoke()) == 0
         assert pass_seconds(machine, running, 31) == 31
         assert behind(client, machine) == 30
+        assert live(client) == (True, True)
         assert len(client.query(query).invoke()) == 1, "the last minute of a quiet stream comes in"
         stopped = now(machine)
     machine.pass_seconds(3_600, observed=False)
     with service_on(machine, tmp_path / "data") as (running, client):
         assert behind(client, machine) == 3_630, "as the log says"
+        assert live(client) == (True, True)
         assert pass_seconds(machine, running, 40) == 0
         for minute in range(60):  # rows that a producer could not send, in the order of time
             assert push(client, stopped + 60 * minute, stopped + 60 * minute + 59) == (2, 0)

@@ -83,12 +83,14 @@ def alter(
     Examples:
       psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
       psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
+      psoup stream alter "ALTER STREAM clicks LATENESS 30 SECONDS"
       psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
       psoup stream alter "ALTER STREAM clicks WATERMARK BY CLOCK"
 
     Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
     queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
-    the time of a tuple may lie. WATERMARK BY CLOCK lets the watermark go on when no row comes; BY ROWS ends that.
+    the time of a tuple may lie; AHEAD DEFAULT takes it back. WATERMARK BY CLOCK lets the watermark go on when no row
+    comes; BY ROWS ends that. LATENESS is the time for which tuples wait for older ones.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)
@@ -96,8 +98,8 @@ def alter(
         print_json(facts(info))
     else:
         ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
-        clock = "; its watermark follows the clock" if info.watermark_by_clock else ""
-        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}{clock}.")
+        late = f", up to {_span(info.lateness)} late" if info.lateness else ""
+        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{late}{ahead}{_clock(info)}.")
 
 
 @app.command("list", short_help="List the streams.")
@@ -215,8 +217,14 @@ def _time(info: StreamInfo) -> str:
         return "the clock at arrival"
     order = f"up to {_span(info.lateness)} late" if info.lateness else "in order"
     ahead = "" if info.max_ahead is None else f", up to {_span(info.max_ahead)} ahead of the clock"
-    clock = "; the watermark follows the clock" if info.watermark_by_clock else ""
-    return f"{info.time_column}, {order}{ahead}{clock}"
+    return f"{info.time_column}, {order}{ahead}{_clock(info)}"
+
+
+def _clock(info: StreamInfo) -> str:
+    """Describe WATERMARK BY CLOCK, if the stream has it."""
+    if not info.watermark_by_clock:
+        return ""
+    return "; its watermark follows the clock" + ("" if info.live else " once the stream is live")
 
 
 def _retention(info: StreamInfo) -> str:
