@@ -300,6 +300,7 @@ class GetServerInfoResponse(_message.Message):
     WEB_ADDRESS_FIELD_NUMBER: _builtins.int
     CLOCK_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    REFUSING_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -323,6 +324,10 @@ class GetServerInfoResponse(_message.Message):
     acknowledged: _builtins.int
     """The last event that was acknowledged. Calls see it once `sequence` has reached it. 0 from a service that does not
     say.
+    """
+    refusing: _builtins.str
+    """Why pushes and other changes are refused at present, though calls that read are served: the disk is full. Empty: they
+    are taken.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -373,10 +378,11 @@ class GetServerInfoResponse(_message.Message):
         web_address: _builtins.str = ...,
         clock: Global___ClockState | None = ...,
         acknowledged: _builtins.int = ...,
+        refusing: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "refusing", b"refusing", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

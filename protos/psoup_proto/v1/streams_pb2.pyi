@@ -57,6 +57,7 @@ class Stream(_message.Message):
     FIRST_TIME_FIELD_NUMBER: _builtins.int
     FIRST_TIME_IN_MEMORY_FIELD_NUMBER: _builtins.int
     WATERMARK_BY_CLOCK_FIELD_NUMBER: _builtins.int
+    LIVE_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -95,6 +96,10 @@ class Stream(_message.Message):
     """Bytes on disk of these."""
     watermark_by_clock: _builtins.bool
     """The watermark of a live stream follows the clock less `lateness`, whether tuples come or not: WATERMARK BY CLOCK."""
+    live: _builtins.bool
+    """With WATERMARK BY CLOCK: whether the stream is live, so that its watermark follows the clock. Its last tuple was
+    within `lateness` and `max_ahead` of the clock when it came.
+    """
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """Its columns as declared. The pseudo-columns _id and _time can be selected too, and are not listed."""
@@ -174,10 +179,11 @@ class Stream(_message.Message):
         first_time: _timestamp_pb2.Timestamp | None = ...,
         first_time_in_memory: _timestamp_pb2.Timestamp | None = ...,
         watermark_by_clock: _builtins.bool = ...,
+        live: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
