@@ -178,3 +178,13 @@ def test_all_statements_are_explained() -> None:
             explained = soup.explain(soup.register(sql))
             assert explained.nodes[0].pattern and explained.lines()
             assert {"sources", "plan"} <= explained.to_dict().keys() or len(explained.sources) == 1
+
+
+def test_explain_stops_counting_after_a_million_rows() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=4_096), VirtualClock(100))
+    for name in "rs":
+        soup.execute(f"CREATE STREAM {name} (k BIGINT)")
+        soup.push(name, pa.table({"k": [1] * 2_000}))
+    node = soup.explain(soup.register("SELECT r.k FROM r LEFT JOIN s USING (k)")).nodes[1]
+    assert node.figures.keys() == {"rows", "whole"} and not node.figures["whole"]
+    assert node.lines[-1].startswith(("at least ", "more rows than EXPLAIN counts"))
