@@ -23,6 +23,7 @@ from psoup_client.columns.casts import REFUSALS
 from psoup_client.columns.frames import columns_of_frame, guessed_series, is_pandas, is_series
 from psoup_client.columns.misfits import shown
 from psoup_client.columns.plain import guessed, plain
+from psoup_client.columns.zones import in_zone, is_skipped, localized
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
 from psoup_client.phrases import counted, verb
@@ -57,22 +58,45 @@ class ParameterTable:
     by_name: bool
 
 
-def parameters_of_one(sql: str, params: Any) -> ParameterTable | None:
+def parameters_of_one(sql: str, params: Any, zone: str | None = None) -> ParameterTable | None:
     """Build a table with the parameters of one query. Returns None without values. Raises the errors of
     `parameters_of`.
+
+    `zone`: the zone of datetimes without one; None: UTC.
     """
     if params is None:
         return None
     if isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping):
         raise TypeError(f"params is {_shown(params)}: give a list of values for ? and $1, or a dict for $name")
-    return parameters_of(sql, [params]) if params else None
+    return parameters_of(sql, [params], zone) if params else None
 
 
-def parameters_of(sql: str, rows: Any) -> ParameterTable:
-    """Build a table from rows in any form that callers have.
+def parameters_of(sql: str, rows: Any, zone: str | None = None) -> ParameterTable:
+    """Build a table from rows in any form that callers have. `zone`: as in `parameters_of_one`.
 
     Raises TypeError, and InvalidData, which names the column and the row.
     """
+    parameters = _read(sql, rows, zone)
+    return parameters if zone is None else ParameterTable(_localized(parameters.table, zone), parameters.by_name)
+
+
+def _localized(table: pa.Table, zone: str) -> pa.Table:
+    """The same table, with the zone `zone` for columns of times without one."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+            try:
+                table = table.set_column(place, field.name, localized(table.column(place), zone))
+            except REFUSALS as problem:
+                raise InvalidData(
+                    f"parameter {field.name} has a time that does not exist in {zone}, or parts below a microsecond:"
+                    f" {problem}",
+                    facts={"parameter": field.name},
+                ) from problem
+    return table
+
+
+def _read(sql: str, rows: Any, zone: str | None) -> ParameterTable:
+    """Build a table from rows, before columns of times have a zone."""
     if is_pandas(rows):
         rows = _of_pandas(rows, {name.lower() for name in _NAMED.findall(sql)})
     if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
@@ -83,7 +107,8 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
     if isinstance(rows, pa.Table):
         return ParameterTable(rows, bool(_NAMED.search(sql)))
     if isinstance(rows, Mapping):
-        return ParameterTable(_table({str(name): _values(str(name), values) for name, values in rows.items()}), True)
+        columns = {str(name): _values(str(name), values) for name, values in rows.items()}
+        return ParameterTable(_table(columns, zone), True)
     if isinstance(rows, str | bytes):
         raise TypeError(f"{_ROWS}; for one row use register")
     try:
@@ -91,8 +116,8 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
     except TypeError as problem:
         raise TypeError(f"rows is {_shown(rows)}, which has no rows; {_ROWS}") from problem
     if rows and isinstance(rows[0], Mapping):
-        return ParameterTable(_table(_by_name(rows)), True)
-    return ParameterTable(_table(_in_order(rows)), False)
+        return ParameterTable(_table(_by_name(rows), zone), True)
+    return ParameterTable(_table(_in_order(rows), zone), False)
 
 
 def _of_pandas(frame: Any, named: Collection[str]) -> pa.Table:
@@ -148,12 +173,25 @@ def _in_order(rows: Sequence[Any]) -> dict[str, list[Any]]:
     return {str(place + 1): [row[place] for row in rows] for place in range(width or 0)}
 
 
-def _table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
-    arrays = {name: _array(name, values) for name, values in columns.items()}
+def _table(columns: Mapping[str, Sequence[Any]], zone: str | None) -> pa.Table:
+    arrays = {name: _array(name, _zoned(name, values, zone)) for name, values in columns.items()}
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise InvalidData(f"the parameters have different numbers of values: {sorted(lengths)}")
     return pa.table(arrays)
+
+
+def _zoned(name: str, values: Sequence[Any], zone: str | None) -> Sequence[Any]:
+    """The values of a parameter, with the zone `zone` for datetimes without one."""
+    if zone is None or not isinstance(values, list):
+        return values
+    try:
+        return in_zone(values, zone)
+    except ValueError as problem:
+        number = next(number for number, value in enumerate(values, 1) if is_skipped(value, zone))
+        raise InvalidData(
+            f"parameter {name} in row {number}: {problem}", facts={"parameter": name, "row": str(number)}
+        ) from None
 
 
 def _array(name: str, values: Sequence[Any]) -> pa.Array:
@@ -240,9 +278,13 @@ def lifetime(given: str | dt.timedelta | None) -> str:
 
 
 def requests_of(
-    sql: str | Sequence[str], rows: Any, request_id: str | None, tagging: Tagging = Tagging()
+    sql: str | Sequence[str],
+    rows: Any,
+    request_id: str | None,
+    tagging: Tagging = Tagging(),
+    zone: str | None = None,
 ) -> tuple[int, Iterator[queries_pb2.RegisterManyRequest]]:
-    """Return the number of queries, and the requests that register them."""
+    """Return the number of queries, and the requests that register them. `zone`: as in `parameters_of_one`."""
     base = request_id or uuid.uuid4().hex
     if rows is None:
         tagging.check(())
@@ -250,7 +292,7 @@ def requests_of(
         return len(statements), _of_statements(statements, base, tagging)
     if not isinstance(sql, str):
         raise TypeError("rows of parameters belong to one statement")
-    parameters = parameters_of(sql, rows)
+    parameters = parameters_of(sql, rows, zone)
     if not parameters.table.num_columns and len(parameters.table):
         raise InvalidData("the rows are empty; for a statement without parameters leave them out")
     tagging.check(parameters.table.column_names)

@@ -118,14 +118,17 @@ class Query:
     ) -> Answer:
         """Return the answer now, or with NOW set to `as_of`, as a whole in memory.
 
-        The answer has no tuple after `as_of`: a window that ends later is cut there. `window` ("BEGIN … END …")
+        `as_of` without a zone is in the client's `timezone`. The answer has no tuple after it: a window that ends later
+        is cut there. `window` ("BEGIN … END …")
         replaces the query's own window, `windows` the windows of some sources of a join, by their names in the
         statement. `wait_for`: a sequence that the answer must reflect; by default it reflects this client's own
         acknowledged pushes. Raises OutOfRange if the window or `as_of` lies outside the kept tuples (see
         `accept_truncation`) or the known time.
         """
         names = {"query_id": self._id, "key": self._key, "max_bytes": ONE_MESSAGE_BYTES}
-        request = question_of(queries_pb2.InvokeRequest, as_of, window, windows, accept_truncation, **names)
+        request = question_of(
+            queries_pb2.InvokeRequest, as_of, self._client.timezone, window, windows, accept_truncation, **names
+        )
         connection = self._client.connection
 
         def attempt(sequence: int) -> Any:
@@ -161,7 +164,9 @@ class Query:
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
         names = {"query_id": self._id, "key": self._key}
-        request = question_of(queries_pb2.InvokeStreamRequest, as_of, window, windows, accept_truncation, **names)
+        request = question_of(
+            queries_pb2.InvokeStreamRequest, as_of, self._client.timezone, window, windows, accept_truncation, **names
+        )
         connection = self._client.connection
 
         def attempt(sequence: int) -> AnswerStream:

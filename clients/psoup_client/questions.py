@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from psoup_client.columns.zones import instant
 from psoup_client.times import Instant, to_proto
 
 _Request = TypeVar("_Request")
@@ -13,6 +14,7 @@ _Request = TypeVar("_Request")
 def question_of(
     kind: Callable[..., _Request],
     as_of: Instant | None,
+    zone: str | None,
     window: str,
     windows: Mapping[str, str] | None,
     accept_truncation: bool,
@@ -20,7 +22,7 @@ def question_of(
 ) -> _Request:
     """Build a request of the type `kind` from the arguments of `Query.invoke`. `more`: its other fields.
 
-    Raises the errors of `to_proto` for `as_of`.
+    `zone`: the zone of an `as_of` without one; None: UTC. Raises the errors of `to_proto` for `as_of`.
     """
-    time = None if as_of is None else to_proto(as_of)
+    time = None if as_of is None else to_proto(instant(as_of, zone))
     return kind(as_of=time, window=window, windows=windows, accept_truncation=accept_truncation, **more)

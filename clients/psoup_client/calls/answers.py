@@ -18,6 +18,7 @@ from typing import Any, Literal, overload
 
 from psoup_client.answer import Answer
 from psoup_client.arguments import checking_arguments
+from psoup_client.columns.zones import instant
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.queries import Queries
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of, ids_of
@@ -118,7 +119,13 @@ class AnswerCalls(Session):
         """
         names = self._names(queries, keys, labels)
         request = question_of(
-            queries_pb2.InvokeManyRequest, as_of, window, windows, accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+            queries_pb2.InvokeManyRequest,
+            as_of,
+            self.timezone,
+            window,
+            windows,
+            accept_truncation,
+            max_bytes=ONE_MESSAGE_BYTES,
         )
         asked = request.query_ids if keys is None else request.keys
 
@@ -174,7 +181,7 @@ class AnswerCalls(Session):
         request.window, request.accept_truncation = window, accept_truncation
         request.windows.update(windows or {})
         if as_of is not None:
-            request.as_of.CopyFrom(to_proto(as_of))
+            request.as_of.CopyFrom(to_proto(instant(as_of, self.timezone)))
         connection = self.connection
 
         def attempt(sequence: int) -> AnswerTable:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.channel.connection import naming
+from psoup_client.columns.zones import instant
 from psoup_client.errors import InvalidData
 from psoup_client.inputs import Row, Rows
 from psoup_client.payload import read, split
@@ -184,7 +185,7 @@ class MatchingCalls(Session):
         query_id = query.id if isinstance(query, Query) else query or ""
         request = matching_pb2.WhyRequest(query_id=query_id, key=key or "")
         if as_of is not None:
-            request.as_of.CopyFrom(to_proto(as_of))
+            request.as_of.CopyFrom(to_proto(instant(as_of, self.timezone)))
         if isinstance(tuple, int | Integral):  # also NumPy's integers, as frames have them
             if not -(2**63) <= int(tuple) < 2**63:
                 raise ValueError(f"tuple is {tuple}, which is out of the range of 64 bits")

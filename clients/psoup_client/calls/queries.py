@@ -41,7 +41,8 @@ class QueryCalls(Session):
     ) -> Query:
         """Register a standing query. It stands after this client has left.
 
-        `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
+        `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`. A datetime without a
+        zone is in the client's `timezone`.
 
         `key` is your own name for the query, unique among standing queries; `labels` are texts to find it by
         (`queries`). A call with the same key, text, params and labels gives the same query while it stands. If the key
@@ -65,7 +66,7 @@ class QueryCalls(Session):
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
         )
         request.expires_after, request.keep_pairs = lifetime(expires_after), keep_pairs
-        values = parameters_of_one(sql, params)
+        values = parameters_of_one(sql, params, self.timezone)
         if values is not None:
             request.parameters = next(split(values.table)).data
             request.by_name = values.by_name
@@ -142,7 +143,7 @@ class QueryCalls(Session):
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
         tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs)
-        total, requests = requests_of(sql, rows, request_id, tagging)
+        total, requests = requests_of(sql, rows, request_id, tagging, self.timezone)
         done = 0
         for request in requests:
             reply = self.connection.call(
@@ -174,8 +175,6 @@ class QueryCalls(Session):
         With `expiring` ("7 days"), only queries that expire within that time without a call (`info.expires` has the
         time); a list does not count as a call. Queries come in the order of their registration. A join is on each of
         its streams.
-
-        A label name that no query has, while queries have other labels, raises NotFound (UNKNOWN_LABEL).
 
         `include_sides` is for jobs that evaluate queries. It replaces a join by its sides, which are hidden queries
         over one stream each (`info.side_of` has the join). Other calls do not accept IDs of sides.

@@ -47,8 +47,10 @@ class StatementCalls(StreamCalls):
         `Query.invoke`. Raises the errors of `register` and `invoke`.
         """
         whole = {"statement": sql, "max_bytes": ONE_MESSAGE_BYTES}
-        request = question_of(statements_pb2.AskRequest, as_of, window, windows, accept_truncation, **whole)
-        _fill(request, params)
+        request = question_of(
+            statements_pb2.AskRequest, as_of, self.timezone, window, windows, accept_truncation, **whole
+        )
+        _fill(request, params, self.timezone)
         reply = self._read(self.connection.statements.Ask, request, wait_for, timeout)
         if not reply.too_large:
             return answer_of(reply)
@@ -77,8 +79,10 @@ class StatementCalls(StreamCalls):
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = question_of(statements_pb2.AskStreamRequest, as_of, window, windows, accept_truncation, statement=sql)
-        _fill(request, params)
+        request = question_of(
+            statements_pb2.AskStreamRequest, as_of, self.timezone, window, windows, accept_truncation, statement=sql
+        )
+        _fill(request, params, self.timezone)
         connection = self.connection
 
         def attempt(sequence: int) -> AnswerStream:
@@ -122,9 +126,11 @@ class StatementCalls(StreamCalls):
         return self._defined(reply.created if kind == "created" else reply.altered)
 
 
-def _fill(request: statements_pb2.AskRequest | statements_pb2.AskStreamRequest, params: Parameters) -> None:
-    """Write the values of a statement's parameters into its request."""
-    values = parameters_of_one(request.statement, params)
+def _fill(
+    request: statements_pb2.AskRequest | statements_pb2.AskStreamRequest, params: Parameters, zone: str | None
+) -> None:
+    """Write the values of a statement's parameters into its request. `zone`: the zone of times without one."""
+    values = parameters_of_one(request.statement, params, zone)
     if values is not None:
         request.parameters = next(split(values.table)).data
         request.by_name = values.by_name

@@ -101,6 +101,22 @@ def instant(value: dt.datetime | int | str, zone: str | None) -> dt.datetime | i
     return aware(value, zone) if isinstance(value, dt.datetime) else value
 
 
+def in_zone(values: Sequence[Any], zone: str) -> list[Any]:
+    """The same values, with the zone `zone` for datetimes without one. A date among datetimes is its midnight there.
+
+    Raises ValueError for a datetime that does not exist in the zone. O(values).
+    """
+    if not any(isinstance(value, dt.datetime) for value in values):
+        return list(values)
+    return [_in_zone(value, zone) for value in values]
+
+
+def _in_zone(value: Any, zone: str) -> Any:
+    if isinstance(value, dt.datetime):
+        return aware(value, zone) if value == value else value  # NaT of pandas differs from itself
+    return aware(dt.datetime.combine(value, dt.time()), zone) if isinstance(value, dt.date) else value
+
+
 def have_no_zone(data: Any, column: str) -> bool:
     """Whether the times in a column of pushed rows have no zone. Looks at the first value that is not NULL."""
     values = _column_of(data, column.lower())

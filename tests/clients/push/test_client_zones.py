@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, ClientOptions, ColumnInfo, InvalidData, RowsRefused
+from psoup_client.bulk import parameters_of
 from psoup_client.columns.casts import TimeOptions
 from psoup_client.columns.convert import array_of
 from psoup_client.columns.zones import check_zone, have_no_zone, instant
@@ -140,6 +141,69 @@ def test_which_rows_have_no_zone(data: Any, zoneless: bool) -> None:
 def test_a_heartbeat_has_the_zone_too() -> None:
     assert instant(NOON, "Europe/Berlin") == instant("2026-07-01 12:00", "Europe/Berlin") == THERE
     assert (instant(5, "Europe/Berlin"), instant("?", "Europe/Berlin"), instant(NOON, None)) == (5, "?", NOON)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[NOON]],
+        [(THERE,), (NOON,)],
+        [[np.datetime64(NOON)]],
+        {"1": [NOON, None]},
+        {"1": [NOON, pd.NaT]},
+        {"1": np.array([NOON], "datetime64[ns]")},
+        pa.table({"1": [NOON]}),
+        pd.DataFrame({"1": [NOON]}),
+        pl.DataFrame({"1": [NOON]}),
+    ],
+)
+def test_parameters_have_the_zone_of_the_client(rows: Any) -> None:
+    sql = "SELECT n FROM s WHERE at = ?"
+    found = parameters_of(sql, rows, "Europe/Berlin").table.column(0).cast(pa.timestamp("us", "UTC")).to_pylist()
+    assert {value for value in found if value is not None} == {THERE}
+    utc = parameters_of(sql, rows).table.column(0).cast(pa.timestamp("us", "UTC")).to_pylist()
+    assert utc[-1] in (NOON.replace(tzinfo=dt.UTC), None)
+
+
+def test_dates_and_texts_of_parameters_stay_as_they_are() -> None:
+    day = dt.date(2026, 7, 1)
+    table = parameters_of("", [[day, "2026-07-01 12:00"]], "Europe/Berlin").table
+    assert [column.to_pylist() for column in table.columns] == [[day], ["2026-07-01 12:00"]]
+    mixed = parameters_of("", {"a": [NOON, day]}, "Europe/Berlin").table
+    assert mixed["a"].cast(pa.timestamp("us", "UTC")).to_pylist() == [
+        THERE,
+        dt.datetime(2026, 6, 30, 22, tzinfo=dt.UTC),
+    ]
+
+
+def test_a_parameter_that_does_not_exist_in_the_zone_is_named() -> None:
+    never = dt.datetime(2026, 3, 29, 2, 30)
+    with pytest.raises(InvalidData, match=r"parameter a in row 2: .* does not exist in Europe/Berlin"):
+        parameters_of("", {"a": [NOON, never]}, "Europe/Berlin")
+    with pytest.raises(InvalidData, match="parameter a has a time that does not exist in Europe/Berlin"):
+        parameters_of("", pa.table({"a": [NOON, never]}), "Europe/Berlin")
+
+
+def test_as_of_and_parameters_of_a_call_have_the_zone(client: Client, make_stream: MakeStream) -> None:
+    name = make_stream("(n BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at")
+    hour = dt.timedelta(hours=1)
+    client.push(name, [{"n": n, "at": THERE + n * hour} for n in range(3)])
+    text, sql = NOON.isoformat(), f"SELECT n FROM {name}"
+    with Client(client.address, timezone="Europe/Berlin") as berlin:
+        assert berlin.ask(f"{sql} WHERE at = ?", [NOON]).rows() == [(0,)]
+        query = berlin.register(f"{sql} WHERE at >= ?", [NOON + hour])
+        (same,) = berlin.register_many(f"{sql} WHERE at >= ?", [(NOON + hour,)])
+        assert same.sql == query.sql
+        assert berlin.ask(sql, as_of=text).rows() == berlin.ask(sql, as_of=NOON).rows() == [(0,)]
+        for ask in (query.invoke, lambda as_of: berlin.invoke(query.id, as_of=as_of)):
+            assert ask(as_of=NOON + hour).rows() == [(1,)]
+        assert len(berlin.invoke_table([query], as_of=text)) == 0
+        assert [len(answer) for answer in berlin.invoke_many([query], as_of=text)] == [0]
+        with query.stream(as_of=text) as pieces:
+            assert len(pieces.read_all()) == 0
+        kept_out = berlin.why(query, 1, as_of=text).kept_out
+        assert kept_out is not None
+    assert client.ask(sql, as_of=text).rows() == [(0,), (1,), (2,)]
 
 
 def test_a_refusal_says_that_times_were_taken_as_utc(client: Client, make_stream: MakeStream) -> None:
