@@ -61,7 +61,7 @@ def test_each_tuple_is_a_line_and_the_position_file_goes_on(
     assert process.stdout is not None
     lines = [json.loads(process.stdout.readline()) for _ in range(2)]
     assert [line["tuple"]["n"] for line in lines] == [0, 1]
-    assert [(m["key"], m["labels"]) for m in lines[1]["matches"]] == [(f"{ads}-ann", {"user": "ann"})]
+    assert [(m["key"], m["labels"]) for m in lines[1]["queries"]] == [(f"{ads}-ann", {"user": "ann"})]
     client.push(ads, {"n": [3], "kind": ["of bob"]})
     assert json.loads(process.stdout.readline())["tuple"]["n"] == 3
     client.push(ads, {"n": [4], "kind": ["of bob"]})
@@ -101,7 +101,7 @@ def test_after_counts_until_there_is_a_position_file(
     assert process.stdout is not None and process.stderr is not None
     assert json.loads(process.stdout.readline())["tuple"]["n"] == 1
     note = process.stderr.readline()
-    assert "no query has a label 'tune'" in note and "Following waits for one" in note
+    assert note == "Note: no query of the first matches has a label 'tune'.\n"
     process.kill()
     process.wait()
     feed = client.follow(ads)

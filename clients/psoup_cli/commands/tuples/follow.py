@@ -16,7 +16,7 @@ import typer
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json, print_table
 from psoup_cli.process_end import INTERRUPTED, discard_output
-from psoup_client import Client, NotFound
+from psoup_client import Client
 from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.group import GroupBatch, GroupFollowing
 from psoup_client.phrases import counted, verb
@@ -76,7 +76,7 @@ def follow(
     begins now. --position-file stores the position after each batch that was written out: the next run goes on there,
     and misses nothing. With --group the service keeps the positions, and workers share the queries by their labels.
 
-    The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "matches": [{"query_id":
+    The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "queries": [{"query_id":
     ..., "key": ..., "labels": {...}}]}. Ctrl-C prints the position on standard error.
     """
     if position_file is not None and group is not None:
@@ -90,9 +90,9 @@ def follow(
         written = feed.position if isinstance(feed, Following) else ""
         if position_file is not None and stored is None:
             _store(position_file, written)
-        _note_labels(client, labels, names)
+        _note_labels(client, labels)
         try:
-            for batch in _with_notes(feed):
+            for batch in _with_notes(feed, names):
                 _write(batch, names, as_json or not sys.stdout.isatty())
                 written = batch.position
                 if isinstance(batch, GroupBatch):
@@ -129,20 +129,15 @@ def _feed(
     return client.follow(stream, after, group=group, **wanted)
 
 
-def _note_labels(client: Client, wanted: Mapping[str, str], shown: list[str] | None) -> None:
+def _note_labels(client: Client, wanted: Mapping[str, str]) -> None:
     """Say on standard error if no query has these labels yet. Following waits for such queries."""
-    try:
-        if wanted and not client.queries(labels=wanted, limit=1):
-            message("No query has these labels yet. Following waits for one.")
-        for label in shown or ():
-            client.queries(labels={label: "-"}, limit=1)
-    except NotFound as problem:
-        message(f"Note: {problem.message}. Following waits for one.")
+    if wanted and not client.queries(labels=wanted, limit=1):
+        message("No query has these labels yet. Following waits for one.")
 
 
-def _with_notes(feed: Following | GroupFollowing) -> Iterator[FollowBatch]:
-    """Yield the batches, and say how many queries are left out when the number grows."""
-    left_out = 0
+def _with_notes(feed: Following | GroupFollowing, names: list[str] | None) -> Iterator[FollowBatch]:
+    """Yield the batches. Say how many queries are left out, when the number grows, and which labels are not there."""
+    left_out, lacking = 0, names or []
     for batch in feed:
         if batch.left_out > left_out:
             left_out = batch.left_out
@@ -150,6 +145,11 @@ def _with_notes(feed: Following | GroupFollowing) -> Iterator[FollowBatch]:
                 f"{counted(left_out, 'query')} with the labels {verb(left_out, 'is', 'are')} not followed:"
                 " joins, aggregates and DISTINCT have rows of their own; watch them instead."
             )
+        if lacking and len(batch):
+            known = {name for match in batch for labels in match.labels for name in labels}
+            for name in [name for name in lacking if name not in known]:
+                message(f"Note: no query of the first matches has a label {name!r}.")
+            lacking = []
         yield batch
 
 
@@ -159,7 +159,7 @@ def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
         return
     if as_json:
         for match in batch:
-            print_json({"tuple": match.tuple, "matches": list(_matches(match, names))})
+            print_json({"tuple": match.tuple, "queries": list(_queries(match, names))})
     else:
         columns = batch.tuples.column_names
         rows = [(*match.tuple.values(), _in_words(match, names)) for match in batch]
@@ -167,7 +167,7 @@ def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _matches(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
+def _queries(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
     for query_id, key, labels in zip(match.query_ids, match.keys, match.labels, strict=True):
         some = labels if names is None else {name: labels[name] for name in names if name in labels}
         yield {"query_id": query_id, "key": key, "labels": some}
@@ -176,7 +176,7 @@ def _matches(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
 def _in_words(match: Match, names: list[str] | None) -> str:
     """The matches of a tuple for people: their labels if some are asked for, else their keys, else their IDs."""
     words = list[str]()
-    for query in _matches(match, names):
+    for query in _queries(match, names):
         labels = " ".join(f"{name}={value}" for name, value in query["labels"].items())
         words.append((labels if names else "") or query["key"] or query["query_id"])
     return ", ".join(dict.fromkeys(words))
