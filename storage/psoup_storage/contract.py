@@ -98,6 +98,10 @@ class Store(Protocol):
         """
         ...
 
+    def shortage(self) -> str:
+        """The reason why the store has no room for events at present; "" if it has. O(1), any thread."""
+        ...
+
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Store the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 

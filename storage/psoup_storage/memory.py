@@ -83,6 +83,10 @@ class MemoryStore:
     def check_room(self, size: int) -> None:
         """Do nothing: there is always room here; admission has the memory budget."""
 
+    def shortage(self) -> str:
+        """Return "": there is always room here."""
+        return ""
+
     def spool(self, batch: Batch, pace: Callable[[], int]) -> None:
         """Do nothing: no write takes long."""
 

@@ -153,6 +153,11 @@ class Committer(StageThread):
         if full is not None:
             raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
 
+    def shortage(self) -> str:
+        """The reason why events are refused for want of room in the store; "" if they are taken. From any thread."""
+        full = self._full
+        return self._store.shortage() if full is None else full.message
+
     def put(self, group: CommitGroup) -> None:
         """Queue a group, or log it at once if the store is not durable. From the sequencer's thread."""
         if not self._store.durable:

@@ -92,6 +92,7 @@ class Host(Generic[SnapshotT]):
         self._sequencer = Sequencer(
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
         )
+        self.shortage = self._sequencer.shortage
         store.share(self._sequencer.in_turn)
         self._allowance = allowance or ReadLimits()
         self.way = self._sequencer.binder.way

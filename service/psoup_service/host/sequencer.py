@@ -370,6 +370,10 @@ class Sequencer(StageThread):
         self._spooler.put(SpoolJob(foreseen, partial(self._come_back, submission)))
         return True
 
+    def shortage(self) -> str:
+        """The reason why commands are refused for want of room in the store; "" if they are taken. From any thread."""
+        return self._committer.shortage()
+
     def _check_room(self, size: int) -> None:
         self._committer.check_room()
         self._store.check_room(size)

@@ -103,6 +103,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
             web_address=self._web_address(),
             clock=clock_state(backend.clock.state()),
+            refusing=host.shortage(),
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
 

@@ -55,10 +55,19 @@ class DiskRoom:
             _log.warning("the disk has room again", extra={"free_bytes": left, "refused": self._refused})
             self._refused, self._told = 0, -_TELL_SECONDS
 
+    def shortage(self) -> str:
+        """The reason why all commands are refused at present; "" if there is room. From any thread."""
+        looked = time.monotonic() - self._looked < _LOOK_SECONDS
+        free = self._free if looked else self._free_bytes()
+        return "" if free >= self._reserve else disk_full(self._path, self._why(free)).message
+
+    def _why(self, free: int) -> str:
+        return f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
+
     def _refuse(self, size: int, now: float) -> None:
         self.look_again()
         free = self._free_bytes()
-        why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
+        why = self._why(free)
         if free >= self._reserve:
             why += f"; a command of {size:,} bytes takes up to {COPIES * size:,} on the disk"
         if free - COPIES * size >= self._reserve:  # commands of the last moment have not reached the disk

@@ -144,6 +144,10 @@ class DurableStore:
         """Raise ResourceExhausted, reason DISK_FULL, if the disk would have less than its reserve left."""
         self.room.check(size)
 
+    def shortage(self) -> str:
+        """The reason why the disk has no room for events at present; "" if it has."""
+        return self.room.shortage()
+
     def append(self, events: Sequence[Event]) -> None:
         """Store `events` in one transaction. Raises ResourceExhausted without room; then none is stored.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -239,6 +240,7 @@ def test_what_found_no_room_in_the_log_is_logged_when_there_is_some(
                 await full.wait()
                 said = await refused(wire.push("s", pa.table({"x": [9]})), grpc.StatusCode.RESOURCE_EXHAUSTED)
                 assert said.reason == "DISK_FULL"
+                assert "is full" in service.host.shortage(), "though the disk says that it has room"
                 assert len(await wire.invoke(query)) == number
                 disk.at = -1
                 done = await waits
@@ -261,15 +263,20 @@ def test_a_full_disk_is_back_pressure(tmp_path: Path, monkeypatch: pytest.Monkey
         await wire.create("CREATE STREAM s (x BIGINT)")
         query = await wire.register("SELECT x FROM s")
         done = await wire.push("s", pa.table({"x": [1]}))
+        assert wire.service.host.shortage() == wire.service._notices() == ""
         free[0] = 1
         wire.service.store.room.look_again()  # type: ignore[attr-defined]
         for call in (wire.push("s", pa.table({"x": [2]})), wire.register("SELECT x FROM s WHERE x > 1")):
             said = await refused(call, grpc.StatusCode.RESOURCE_EXHAUSTED)
             assert said.reason == "DISK_FULL"
+        assert re.match("the disk of .* is full: 1 bytes are free", wire.service._notices()), "as /readyz says"
+        info = await wire.server.GetServerInfo(server_pb2.GetServerInfoRequest())
+        assert (info.state, info.refusing) == ("serving", wire.service.host.shortage())
         assert (await wire.invoke(query, min_sequence=done.sequence)).to_pylist() == [{"x": 1}]
         await wire.queries.Unregister(queries.UnregisterRequest(query_id=query))  # the way out stays open
         free[0] = 2**40
         assert (await wire.push("s", pa.table({"x": [2]}))).accepted == 1
+        assert wire.service.host.shortage() == ""
 
     asyncio.run(session(DurableStore(tmp_path), script))
 

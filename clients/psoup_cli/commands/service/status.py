@@ -67,6 +67,7 @@ def status(
             ("address", client.address),
             ("version", info.version),
             ("state", info.state),
+            *([("changes", f"refused: {info.refusing}")] if info.refusing else []),
             ("store", f"{info.store}, {'survives a restart' if info.durable else 'nothing survives a restart'}"),
             ("started", info.started),
             ("clock", "unknown" if info.clock is None else clock_line(info.clock)),
