@@ -55,7 +55,7 @@ def sweep_archive(data_type: DataType, seed: int, path: Path) -> None:
 @pytest.mark.seeded("two intervals of keys that share a code of an index both give its rows")
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 def test_questions_that_are_asked_again_have_the_same_answers(data_type: DataType) -> None:
-    for seed in range(SEED, SEED + scaled(7)):
+    for seed in range(SEED, SEED + scaled(4)):
         sweep(data_type, seed)
 
 

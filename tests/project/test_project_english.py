@@ -57,13 +57,28 @@ def faults_of_prose(text: str) -> Iterator[tuple[str, str]]:
     yield from (("sentences", sentence) for sentence in sentences(text) if len(sentence.split()) > MOST_WORDS)
 
 
+def nodes(source: str) -> Iterator[ast.AST]:
+    """All nodes of a module except constants and contexts, in no order. Takes half the time of `ast.walk`."""
+    ahead: list[ast.AST] = [ast.parse(source)]
+    while ahead:
+        node = ahead.pop()
+        yield node
+        if type(node) is ast.Name:
+            continue
+        for value in vars(node).values():
+            if isinstance(value, list):
+                ahead += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST) and type(value) is not ast.Constant:
+                ahead.append(value)
+
+
 def faults_of_source(path: Path) -> Iterator[tuple[str, str]]:
     """Faults of a module: rule, and the words that break it."""
     source = path.read_text()
     if PARTICIPLE.match(path.stem.removeprefix("test_")):
         yield "modules", path.stem
     yield from (("phrases", found[0]) for found in PHRASE.finditer(source))
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = inspect.cleandoc(node.value.value)
             if OPENING.match(text):

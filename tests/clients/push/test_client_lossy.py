@@ -15,12 +15,13 @@ from psoup_testing.oracles.questions import again
 from psoup_testing.services.proxy import Cut, cutting
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.suite.budget import SCALE, SEED
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 BATCHES = round(400 * SCALE)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", swept(range(4), fast=1))
 def test_a_producer_over_a_breaking_connection(
     running: Serving, client: Client, make_stream: MakeStream, number: int
 ) -> None:
@@ -40,7 +41,7 @@ def test_a_producer_over_a_breaking_connection(
     assert producer.result.accepted == BATCHES
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", swept(range(3), fast=1))
 def test_single_pushes_over_a_breaking_connection(
     running: Serving, client: Client, make_stream: MakeStream, number: int
 ) -> None:

@@ -76,7 +76,7 @@ def counters(soup: LocalPSoup, form: str = "count(*) AS c, sum(n) AS s", many: i
 
 
 @pytest.mark.seeded("a node lacks a leaf")
-@pytest.mark.parametrize("seed", swept(range(4), fast=2))
+@pytest.mark.parametrize("seed", swept(range(4), fast=(1,)))
 def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs and results are dropped at any time; any of the queries are asked for; some come late, some go."""
     monkeypatch.setattr(packed_module, "MOST_PACKS", 2)

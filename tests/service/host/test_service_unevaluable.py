@@ -145,6 +145,7 @@ def test_what_does_not_stand_is_not_taken_out(tmp_path: Path, capsys: pytest.Cap
         assert said == f"error: there is no query '{unknown}' in this data directory: it cannot be quarantined"
 
 
+@pytest.mark.long
 def test_a_clause_that_multiplies_is_an_error_of_its_row(tmp_path: Path, zygote: Zygote) -> None:
     """9 kB of statement that would make 27 GB of text of a row 'x', in a service that has no such memory."""
     inner = "a"

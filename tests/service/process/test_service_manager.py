@@ -38,6 +38,7 @@ def until(manager: socket.socket, wanted: str) -> list[str]:
 
 
 @pytest.mark.seeded("the service manager is told that the service is ready before it serves")
+@pytest.mark.long
 def test_a_service_tells_its_manager_that_it_serves_lives_and_stops(tmp_path: Path) -> None:
     path = str(tmp_path / "notify")
     with manager_socket(path) as manager, Zygote(NOTIFY_SOCKET=path, WATCHDOG_USEC="400000") as zygote:
