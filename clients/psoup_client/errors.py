@@ -122,12 +122,13 @@ class RefusedRow:
 
 
 class RowsRefused(InvalidData):
-    """Rows that are too late, too far ahead, or NULL in a NOT NULL column. No row of the push is taken.
+    """Rows that are too late, too far ahead, NULL in a NOT NULL column, or with values that do not fit a column.
 
-    The same push again is harmless, and is refused again.
+    No row of the push is taken. The same push again is harmless, and is refused again.
 
-    `total`: the number of refused rows. `rows`: the first 1,000 of them, in order. `taken`: 0, or the number of rows
-    that earlier parts of a very large push had brought in.
+    `total`: the number of refused rows. `rows`: the first 1,000 of them, in order. Values that do not fit are looked
+    for in the first such column, and in 65,536 rows. `taken`: 0, or the number of rows that earlier parts of a very
+    large push had brought in.
     """
 
     reason = "ROWS_REFUSED"
@@ -158,8 +159,8 @@ class RowsRefused(InvalidData):
 
     @property
     def total(self) -> int:
-        """The number of refused rows: late, ahead, or with a NULL in the column that the message names."""
-        return self.late + self.ahead + _number(self.facts.get("nulls"))
+        """The number of refused rows: late, ahead, or without a fitting value in the column that the message names."""
+        return self.late + self.ahead + _number(self.facts.get("nulls")) + _number(self.facts.get("misfits"))
 
 
 class NotFound(PSoupError):

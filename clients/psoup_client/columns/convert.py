@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from psoup_client.columns.arrays import fit_array
 from psoup_client.columns.casts import ISO, REFUSALS, TimeOptions
 from psoup_client.columns.frames import columns_of_frame, fit_series, is_pandas, is_series
 from psoup_client.columns.lists import fit_list
+from psoup_client.columns.misfit_rows import all_misfits
 from psoup_client.columns.plain import typed
 from psoup_client.errors import LISTED_ROWS, InvalidData, RefusedRow, RowsRefused
 from psoup_client.phrases import verb
@@ -99,7 +101,7 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
     fields, arrays = [], []
     for folded, column in columns_by_name.items():
         if folded in given:
-            array = array_of(given[folded], column, times)
+            array = _whole_column(given[folded], column, times)
             _check_nulls(array, column)
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
@@ -117,6 +119,14 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
             + ", ".join(f"{field.name} {len(array)}" for field, array in zip(fields, arrays, strict=True))
         )
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _whole_column(values: Any, column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
+    """Convert the values of a column. Raises InvalidData; RowsRefused with all rows if some values do not fit."""
+    try:
+        return array_of(values, column, times)
+    except InvalidData as problem:
+        raise all_misfits(values, partial(array_of, column=column, times=times), problem) from problem.__cause__
 
 
 def _unknown(name: str, stream: StreamInfo) -> str:

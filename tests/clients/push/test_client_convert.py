@@ -14,8 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from psoup_client import ColumnInfo, InvalidData, StreamInfo
+from psoup_client import ColumnInfo, InvalidData, RowsRefused, StreamInfo
 from psoup_client.bulk import parameters_of
+from psoup_client.columns import misfit_rows
 from psoup_client.columns.convert import to_table
 from psoup_client.payload import read, split
 
@@ -208,3 +209,41 @@ def test_rows_are_taken_while_another_thread_imports_pandas(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
     assert to_table([{"id": 1}], stream()).column("id").to_pylist() == [1]
     assert parameters_of("SELECT * FROM s WHERE id = ?", [(1,)]).table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        lambda given: {name: [row[name] for row in given] for name in given[0]},
+        pa.Table.from_pylist,
+        pd.DataFrame,
+        pl.DataFrame,
+    ],
+    ids=["dicts", "lists", "arrow", "pandas", "polars"],
+)
+def test_all_rows_whose_values_do_not_fit_are_listed(form: Any) -> None:
+    given = [{"id": n, "price": "12.5" if n % 3 else f"price {n}"} for n in range(1, 13)]
+    with pytest.raises(
+        RowsRefused, match=r"^row 2: 'price 3' in column 'price' does not fit .* not fit either$"
+    ) as caught:
+        to_table(form(given), stream())
+    refused = caught.value
+    assert "; 3 later rows do not fit either" in str(refused)
+    assert [row.row for row in refused.rows] == [2, 5, 8, 11]
+    assert refused.rows[1].reason.startswith("'price 6' in column 'price' does not fit DECIMAL(9,2) without loss")
+    assert (refused.total, refused.late, refused.reason) == (4, 0, "INVALID_BATCH")
+
+
+def test_the_list_of_rows_that_do_not_fit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"id": [1, *["x"] * 1_200, 2]}
+    with pytest.raises(RowsRefused, match=r"^row 1: .*; at least 999 later rows do not fit either$") as caught:
+        to_table(data, stream())
+    assert (len(caught.value.rows), caught.value.total) == (1_000, 1_000)
+    monkeypatch.setattr(misfit_rows, "LOOKED_AT", 3)
+    with pytest.raises(RowsRefused, match="at least 1 later row does not fit either") as caught:
+        to_table({"id": [1, "x", 2, "y", "z"]}, stream())
+    assert [row.row for row in caught.value.rows] == [1, 3]
+    with pytest.raises(RowsRefused, match=r"give a whole number$") as caught:
+        to_table({"id": [1, 2, "x"]}, stream())
+    assert [str(row) for row in caught.value.rows] == [str(caught.value)]
