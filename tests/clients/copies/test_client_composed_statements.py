@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from psoup_client import Client, InvalidRequest, Query
+from psoup_proto.v1.queries_pb2 import InvokeRowsRequest
 from psoup_testing.services.threaded_service import serving
 
 LEFT = "SELECT r.a, s.b FROM r LEFT JOIN s ON r.k = s.k AND s.b > 'a' BEGIN (NOW - 30 ROWS)"
@@ -54,7 +55,7 @@ def push(client: Client, rng: random.Random) -> None:
 
 def test_copies_are_the_answers(client: Client, queries: list[Query]) -> None:
     rng, copies = random.Random(2), [client.copy(query) for query in queries]
-    for step in range(5):
+    for step in range(3):
         push(client, rng)
         client.sync(copies)
         for query, copy in zip(queries, copies, strict=True):
@@ -68,6 +69,21 @@ def test_many_answers_are_those_of_each(client: Client, queries: list[Query]) ->
     for query, rows in zip(queries, each, strict=True):
         table = client.invoke_table([query, query])
         assert [tuple(row.values()) for row in table] == [(at, *row) for at in range(2) for row in rows]
+
+
+def test_pages_are_made_of_the_tuples_of_the_first(client: Client, queries: list[Query]) -> None:
+    """Also if new partners come meanwhile, or tuples that would take rows away."""
+    rng, requests = random.Random(3), [InvokeRowsRequest(query_id=query.id, page_size=5) for query in queries]
+    wanted = [len(query.invoke().rows()) for query in queries]
+    pages = [client.connection.queries.InvokeRows(request) for request in requests]
+    counts = [len(page.rows) for page in pages]
+    for at, request in enumerate(requests):
+        while pages[at].next_page_token:
+            push(client, rng)
+            request.page_token = pages[at].next_page_token
+            pages[at] = client.connection.queries.InvokeRows(request)
+            counts[at] += len(pages[at].rows)
+    assert counts == wanted
 
 
 def test_queries_of_a_template_are_one_table(client: Client, queries: list[Query]) -> None:
