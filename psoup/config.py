@@ -279,7 +279,7 @@ class EngineConfig:
     evicted column again. Key indexes take the bytes that results leave, and are dropped first."""
 
     sort_rows: int = 5_000_000
-    """The most rows that ORDER BY or DISTINCT may hold in one invocation."""
+    """The most rows that a sort, DISTINCT, a set operation or a subselect may hold in one invocation."""
 
     group_keys: int = 4_194_304
     """The most groups that one invocation may compute. See `groups`."""

@@ -123,10 +123,10 @@ class Settings(BaseModel):
     """batches in parts, not committed yet; half is reserved for tenants; a batch is logged in one transaction"""
 
     sort_rows: int = Field(default=5_000_000, ge=0)
-    """rows that ORDER BY or DISTINCT may hold in one invocation"""
+    """rows that a sort, DISTINCT, a set operation or a subselect may hold in one invocation"""
 
     sort_mib: int = Field(default=256, ge=0)
-    """memory that ORDER BY or DISTINCT may hold in one invocation, and as much for its groups"""
+    """memory of sorts, DISTINCT, set operations and subselects in one invocation, and as much for its groups"""
 
     group_keys: int = Field(default=4_194_304, ge=1)
     """groups, or distinct values of a DISTINCT aggregate, in one invocation"""
