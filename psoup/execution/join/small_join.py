@@ -105,11 +105,9 @@ def found_pairs(known: PairForm, one: Located, other: Located, case: AnswerCase,
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    wanted += (SMALL, _LOOKED, case.most_rows, _READY_BYTES), left, right, places
-    if outer:
-        pairs, size, other_size, message = answer_outer(one.asked, other.asked_outer, *wanted)
-    else:
-        pairs, size, other_size, message = answer_located(one.asked, other.asked, *wanted)
+    most = SMALL, _LOOKED, case.most_rows, _READY_BYTES
+    answer, asked = (answer_outer, other.asked_outer) if outer else (answer_located, other.asked)
+    pairs, size, other_size, message = answer(one.asked, asked, *wanted, most, left, right, places)
     room.close()
     one.note(size)
     other.note(other_size)

@@ -11,11 +11,16 @@ Files, in reading order:
 
     composed_rows     the rows of a tree of joins and filters
     composition       its evaluation: each node gives pieces of positions in its leaves
+    evaluation        the open leaves, the held bytes and the errors of one evaluation
     numbered          the factors of a join, rewritten to places 0 and 1 of its two inputs
     join_inputs       the inputs of a join as sides; rows of a composite input by position
+    pairs             the pairs of two inputs that satisfy all conditions
     conditions        conditions over several leaves, tested on rows
-    partner_rows      pairs become rows: rows without a partner are added, or alone remain
+    partner_rows      outer joins: rows without a partner are added to the pairs
+    existence         SEMI, ANTI: the rows that have a partner, without all pairs if these are many
+    key_order         rows of both inputs in the order of keys and bands
     closest           ASOF: the closest partner of each row
     not_in            NOT IN, with its rules for NULL
     filtered_rows     the filter of rows that are not positions in leaves
+    small_outer_join  the way of a small LEFT JOIN; composed_messages: the way of other joins of streams
 """

@@ -9,35 +9,22 @@ once. With other conditions, all pairs by keys and band are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from psoup.execution.partners.evaluation import Evaluation
 from psoup.execution.partners.join_inputs import JoinInput
+from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
 from psoup.execution.partners.numbered import numbered
-from psoup.execution.partners.pairs import Pairs
+from psoup.execution.partners.pairs import FailedOperands, Pairs
 from psoup.expressions.tree import sources_of
 from psoup.joins.key_columns import Edge, JoinKeys, keyed
-from psoup.joins.sort_builds import all_rows
 from psoup.plan.nodes import JoinKind, PartnerJoin
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
 
 _ROWS = 65_536
 """The most rows of one piece."""
-_ROW_BYTES = 64
-"""Bytes of a row of an input while the rows are numbered by keys and band."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """The number of rows with a failed operand."""
-
-    errors: int
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def closest_rows(
@@ -74,41 +61,28 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
         for own, found in Pairs(evaluation, node, [left, right]).partners():
             _closer(own, found, near, partners)
         return
-    evaluation.add(_Failed(keys.errors))
-    room.hold(_ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and band")
+    evaluation.add(FailedOperands(keys.errors))
+    room.hold(2 * ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and band")
     _search(keys, equal, band, near, partners)
-    room.give_back(_ROW_BYTES * (left.rows + right.rows))
+    room.give_back(2 * ROW_BYTES * (left.rows + right.rows))
 
 
 def _search(keys: JoinKeys, equal: Sequence[Edge], band: Edge, near: Array, partners: Array) -> None:
     """Search the rows of the right, sorted by keys and band, once for each row of the left."""
-    left, right = (
-        all_rows(size) if flags is None else np.flatnonzero(flags)
-        for size, flags in zip((len(partners), len(near)), keys.alive, strict=True)
-    )
+    left, right, left_groups, right_groups = key_groups(keys, equal, (len(partners), len(near)))
     if not len(left) or not len(right):
         return
     ends = band.left_keys[left], band.right_keys[right]
     if band.operator in ("le", "lt"):
         ends = ~ends[0], ~ends[1]
-    groups = np.zeros(len(left) + len(right), np.int64)
-    for edge in equal:
-        numbers = _numbered(np.concatenate([edge.left_keys[left], edge.right_keys[right]]))
-        groups = _numbered(groups * (int(numbers.max()) + 1) + numbers)
-    ranks = _numbered(np.concatenate(ends))
-    places = groups * (int(ranks.max()) + 1) + ranks
-    of_left, of_right = places[: len(left)], places[len(left) :]
-    order = np.lexsort((near[right], of_right))
-    at = np.searchsorted(of_right[order], of_left, "right" if band.operator in ("ge", "le") else "left") - 1
+    ranks = numbered_values(np.concatenate(ends))
+    count = int(ranks.max()) + 1
+    wanted, places = left_groups * count + ranks[: len(left)], right_groups * count + ranks[len(left) :]
+    order = np.lexsort((near[right], places))
+    at = np.searchsorted(places[order], wanted, "right" if band.operator in ("ge", "le") else "left") - 1
     found = order[np.maximum(at, 0)]
-    same = (at >= 0) & (groups[len(left) :][found] == groups[: len(left)])
+    same = (at >= 0) & (right_groups[found] == left_groups)
     partners[left[same]] = right[found[same]]
-
-
-def _numbered(values: Array) -> Array:
-    """The number of each value among all distinct values, in their order: int64[n]."""
-    numbers: Array = np.unique(values, return_inverse=True)[1]
-    return numbers
 
 
 def _closer(left: Array, right: Array, near: Array, partners: Array) -> None:

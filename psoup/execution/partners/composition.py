@@ -24,11 +24,12 @@ from psoup.execution.join.sides import MatchedSide
 from psoup.execution.partners.closest import closest_rows
 from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.existence import partnered
 from psoup.execution.partners.join_inputs import InputSide, JoinInput, held_rows
 from psoup.execution.partners.not_in import not_in_rows
 from psoup.execution.partners.numbered import numbered, over_streams
 from psoup.execution.partners.pairs import Pairs, refuse_product
-from psoup.execution.partners.partner_rows import partner_rows
+from psoup.execution.partners.partner_rows import outer_rows, positions_of
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafSide, Piece, leaf_facts
 from psoup.plan.nodes import Filter, Join, JoinKind, Node, PartnerJoin, Relation, Source
 from psoup.values.columns import Array
@@ -92,10 +93,13 @@ class Composition:
             rows = not_in_rows(self.evaluation, node, left, right)
         elif node.kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
             rows = closest_rows(self.evaluation, node, left, right)
+        elif node.kind.filters:
+            found = partnered(self.evaluation, node, left, right)
+            rows = ((own,) for own in positions_of(found == (node.kind is JoinKind.SEMI)))
         else:
             refuse_product(node, left, right, self.reading, few=few)
             pairs = Pairs(self.evaluation, node, [left, right], few=few).partners()
-            rows = partner_rows(pairs, node.kind, left.rows, right.rows, self.evaluation.room)
+            rows = outer_rows(pairs, node.kind, left.rows, right.rows, self.evaluation.room)
         if node.kind.filters:
             return ComposedPieces(self.evaluation, left.leaves, (left.at(own) for (own,) in rows))
         pieces = ([*left.at(own), *right.at(other)] for own, other in rows)

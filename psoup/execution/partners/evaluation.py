@@ -75,6 +75,19 @@ class Evaluation:
         for part in self._parts[first:]:
             part.close()
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Drop the parts that are added inside the context, and their bytes, if it raises."""
+        first, held = len(self._parts), self.room.held
+        try:
+            yield
+        except BaseException:
+            for part in self._parts[first:]:
+                part.close()
+            del self._parts[first:]
+            self.room.give_back(self.room.held - held)
+            raise
+
     def close_rows(self) -> None:
         """Return the bytes of pairs and of held rows. The leaves stay open. Idempotent."""
         for part in self._parts:

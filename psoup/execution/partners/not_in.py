@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.existence import partnered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.numbered import numbered, reads_both
-from psoup.execution.partners.pairs import Pairs, refuse_product
-from psoup.execution.partners.partner_rows import partnered_rows, positions_of
+from psoup.execution.partners.partner_rows import positions_of
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import Call
 from psoup.model import BOOLEAN
@@ -41,8 +41,7 @@ def not_in_rows(
     if len(right_nulls) and not (node.keys or node.bands or node.rest):
         return iter(())
     whole = with_member(node)
-    refuse_product(whole, left, right, reading, few=False)
-    removed = partnered_rows(Pairs(evaluation, whole, [left, right]).partners(), left.rows, room)
+    removed = partnered(evaluation, whole, left, right)
     for own, other in ((None, right_nulls), (left_nulls, None)):
         if own is None or len(own):
             removed |= _related(evaluation, node, left, right, own, other)
@@ -61,14 +60,9 @@ def _related(
     related: Array = np.zeros(left.rows, np.bool_)
     if right_rows is not None and not len(right_rows):
         return related
-    if not (node.keys or node.bands or node.rest):
-        related[slice(None) if left_rows is None else left_rows] = True
-        return related
     some = left if left_rows is None else left.some(left_rows)
     others = right if right_rows is None else right.some(right_rows)
-    refuse_product(node, some, others, evaluation.reading, few=False)
-    pairs = Pairs(evaluation, node, [some, others], form=numbered(node, True)).partners()
-    found = partnered_rows(pairs, some.rows, evaluation.room)
+    found = partnered(evaluation, node, some, others, numbered(node, True))
     related[slice(None) if left_rows is None else left_rows] = found
     return related
 

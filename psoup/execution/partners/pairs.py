@@ -8,7 +8,7 @@ Only a pair that satisfies all conditions makes its rows partners.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from psoup.budgets import JOIN_PAIRS
 from psoup.errors import ResourceExhausted
@@ -22,8 +22,21 @@ from psoup.plan.nodes import Join, PartnerJoin
 from psoup.values.columns import Array
 
 
+@dataclass(frozen=True, slots=True)
+class FailedOperands:
+    """A part of an evaluation. `errors`: the number of rows with a failed operand of a key or a band."""
+
+    errors: int
+
+    def close(self) -> None:
+        """Do nothing, as the part holds no bytes."""
+
+
 class Pairs:
-    """The pairs of the inputs of one join. `form`: its factors, if they differ from those of `node`."""
+    """The pairs of the inputs of one join. `form`: its factors, if they differ from those of `node`.
+
+    `most`: the most candidates, if they are fewer than `join_pairs`.
+    """
 
     def __init__(
         self,
@@ -33,12 +46,16 @@ class Pairs:
         *,
         few: bool = False,
         form: Numbered | None = None,
+        most: int | None = None,
     ) -> None:
         self._evaluation = evaluation
         self._node = node
         self._inputs = inputs
         self._few = few
         self._form = form or numbered(node)
+        self._reading = replace(evaluation.reading, pairs=None)
+        if most is not None:
+            self._reading.joins = replace(self._reading.joins, pairs=most)
 
     def pieces(self) -> Iterator[list[Array]]:
         """Find the rows of all inputs that satisfy the keys and bands, in pieces."""
@@ -49,9 +66,7 @@ class Pairs:
             own.side(reads, reading, evaluation.room) for own, reads in zip(self._inputs, self._form.reads, strict=True)
         ]
         opened: list = sides  # type: ignore[type-arg]
-        case = JoinCase(
-            self._form.join, replace(reading, pairs=None), evaluation.openers.ways, self._few, opened=opened
-        )
+        case = JoinCase(self._form.join, self._reading, evaluation.openers.ways, self._few, opened=opened)
         found = case.pieces()
         evaluation.add(found)
         return iter(found)

@@ -21,20 +21,6 @@ _ROWS = 65_536
 """The most rows without a partner in one piece."""
 
 
-def partner_rows(
-    pairs: Iterator[tuple[Array, Array]], kind: JoinKind, left_rows: int, right_rows: int, room: JoinBudget
-) -> Iterator[tuple[Array, ...]]:
-    """Yield the rows of a join in pieces: positions in both inputs, or in the left one for SEMI and ANTI.
-
-    `pairs`: all partners, in the order of FROM. `left_rows`, `right_rows`: the rows of the inputs. A row without a
-    partner has MISSING for the other input. O(rows of the inputs + pairs).
-    """
-    if kind.filters:
-        partnered = partnered_rows(pairs, left_rows, room)
-        return ((rows,) for rows in positions_of(partnered == (kind is JoinKind.SEMI)))
-    return _outer_rows(pairs, kind, left_rows, right_rows, room)
-
-
 def partnered_rows(pairs: Iterator[tuple[Array, Array]], left_rows: int, room: JoinBudget) -> Array:
     """Whether each row of the left has a partner: bool[left_rows]."""
     room.hold(left_rows, "the rows that have partners")
@@ -52,9 +38,14 @@ def positions_of(flags: Array) -> Iterator[Array]:
             yield rows + start
 
 
-def _outer_rows(
+def outer_rows(
     pairs: Iterator[tuple[Array, Array]], kind: JoinKind, left_rows: int, right_rows: int, room: JoinBudget
 ) -> Iterator[tuple[Array, ...]]:
+    """Yield the rows of an outer join in pieces: positions in both inputs.
+
+    `pairs`: all partners, in the order of FROM. `left_rows`, `right_rows`: the rows of the inputs. A row without a
+    partner has MISSING for the other input. O(rows of the inputs + pairs).
+    """
     partnered = None
     if kind.keeps_right:
         room.hold(right_rows, "the rows that have partners")

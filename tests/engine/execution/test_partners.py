@@ -16,7 +16,7 @@ import pytest
 
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
-from psoup.execution.partners import closest, composition, join_inputs, partner_rows
+from psoup.execution.partners import closest, composition, existence, join_inputs, partner_rows
 from psoup.execution.plan import rows_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message, form_of, read
@@ -253,8 +253,10 @@ def _sizes(rng: random.Random) -> tuple[int, ...]:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("seed", range(6))
-def test_trees_of_joins_have_the_rows_of_nested_loops(seed: int) -> None:
+def test_trees_of_joins_have_the_rows_of_nested_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
+    for name in ("_PAIRS", "_FEW"):
+        monkeypatch.setattr(existence, name, 2 if seed % 2 else 1_000)  # 2: most partners are searched
     for turn in range(4):
         streams = Streams(100 * seed + turn, _sizes(rng))
         trees = Trees(rng, streams.sources)
@@ -311,6 +313,24 @@ def test_a_product_is_refused_with_the_number_of_its_pairs() -> None:
     assert answered(plan, replace(streams.of(2), joins=JoinLimits(pairs=126)))
     few = replace(streams.of(2), joins=JoinLimits(pairs=125, first=2))
     assert len(answered(Limit(plan, 1), few)) == 1, "the first rows need few pairs"
+
+
+@pytest.mark.parametrize("kind", [JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN])
+def test_rows_with_one_key_need_no_pairs_to_find_whether_there_is_a_partner(kind: JoinKind) -> None:
+    streams = Streams(3, (40, 50))
+    left, right = streams.sources
+    keys = (PairFactor("eq", col(0, K), col(1, K)),)
+    member = (col(0, T), col(1, T)) if kind is JoinKind.NOT_IN else None
+    node = PartnerJoin(left, right, kind, keys, member=member)
+    expected = shown(node, rows_by_looking(node, streams.tables), streams.tables)
+    plan = Project(node, tuple(outputs_of(node)))
+    limits = JoinLimits(pairs=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(existence, "_PAIRS", 1)
+        patch.setattr(existence, "_FEW", 1)
+        reading = replace(streams.reading, joins=limits)
+        assert without_times(answered(plan, reading)) == expected
+        assert reading.budget.joined == 0
 
 
 def test_a_failed_condition_makes_no_partner_and_is_counted() -> None:
