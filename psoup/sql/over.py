@@ -16,6 +16,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from psoup.errors import SqlError
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import OVER, AttributeRef, Expr, Literal, reads_now
 from psoup.model import BIGINT, DOUBLE
@@ -49,13 +50,14 @@ WINDOW_FUNCTIONS = frozenset((*_NUMBERS, *_VALUES))
 _ANY_FRAME = frozenset(["count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"])
 """The aggregates that take frames other than the whole partition."""
 
+_SUBSELECT = "name the window function in a subselect: SELECT max(r) FROM (SELECT rank() OVER (…) AS r FROM s) t"
 _INSTEAD = {
     WHERE: "QUALIFY has the conditions on window functions, as in QUALIFY row_number() OVER (ORDER BY t) <= 3",
     HAVING: "QUALIFY has the conditions on window functions, as in QUALIFY rank() OVER (ORDER BY sum(x)) <= 3",
     GROUP_BY: "group by what each tuple has; window functions may stand over the groups, in the SELECT list",
-    ARGUMENT: "register the inner SELECT, and aggregate its answer where it arrives",
+    ARGUMENT: _SUBSELECT,
     FILTER: "FILTER chooses tuples; QUALIFY has the conditions on window functions",
-    INSIDE: "name the inner function in a SELECT, and use its answer where it arrives",
+    INSIDE: _SUBSELECT,
 }
 _FRAMES = "the frames are ROWS BETWEEN n PRECEDING AND n FOLLOWING, and RANGE with UNBOUNDED or CURRENT ROW"
 
@@ -142,7 +144,7 @@ def window_function(binder: OverBinder, node: exp.Expr) -> Expr:
         elif name in AGGREGATES:
             function = _aggregate(binder, name, call, where, window)
         else:
-            raise _unknown(source, name, call)
+            raise _unknown(binder, name, call)
         if skips_nulls:
             function = _skipping(source, function, node)
     if any(map(reads_now, function.read)):
@@ -173,10 +175,16 @@ def _filtered(name: str) -> str:
     return f"write CASE WHEN condition THEN x END in {name}" if name in _VALUES else "WHERE chooses the tuples"
 
 
-def _unknown(source: StatementText, name: str, call: exp.Expr) -> Exception:
+def _unknown(binder: OverBinder, name: str, call: exp.Expr) -> SqlError:
+    """The error for another function. Raises the one of the call without OVER, if that is refused by its name."""
+    try:
+        binder.bind(call)
+    except SqlError as problem:
+        if problem.reason != "UNKNOWN_FUNCTION":
+            raise
     names = [*WINDOW_FUNCTIONS, *AGGREGATES]
     hint = nearest(name, names) or "OVER goes with row_number, rank, lag, first_value, … and with aggregates"
-    return source.error(f"{name[:128]!r} is neither a window function nor an aggregate", call, hint=hint)
+    return binder.source.error(f"{name[:128]!r} is neither a window function nor an aggregate", call, hint=hint)
 
 
 def _bound(binder: OverBinder, name: str, call: exp.Expr, window: Window) -> WindowFunction:

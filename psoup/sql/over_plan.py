@@ -69,12 +69,16 @@ class OverPlan:
             over = Over(origin, tuple(_rewritten(function, grouped) for function in functions))
             self.node, self._columns = over, over.columns
 
-    def outputs(self, outputs: Sequence[Output]) -> tuple[Output, ...]:
+    def outputs(self, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
         """The outputs, which read groups already, over the columns of window functions."""
+        if not self._columns:
+            return outputs
         return tuple(Output(output.name, self._over(output.expr)) for output in outputs)
 
-    def order(self, keys: Sequence[OrderKey]) -> tuple[OrderKey, ...]:
+    def order(self, keys: tuple[OrderKey, ...]) -> tuple[OrderKey, ...]:
         """The keys of ORDER BY, which read groups already, over the columns of window functions."""
+        if not self._columns:
+            return keys
         return tuple(replace(key, expr=self._over(key.expr)) for key in keys)
 
     def qualify(self, condition: Expr) -> None:

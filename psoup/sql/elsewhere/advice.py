@@ -116,6 +116,8 @@ def _of_phrase(
             met = words[place : place + len(pattern)]
             if word != pattern[0] or [other for _, other in met] != pattern or pattern[0] in named:
                 continue
+            if any(token.text.upper() in phrase.unless for token in tokens[:begin]):
+                continue
             single, end = len(pattern) == 1, met[-1][0]
             if begin - (1 if single else _BEFORE) <= at <= end + (1 if single else _BEHIND):
                 return source.unsupported(phrase.feature, tokens[begin].start, hint=phrase.advice)

@@ -16,6 +16,8 @@ class Phrase(NamedTuple):
 
     feature: str
     advice: str
+    unless: frozenset[str] = frozenset()
+    """The words of which one before the phrase makes it SQL."""
 
 
 _BUCKET = "FROM trades … GROUP BY tumble(t, INTERVAL '10' MINUTE) makes windows side by side"
@@ -96,7 +98,7 @@ OF_SELECT: dict[str, Phrase] = {
     "DISTRIBUTE BY": Phrase("DISTRIBUTE BY", f"{_LEAVE}: work is divided as it is needed"),
     "CLUSTER BY": Phrase("CLUSTER BY", f"{_LEAVE}: work is divided as it is needed"),
     "SORT BY": Phrase("SORT BY", "write ORDER BY"),
-    "PARTITION BY": Phrase("PARTITION BY", "GROUP BY k has a row for each k"),
+    "PARTITION BY": Phrase("PARTITION BY", "GROUP BY k has a row for each k", frozenset({"OVER", "WINDOW"})),
     "TIMESTAMP BY": Phrase("TIMESTAMP BY in a SELECT", "it is part of the stream: CREATE STREAM … TIMESTAMP BY at"),
     "DIV": Phrase("the operator DIV", "write a // b"),
     "XOR": Phrase("the operator XOR", "write xor(a, b) of numbers, a <> b of conditions"),

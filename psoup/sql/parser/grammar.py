@@ -186,6 +186,20 @@ class Grammar(FromFirst):
         count = node.args.get("count") or self.expression(exp.Literal(this="1", is_string=False), first)
         return self.expression(exp.Limit(expression=count), first)
 
+    def _parse_window_spec(self) -> Any:
+        """Refuse a frame with BETWEEN and one end, which sqlglot takes."""
+        between = self._prev is not None and self._prev.token_type is TokenType.BETWEEN
+        end = super()._parse_window_spec()
+        if between and not self._match(TokenType.AND, advance=False):
+            self.refuse("a frame with BETWEEN needs AND between its two ends")
+        return end
+
+    def _parse_value(self, values: bool = True) -> Any:
+        """Refuse DISTINCT ON without parentheses. sqlglot parses its keys as a row of values."""
+        if not values and not self._match(TokenType.L_PAREN, advance=False):
+            self.refuse("DISTINCT ON needs its keys in parentheses", hint="write DISTINCT ON (k), or DISTINCT")
+        return super()._parse_value(values)
+
     def _parse_using_identifiers(self) -> Any:
         """Refuse USING (t.a), because sqlglot would drop the t."""
         first = self._index
