@@ -27,6 +27,7 @@ from psoup_testing.histories.composed_parts import (
     Measure,
     Member,
     Output,
+    Scalar,
     Select,
     SetOperation,
     Statement,
@@ -106,6 +107,8 @@ class Composer:
         if self._may("with", 15):
             self._items = [self._item(number) for number in range(self.make.pick((1, 1, 2)))]
         body = self._set(2) if self._may("set", 25) else self._select(2)
+        while not [*body.streams()]:
+            body = self._select(2)
         statement = With(tuple(self._items), body) if self._items else body
         end = "" if self.window is None else self.window.sql()
         return Composed(statement, tuple(statement.streams()), end)
@@ -157,7 +160,7 @@ class Composer:
         if depth and self._may("derived", 15) and self._named < MOST_STREAMS - 2:
             statement = self._inner()
             return Derived(statement, self._alias(), statement.columns)
-        if depth and self._may("values", 6):
+        if depth and self._named and self._may("values", 6):
             rows = ("1, 'a'", "2, NULL", "NULL, 'b'", "1, 'a'", "0, 'B'")
             return Constants(rows[: make.number(1, 5)], self._alias(), (("v0", "whole"), ("v1", "text")))
         return self._stream()
@@ -240,13 +243,21 @@ class Composer:
             kind = dict(item.columns)[value.partition(".")[2]]
             if self._may("set", 8) and self._may("whole", 50):
                 return Member(value, self._set(1, (kind,)), make.likely(50))
+            if self._may("whole", 15):
+                groups = replace(self._inside(depth, items, False, kind), groups=make.number(0, 1))
+                measure = Measure(f"{make.pick(('min', 'max'))}({groups.outputs[0]})")
+                grouped = replace(groups, outputs=(measure,), groups=0) if not groups.groups else groups
+                return Member(value, grouped, make.likely(50))
             return Member(value, self._inside(depth, items, make.likely(35), kind), make.likely(50))
         if dict(item.columns)[value.partition(".")[2]] not in NUMBERS:
             value = "2"
+        return Compared(value, make.pick((*OPERATORS, "=")), self._scalar(("avg({})",)).query)
+
+    def _scalar(self, more: Sequence[str] = ()) -> Scalar:
+        """A subselect of one whole number, or of `more`."""
         query = self._inside(0, (), False, "whole")
-        calls = ("avg({})", "max({})", "min({})", "count({})", "count(*)")
-        measure = Measure(make.pick(calls).format(query.outputs[0]))
-        return Compared(value, make.pick((*OPERATORS, "=")), replace(query, outputs=(measure,), groups=0))
+        call = self.make.pick(("max({})", "min({})", "count({})", "count(*)", *more)).format(query.outputs[0])
+        return Scalar(replace(query, outputs=(Measure(call),), groups=0))
 
     def _inside(self, depth: int, outer: Sequence[Item], correlated: bool, kind: str, output: str = "") -> Select:
         """A subselect of WHERE over one stream or two. `outer`: the items around it."""
@@ -278,7 +289,9 @@ class Composer:
         select = Select(given, outputs, kinds, where, prefix=prefix)
         if plain:
             return select
-        if not steps and make.likely(15):
+        if not fixed and depth > 0 and self._may("scalar", 5) and not self._full:
+            select = replace(select, outputs=(*outputs, self._scalar()), kinds=(*kinds, "whole"))
+        elif not steps and make.likely(15):
             shown = zip(outputs, kinds, strict=True)
             select = replace(select, outputs=tuple(self._mixed(items, given, output, kind) for output, kind in shown))
         return self._above(select, items, fixed)

@@ -11,6 +11,7 @@ from psoup_testing.histories.composed_parts import (
     Exists,
     Measure,
     Over,
+    Scalar,
     Select,
     SetOperation,
     With,
@@ -41,6 +42,10 @@ def _select(select: Select) -> Iterator[str]:
         yield from _condition(condition)
     outputs = select.outputs
     yield from (str(output.call.split("(")[0]) + " OVER" for output in outputs if isinstance(output, Over))
+    for output in outputs:
+        if isinstance(output, Scalar):
+            yield "scalar subselect"
+            yield from _kinds(output.query)
     if any(isinstance(output, Measure) for output in outputs):
         yield "aggregates above"
     flags = {

@@ -105,7 +105,18 @@ class Measure:
         return f"CAST({text} AS {self.cast})" if places and self.cast else text
 
 
-Output = str | Over | Measure
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar subselect in SELECT."""
+
+    query: Select
+
+    def text(self, spans: Spans | None) -> str:
+        """The subselect."""
+        return f"({self.query.inner(spans)})"
+
+
+Output = str | Over | Measure | Scalar
 
 
 @dataclass(frozen=True)
@@ -148,12 +159,17 @@ class Select:
                 yield step.item
             elif isinstance(step.item, Derived):
                 yield from step.item.statement.streams()
-        for condition in self.where:
-            if not isinstance(condition, str):
-                yield from condition.query.streams()
+        for part in (*self.outputs, *self.where):
+            if isinstance(part, Scalar | Exists | Member | Compared):
+                yield from part.query.streams()
 
-    def _shown(self, places: Sequence[str]) -> list[str]:
-        texts = [output if isinstance(output, str) else output.text(places) for output in self.outputs]
+    def _shown(self, spans: Spans | None) -> list[str]:
+        places, texts = self.places if spans is not None else (), list[str]()
+        for output in self.outputs:
+            if isinstance(output, Scalar):
+                texts.append(output.text(spans))
+            else:
+                texts.append(output if isinstance(output, str) else output.text(places))
         return [f"{text} AS {name}" for text, name in zip(texts, self.names, strict=True)]
 
     def _origin(self, spans: Spans | None) -> str:
@@ -169,14 +185,14 @@ class Select:
 
     def inner(self, spans: Spans | None) -> str:
         """The statement as a subselect of WHERE, where no order matters."""
-        shown = self._shown(self.places if spans is not None else ())
+        shown = self._shown(spans)
         return f"SELECT {', '.join(shown)} {self._origin(spans)}{self._grouped()}"
 
     def text(self) -> str:
         """The statement for PSoup."""
         word = "DISTINCT " if self.distinct else ""
         word += f"DISTINCT ON ({', '.join(self.distinct_on)}) " if self.distinct_on else ""
-        text = f"SELECT {word}{', '.join(self._shown(()))} {self._origin(None)}{self._grouped()}"
+        text = f"SELECT {word}{', '.join(self._shown(None))} {self._origin(None)}{self._grouped()}"
         if self.qualify is not None:
             text += f" QUALIFY {self.qualify[0].text(())} {self.qualify[1]}"
         return text + self._end()
@@ -189,7 +205,7 @@ class Select:
     def ranked(self, spans: Spans) -> str:
         """The statement for DuckDB, with `_pos`."""
         places, names = self.places, ", ".join(self.names)
-        shown = self._shown(places)
+        shown = self._shown(spans)
         order = [f"{name} NULLS LAST" for name in self.names[: self.groups]] if self.groups is not None else []
         if self.groups is None:
             shown += [f"{place} AS p{number}" for number, place in enumerate(places)]

@@ -5,18 +5,30 @@ The events are those of `JoinDuel`. A statement is run in DuckDB over the tables
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from psoup.answer.invoke import Answer
+from psoup.errors import PSoupError
 from psoup_testing.histories.composed import FEATURES, Composed, Composer
 from psoup_testing.histories.composed_items import Named
 from psoup_testing.histories.composed_kinds import kinds_of
 from psoup_testing.histories.composed_parts import Select
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, draw_window
+from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.join_duel import BASE, SPAN, JoinDuel
 from psoup_testing.oracles.model import Range
+from psoup_testing.oracles.questions import again, plain_rows, rows_of
+
+
+_CONSTANT = re.compile(r"\w (?:<|<=|>|>=|=|<>) (-?\d+)\b(?! =)")
+"""A whole number that a column is compared with."""
 
 
 class ComposedDuel(JoinDuel):
@@ -28,6 +40,7 @@ class ComposedDuel(JoinDuel):
     def __init__(self, seed: int, path: Path, features: frozenset[str] = FEATURES, **history: bool) -> None:
         self.features = features
         self.kinds = Counter[str]()
+        self.tables = 0
         super().__init__(seed, path, **history)
 
     def _drawn(self) -> Any:
@@ -36,7 +49,30 @@ class ComposedDuel(JoinDuel):
         ).draw()
 
     def _registered(self, query: Any) -> int:
-        return self.soup.register(query.sql())
+        """Register a statement; sometimes with others of its form, which have another constant in one place."""
+        sql, make = query.sql(), self.make
+        places = [*_CONSTANT.finditer(sql)]
+        if not places or not make.likely(25):
+            return self.soup.register(sql)
+        place = make.pick(places)
+        template, value = f"{sql[: place.start(1)]}?{sql[place.end(1) :]}", int(place[1])
+        values = pa.table({"value": pa.array([value + 1, value, value])})
+        others = self.soup.register_many(template, values)
+        self._check_table(others)
+        self.soup.unregister_many([others[0], others[2]])
+        return int(others[1])
+
+    def _check_table(self, queries: Sequence[int]) -> None:
+        """The answers of queries of one form as a table are those of each alone."""
+        try:
+            table = again(self.soup.invoke_table, queries, accept_truncation=True).to_table()
+        except PSoupError:
+            return
+        for place, query in enumerate(queries):
+            rows = table.filter(pc.equal(table["_query"], place)).drop(["_query"])
+            alone = again(self.soup.invoke, query, accept_truncation=True)
+            assert difference(rows_of(alone), plain_rows(rows)) is None, f"query {place} of {len(queries)}"
+        self.tables += 1
 
     def _compare(self, query_id: int, query: Any) -> None:
         before = self.nonempty
