@@ -81,3 +81,41 @@ def test_sums_of_a_subselect_are_keys_and_arguments(seed: int) -> None:
         expected = _rows(database.sql(beside).to_arrow_table())
         assert sorted(found, key=repr) == sorted(expected, key=repr)
     drop_database(database)
+
+
+JOINED = (
+    "SELECT a.t AS x, b.t AS y FROM {d} a JOIN {d} b ON a.total = b.total",
+    "SELECT a.t AS x, b.t AS y FROM {d} a LEFT JOIN {d} b ON a.total < b.total",
+    "SELECT a.t AS x, r.n AS y FROM {d} a JOIN r ON a.total = r.n",
+    "SELECT a.t AS x, r.n AS y FROM {d} a FULL JOIN r ON a.total = r.n",
+    "SELECT a.t AS x, r.n AS y FROM {d} a JOIN r ON a.t = r.t AND r.n >= a.total",
+    "SELECT a.t AS x, b.t AS y FROM {d} a JOIN r ON r.n = a.total JOIN {d} b ON b.total = a.total",
+    "SELECT a.t AS x, a.total AS y FROM {d} a WHERE a.total NOT IN (SELECT r.n FROM r WHERE r.n IS NOT NULL)",
+    "SELECT r.t AS x, r.n AS y FROM r WHERE r.n > (SELECT sum(n) FROM r)",
+    "SELECT r.t AS x, r.n AS y FROM r WHERE r.n < (SELECT max(total) FROM {d} a)",
+)
+WITH_DOUBLE = (
+    "SELECT r.t AS x, r.f AS y FROM r WHERE r.f <= (SELECT sum(n) FROM r)",
+    "SELECT a.t AS x, r.f AS y FROM {d} a JOIN r ON r.f = a.total",
+)
+"""Joins of sums with DOUBLEs, which are compared exactly. DuckDB rounds the sums first, so they must be small."""
+
+
+@pytest.mark.parametrize("seed", swept(range(12), fast=2))
+def test_sums_of_a_subselect_are_joined(seed: int) -> None:
+    draw = random.Random(seed)
+    pool = (None, 0, 1, 5) if seed % 2 else (None, 0, 1, 2**62, 2**63 - 1, -(2**63), 2**61)
+    floats = [0.0, -0.0, 1.0, 5.5, 2.0**62, 2.0**64, -(2.0**63), float("inf"), float("nan"), None]
+    rows = [(draw.choice((None, *"abcdef")), draw.choice(pool), draw.choice(floats)) for _ in range(20)]
+    kinds = {"t": pa.string(), "n": pa.int64(), "f": pa.float64()}
+    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds.values(), strict=True)]
+    table = pa.table(arrays, names=list(kinds))
+    soup, database = LocalPSoup(EngineConfig(chunk_rows=64)), empty_database()
+    soup.execute("CREATE STREAM r (t TEXT, n BIGINT, f DOUBLE)")
+    soup.push("r", table)
+    database.register("r", table)
+    for joined in (*JOINED, *(WITH_DOUBLE if seed % 2 else ())):
+        sql = joined.format(d="(SELECT t, sum(n) AS total FROM r GROUP BY t)")
+        found, expected = _rows(again(soup.ask, sql).to_table()), _rows(database.sql(sql).to_arrow_table())
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), sql
+    drop_database(database)
