@@ -24,6 +24,7 @@ from psoup.expressions.functions import resolve
 from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, wide
 from psoup.plan.nodes import Measure
+from psoup.sql.elsewhere.refused_functions import refuse_function
 from psoup.sql.ordered_aggregates import ordered, string_agg, without_order
 from psoup.sql.source import StatementText
 
@@ -279,5 +280,6 @@ def aggregate_of(source: StatementText, node: exp.Expr) -> str:
     """The name of the aggregate with this FILTER. Raises SqlError if `node` is not an aggregate."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if name not in AGGREGATES:
+        refuse_function(source, name, node)
         raise source.error("FILTER belongs to an aggregate", node, hint="sum(x) FILTER (WHERE y > 3)")
     return name

@@ -85,6 +85,9 @@ def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: 
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         feature_name = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
+        if isinstance(table.this, exp.Anonymous):
+            hint = "FROM takes streams; push the rows into one"
+            raise source.unsupported(f"the table function {table.this.name[:64]}()", table, hint=hint)
         if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table):
             feature_name = NESTED_JOIN
         raise source.unsupported(feature_name, table, hint=feature_hint(feature_name))

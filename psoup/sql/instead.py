@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 PARAMETER = "a parameter without a value"
+NAMED_ARGUMENT = "an argument by name"
 OVER = "OVER (window functions)"
 ORDER_IN_FUNCTION = "ORDER BY in a function that is not an aggregate"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
@@ -72,6 +73,12 @@ FOR_FUNCTION = {
         "a value is not a list: string_agg(x, ',' ORDER BY y) puts texts together, or select the rows in order",
     ),
     "every": "write bool_and(x)",
+    "try": "write TRY_CAST(x AS BIGINT); an error in an expression is NULL, and is counted",
+    **dict.fromkeys(("row", "struct"), "a row is not a value: select its columns one by one"),
+    **dict.fromkeys(
+        ("getvariable", "current_setting", "set_config"), "a statement reads no settings: write the constant itself"
+    ),
+    "grouping_id": "register a query for each set of keys",
     "some": "write bool_or(x)",
     "product": "of positive numbers it is exp(sum(ln(x)))",
     **dict.fromkeys(("geomean", "geometric_mean"), "of positive numbers it is exp(avg(ln(x)))"),

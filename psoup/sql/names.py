@@ -104,6 +104,8 @@ class Names:
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
         """The error for a name that no column has."""
         name, place = node.name, self.place(node)
+        if place is None and any(alias.lower() == name.lower() for _, alias in self.sources):
+            return self.row_as_value(node)
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
         hint = advice_of(node) or nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
@@ -115,6 +117,12 @@ class Names:
         verb = f"stream {whose} has" if len(specs) == 1 else f"none of {whose} has"
         no = "no" if len(specs) == 1 else "a"
         return self._source.error(f"{verb} {no} column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
+
+    def row_as_value(self, node: exp.Expr) -> InvalidInput:
+        """The error for the name of a source where a value is needed."""
+        name = node.name[:128]
+        hint = f"name a column: {name}.column; count(*) counts rows"
+        return self._source.unsupported(f"the row of {name!r} as a value", node, hint=hint)
 
     def _called(self, node: exp.Expr, stream: str) -> str:
         """A hint to write the alias, for a stream that has one in FROM."""

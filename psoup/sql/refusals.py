@@ -14,9 +14,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
+from psoup.sql.elsewhere.brackets import LIST, begins_window, bracket_error, is_name, quoted_name
 from psoup.sql.elsewhere.statements import STATEMENTS
+from psoup.sql.elsewhere.tokens import token_error
 from psoup.sql.instead import (
     FOR_STATEMENT,
+    NAMED_ARGUMENT,
     NESTED_JOIN,
     ORDER_IN_FUNCTION,
     PARAMETER,
@@ -55,8 +58,6 @@ PREDICATES = (
 """The nodes of conditions. As an operand of anything but AND, OR and NOT, a condition needs parentheses."""
 
 _JSON = "a JSON operator"
-_LIST = "a list or a struct"
-_WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
 _CLAUSES = {
     "with_": "WITH",
     "laterals": "LATERAL",
@@ -67,6 +68,7 @@ _CLAUSES = {
     "match": "MATCH_RECOGNIZE",
     "connect": "CONNECT BY",
     "hint": "a hint",
+    "kind": "SELECT AS STRUCT, or AS VALUE",
 }
 _TAKEN = frozenset(
     {
@@ -93,23 +95,15 @@ _SPEAKING = (
 )
 """Tokens whose text is the name of the refused feature."""
 
-_PLACES = frozenset(
-    (
-        *(_T.SELECT, _T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY),
-        *(_T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END),
-    )
-)
-"""Tokens at the beginning of a part of a SELECT."""
-
 _SIDES = frozenset({_T.LEFT, _T.RIGHT, _T.FULL})
 
 _TOKENS: dict[TokenType, str] = {
     **dict.fromkeys((_T.OUTER, _T.STRAIGHT_JOIN), ""),
-    **dict.fromkeys((_T.ARROW, _T.DARROW, _T.HASH_ARROW, _T.DHASH_ARROW, _T.LR_ARROW), _JSON),
-    **dict.fromkeys((_T.L_BRACKET, _T.L_BRACE), _LIST),
-    **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON, _T.COLON_EQ), PARAMETER),
+    **dict.fromkeys((_T.DARROW, _T.HASH_ARROW, _T.DHASH_ARROW), _JSON),
+    **dict.fromkeys((_T.L_BRACKET, _T.L_BRACE), LIST),
+    **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON), PARAMETER),
     **dict.fromkeys(_SPEAKING, ""),
-    _T.FARROW: "an argument by name",
+    **dict.fromkeys((_T.COLON_EQ, _T.FARROW), NAMED_ARGUMENT),
 }
 
 Syntax = Mapping[type[exp.Expr], Container[str]]
@@ -192,7 +186,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.IgnoreNulls: "IGNORE NULLS",
     exp.RespectNulls: "RESPECT NULLS",
     exp.IntervalSpan: "an INTERVAL from one unit TO another",
-    exp.ColumnDef: "a field of a struct",
+    exp.ColumnDef: "a type with fields",
     exp.Concat: "two texts side by side (write ||)",
     exp.National: "a text with a letter before it",
     exp.Order: ORDER_IN_FUNCTION,
@@ -200,8 +194,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.JSON: "JSON",
     exp.Overlaps: "OVERLAPS",
     exp.Slice: "[:]",
-    exp.Kwarg: "an argument by name",
-    exp.PropertyEQ: "an argument by name",
+    **dict.fromkeys((exp.Kwarg, exp.PropertyEQ), NAMED_ARGUMENT),
     exp.Dot: "a name of several parts",
     exp.Glob: "GLOB",
     exp.BitwiseXor: "the operator ^ (use power)",
@@ -221,6 +214,8 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Group, "totals"): "WITH TOTALS",
     (exp.Limit, "limit_options"): "LIMIT with PERCENT or WITH TIES",
     (exp.Limit, "expressions"): "LIMIT BY",
+    (exp.Limit, "this"): "LIMIT in a function",
+    (exp.DataType, "collate"): "COLLATE",
     (exp.Cast, "format"): "FORMAT in a CAST",
     (exp.TryCast, "format"): "FORMAT in a CAST",
     (exp.Cast, "default"): "DEFAULT in a CAST",
@@ -285,14 +280,16 @@ def refuse_tokens(source: StatementText, tokens: list[Token], allowed: Container
     text, from_at = source.text, -1
     for at, token in enumerate(tokens):
         feature = _TOKENS.get(token.token_type)
-        if feature is _LIST and token.token_type is _T.L_BRACKET and from_at < 0:
+        if feature is LIST and token.token_type is _T.L_BRACKET and from_at < 0:
             from_at = next((at for at, other in enumerate(tokens) if other.token_type is _T.FROM), len(tokens))
-        if feature is _LIST and token.token_type is _T.L_BRACKET and at > from_at:
-            if _begins_window(tokens[at + 1 : at + 2]):
+        if feature is LIST and token.token_type is _T.L_BRACKET and at > from_at:
+            if begins_window(tokens[at + 1 : at + 2]):
                 continue
-            raise _bracket(source, tokens, at)
-        if feature is _LIST and _is_name(tokens, at):
-            raise source.unsupported("a name in brackets", token.start, hint=_quoted(tokens[at + 1]))
+            raise bracket_error(source, tokens, at)
+        if feature is LIST and is_name(tokens, at):
+            raise source.unsupported("a name in brackets", token.start, hint=quoted_name(tokens[at + 1]))
+        if (problem := token_error(source, tokens, at)) is not None:
+            raise problem
         if token.token_type is _T.VAR and token.text.startswith("$"):
             feature = PARAMETER
         if token.token_type is _T.EXCEPT and at and tokens[at - 1].token_type is _T.STAR:
@@ -305,35 +302,6 @@ def refuse_tokens(source: StatementText, tokens: list[Token], allowed: Container
         if text[token.start] == "!" and token.text == "!":  # a text or a name may also be '!'
             hint = "write NOT x ~ 'pattern'" if text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             raise source.error("'!' is not an operator", token.start, hint=hint)
-
-
-def _begins_window(following: list[Token]) -> bool:
-    """Whether the token after [, if there is one, may begin the window of a source."""
-    return any(token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END") for token in following)
-
-
-def _is_name(tokens: list[Token], at: int) -> bool:
-    """Whether a bracket begins a name of SQL Server: [name]."""
-    inside = tokens[at + 1 : at + 3]
-    return len(inside) == 2 and inside[0].token_type is _T.VAR and inside[1].token_type is _T.R_BRACKET
-
-
-def _quoted(name: Token) -> str:
-    return f'a name stands in double quotes: "{name.text[:40]}"'
-
-
-def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
-    """The error for a bracket that begins no window. In FROM a window is missing, elsewhere the bracket begins a
-    list."""
-    words = [token.token_type for token in tokens[:at] if token.token_type in _PLACES]
-    if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
-        return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
-    following = tokens[at + 1]
-    if _is_name(tokens, at) and tokens[at - 1].token_type in (_T.FROM, _T.JOIN):
-        return source.unsupported("a name in brackets", tokens[at].start, hint=_quoted(following))
-    if following.text.upper().startswith("PARTITION"):
-        return source.unsupported("a window for each key (PARTITION BY)", following.start, hint=_WINDOW)
-    return source.error(f"{following.text[:40]!r} does not begin a window", following.start, hint=_WINDOW)
 
 
 def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:

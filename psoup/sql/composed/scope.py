@@ -220,6 +220,8 @@ class Scope(Names):
             return correlated
         named = self._item(node)
         items = self._around() if named is None else [named]
+        if named is None and any(item.alias.lower() == node.name.lower() for item in items):
+            return self.row_as_value(node)
         names = list(dict.fromkeys(output.name for item in items for output in item.columns))
         hint = advice_of(node) or nearest(node.name, [*names, TIME_COLUMN, ID_COLUMN])
         if quoted:

@@ -116,6 +116,15 @@ OF_SELECT: dict[str, Phrase] = {
     "{ D ' }": Phrase("{d '…'}", "write DATE '2026-07-01'"),
     "BETWEEN SYMMETRIC": Phrase("BETWEEN SYMMETRIC", "write BETWEEN least(a, b) AND greatest(a, b)"),
     "SAMPLE #": Phrase("SAMPLE", _SAMPLE),
+    "PLACING": Phrase("OVERLAY … PLACING", "write substr(x, 1, 3) || 'new' || substr(x, 5)"),
+    "USING >": Phrase("USING in ORDER BY", "write DESC"),
+    "USING <": Phrase("USING in ORDER BY", "write ASC"),
+    "MATCH '": Phrase("the operator MATCH", "write contains(x, 'part'), or x LIKE '%part%'"),
+    "INDEXED BY": Phrase("INDEXED BY", f"{_LEAVE}: PSoup makes its own indexes"),
+    "FILTER WHERE": Phrase("FILTER without parentheses", "write FILTER (WHERE condition)"),
+    "KEEP (": Phrase("KEEP", "arg_max(x, t) has the x of the greatest t, arg_min(x, t) that of the least"),
+    "( INSERT INTO": Phrase("INSERT in WITH", "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
+    "AT ( VERSION": Phrase("AT (VERSION …)", _AS_OF),
     "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),
 }
 """Phrases in a SELECT, by their words. # stands for any number.

@@ -28,6 +28,15 @@ _VOLATILE = _words(
 )
 
 
+_NO_LIST = "a value is not a list: push a row for each item"
+_FAMILIES = (
+    (("list_", "array_"), "lists", _NO_LIST),
+    (("map_", "struct_", "named_struct"), "structs and maps", "a column of its own for each field"),
+    (("json", "to_json", "row_to_json"), "JSON", "a column of its own for each field"),
+)
+"""Prefixes of functions of types that PSoup lacks, each with the name of these types and the advice."""
+
+
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Raise SqlError if `name` is not a function of PSoup.
 
@@ -47,6 +56,9 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         return
     if name in FOR_FUNCTION:
         raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
+    for prefixes, what, advice in _FAMILIES if name not in FUNCTIONS else ():
+        if name.startswith(prefixes):
+            raise source.unsupported(f"{name[:64]}(), a function of {what},", at, hint=advice)
     hint = (
         FUNCTIONS.get(name)
         or nearest(name, names)

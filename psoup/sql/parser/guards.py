@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -112,6 +113,8 @@ def tokens_of(source: StatementText) -> list[Token]:
         raise source.error("this cannot be read as SQL", problem.start or 0) from problem
     if written:
         tokens = [_said(source, token, written) for token in tokens]
+    if "?::" in text:
+        tokens = list(chain.from_iterable(map(_cast_apart, tokens)))
     if _UNUSUAL.search(text):
         tokens = [_usual(tokens, at) for at in range(len(tokens))]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -137,6 +140,14 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
     if text is None:
         return token
     return Token(TokenType.STRING, said(source, token.start, *text), token.line, token.col, token.start, token.end)
+
+
+def _cast_apart(token: Token) -> list[Token]:
+    """The tokens ? and :: of a parameter with a cast, which sqlglot reads as one. Other tokens stay the same."""
+    if token.token_type is not TokenType.QDCOLON:
+        return [token]
+    parameter = Token(TokenType.PLACEHOLDER, "?", token.line, token.col, token.start, token.start)
+    return [parameter, Token(TokenType.DCOLON, "::", token.line, token.col, token.start + 1, token.end)]
 
 
 def _usual(tokens: list[Token], at: int) -> Token:
