@@ -317,7 +317,7 @@ class Composer:
             function = over(make, items, ("row_number()", "rank()"))
             select = replace(select, qualify=(function, f"<= {make.number(1, 3)}"))
         elif self._may("first", 6):
-            key = column(make, items, make.pick(("whole", "text")))
+            key = column(make, items, make.pick([kind for item in items for _, kind in item.columns]))
             select = replace(select, distinct_on=(key,), keys=sort_keys(make, select, items))
         elif make.likely(20):
             select = replace(select, distinct=True)

@@ -26,7 +26,6 @@ from psoup_testing.oracles.join_duel import BASE, SPAN, JoinDuel
 from psoup_testing.oracles.model import Range
 from psoup_testing.oracles.questions import again, plain_rows, rows_of
 
-
 _CONSTANT = re.compile(r"\w (?:<|<=|>|>=|=|<>) (-?\d+)\b(?! =)")
 """A whole number that a column is compared with."""
 
