@@ -57,10 +57,9 @@ def _places(offsets: Array) -> Array:
 def _in_pack(pack: Pack, offsets: Array, place: Array) -> Iterator[Pairs]:
     is_list = pack.place >= 0
     by_start = np.flatnonzero(is_list)[order_of(pack.place[is_list])]
-    which = place[pack.lists]
-    hits = np.flatnonzero(which >= 0)
+    hits, which = _hits(pack.lists, offsets, place)
     owners = np.searchsorted(pack.place[by_start], hits, side="right") - 1
-    yield pack.ids[by_start][owners], which[hits].astype(np.int64)
+    yield pack.ids[by_start][owners], which
     bitmap_columns, bitmaps = np.flatnonzero(~is_list), pack.bitmaps[np.newaxis]
     for part in _parts(len(bitmap_columns), len(offsets)):
         rows, positions = np.nonzero(_bits(bitmaps, ~pack.place[bitmap_columns[part]], offsets))
@@ -84,13 +83,29 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
     position[with_row] = np.arange(len(with_row), dtype=np.int32)
     slots, which = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in view.runs:
-        at = place[run.offsets]
-        hits = np.flatnonzero(at >= 0)
-        row_places = position[run.slots[hits]]
-        hits = hits[(row_places < 0) | ~in_rows[row_places, at[hits]]] if len(with_row) else hits
+        hits, at = _hits(run.offsets, offsets, place)
+        if len(with_row):
+            row_places = position[run.slots[hits]]
+            new = (row_places < 0) | ~in_rows[row_places, at]
+            hits, at = hits[new], at[new]
         slots.append(run.slots[hits].astype(np.int64))
-        which.append(at[hits].astype(np.int64))
+        which.append(at)
     yield view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
+
+
+def _hits(tuples: Array, offsets: Array, place: Array) -> tuple[Array, Array]:
+    """The places of wanted tuples in `tuples` (uint16), and the positions of these among `offsets`, int64[k] each.
+
+    Consecutive offsets are compared instead of looked up, which takes a fifth of the time.
+    """
+    count = len(offsets)
+    if count and int(offsets[-1]) - int(offsets[0]) == count - 1 and (np.diff(offsets) == 1).all():
+        later = tuples - np.uint16(offsets[0])  # smaller offsets wrap to large ones
+        hits = np.flatnonzero(later < count)
+        return hits, later[hits].astype(np.int64)
+    which = place[tuples]
+    hits = np.flatnonzero(which >= 0)
+    return hits, which[hits].astype(np.int64)
 
 
 def _parts(rows: int, tuples: int) -> Iterator[slice]:
