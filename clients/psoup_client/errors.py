@@ -122,7 +122,7 @@ class RefusedRow:
 
 
 class RowsRefused(InvalidData):
-    """Rows that are too late, too far ahead, NULL in a NOT NULL column, or with values that do not fit a column.
+    """Rows that are too late, too far ahead, or without a fitting value in a column. NULL does not fit NOT NULL.
 
     No row of the push is taken. The same push again is harmless, and is refused again.
 

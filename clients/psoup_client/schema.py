@@ -313,7 +313,7 @@ class ServerInfo(html.Facts):
     acknowledged: int = 0
     """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
     refusing: str = ""
-    """The reason why pushes and other changes are refused at present, such as a full disk; "" if they are taken."""
+    """The reason why changes are refused at present, such as a full disk; "" if they are taken."""
 
     @property
     def not_visible(self) -> int:

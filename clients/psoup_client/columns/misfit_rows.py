@@ -55,8 +55,8 @@ def _part(values: Any, start: int, stop: int) -> Any:
 def _refused(first: InvalidData, reasons: dict[int, str], *, some: bool) -> RowsRefused:
     """The error for some rows. `some`: there may be further ones."""
     later = len(reasons) - 1
-    least = "at least " if some else ""
-    more = f"; {least}{counted(later, 'later row')} {verb(later, 'does', 'do')} not fit either" if later > 0 else ""
+    bound = "at least " if some else ""
+    more = f"; {bound}{counted(later, 'later row')} {verb(later, 'does', 'do')} not fit either" if later > 0 else ""
     return RowsRefused(
         first.message + more,
         rows=tuple(RefusedRow(row, why) for row, why in reasons.items()),

@@ -5,7 +5,7 @@
     GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
 
 The answers are those of gRPC's health service. The body is the state as a word, and the reason of a failure. While the
-service serves, the body also names a full disk, background tasks that keep failing, and a clock that was set.
+service serves, the body also has notices: a full disk, background tasks that keep failing, a clock that was set.
 """
 
 from __future__ import annotations

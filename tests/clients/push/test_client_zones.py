@@ -159,8 +159,8 @@ def test_a_heartbeat_has_the_zone_too() -> None:
 )
 def test_parameters_have_the_zone_of_the_client(rows: Any) -> None:
     sql = "SELECT n FROM s WHERE at = ?"
-    found = parameters_of(sql, rows, "Europe/Berlin").table.column(0).cast(pa.timestamp("us", "UTC")).to_pylist()
-    assert {value for value in found if value is not None} == {THERE}
+    berlin = parameters_of(sql, rows, "Europe/Berlin").table.column(0).cast(pa.timestamp("us", "UTC")).to_pylist()
+    assert {value for value in berlin if value is not None} == {THERE}
     utc = parameters_of(sql, rows).table.column(0).cast(pa.timestamp("us", "UTC")).to_pylist()
     assert utc[-1] in (NOON.replace(tzinfo=dt.UTC), None)
 

@@ -146,8 +146,8 @@ def _with_notes(feed: Following | GroupFollowing, names: list[str] | None) -> It
                 " joins, aggregates and DISTINCT have rows of their own; watch them instead."
             )
         if lacking and len(batch):
-            known = {name for match in batch for labels in match.labels for name in labels}
-            for name in [name for name in lacking if name not in known]:
+            label_names = {name for match in batch for labels in match.labels for name in labels}
+            for name in [name for name in lacking if name not in label_names]:
                 message(f"Note: no query of the first matches has a label {name!r}.")
             lacking = []
         yield batch
