@@ -12,7 +12,7 @@ import { ask } from "../api/call";
 import { bytes, instant, microsOf, number } from "../format";
 import { Problem } from "../parts/basics";
 import { List } from "../parts/list";
-import { telling } from "../parts/telling";
+import { Statement } from "../parts/statement";
 import { go, kept, place, route, to } from "../state";
 import { useTold } from "./told";
 
@@ -176,9 +176,7 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
               <bdi>{query.key || query.queryId}</bdi>
             </a>
             {mine.has(query.queryId!) && <span class="quiet"> · kept here</span>}
-            <div class="sql" dir="auto" title={query.statement}>
-              {telling(query.statement ?? "")}
-            </div>
+            <Statement text={query.statement ?? ""} />
           </th>
           {cost === undefined ? (
             <>

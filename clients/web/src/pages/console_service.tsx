@@ -24,6 +24,7 @@ export function Service() {
   ];
   return (
     <>
+      {told.refusing && <Problem>Changes are refused: {told.refusing}.</Problem>}
       <div class="card">
         <Facts
           facts={[

@@ -6,7 +6,7 @@ import { Age, Certainty, errorWords } from "../parts/certainty";
 import { Empty, Head, sure } from "../parts/basics";
 import { kept, to } from "../state";
 import { cameAndLeft, rechargeAndSay } from "../store/recharging";
-import { telling } from "../parts/telling";
+import { Statement } from "../parts/statement";
 import { recharging } from "../store/recharge";
 import { type Entry, forgetAll } from "../store/store";
 import type { Recharged } from "../store/recharge";
@@ -69,9 +69,7 @@ function Card({ entry }: { entry: Entry }) {
         </h2>
         <span class="count">{counted(entry.rows, "row")}</span>
       </div>
-      <p class="sql" dir="auto" title={entry.statement}>
-        {telling(entry.statement)}
-      </p>
+      <Statement text={entry.statement} />
       <p class="meta">
         <Certainty entry={entry} /> <Age entry={entry} />
       </p>

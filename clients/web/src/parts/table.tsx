@@ -9,7 +9,7 @@ import { Scrolled } from "./scrolled";
 const ROW = 32;
 const MARGIN = 12;
 const LONGEST = 300;
-/** Characters of a column; a longer text is told whole when it is pointed at. */
+/** Characters of a column; a longer text is shown whole when it is pointed at or touched. */
 const WIDEST = 36;
 
 export type Rows = { fields: Field[]; columns: Column[]; order: number[] };
@@ -19,6 +19,7 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [from, setFrom] = useState(0);
   const [room, setRoom] = useState(20);
+  const [whole, setWhole] = useState<[name: string, text: string] | null>(null);
   const utc = inUtc.value;
   const [digits, widths] = useMemo(() => {
     const digits = fields.map((field, at) => (field.kind === "timestamp" ? digitsOf(columns[at]!) : undefined));
@@ -40,53 +41,75 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
   const first = Math.min(from, Math.max(0, order.length - 1));
   const last = Math.min(order.length, first + Math.min(room, 150) + 2 * MARGIN);
   return (
-    <Scrolled box={box} kind="scroll" label={label} onScroll={scrolled}>
-      <table class="rows" aria-rowcount={order.length + 1}>
-        <colgroup>
-          {widths.map((width, at) => (
-            <col key={at} style={{ width: at === 0 ? `min(${width}ch, 48vw)` : `${width}ch` }} />
-          ))}
-        </colgroup>
-        <thead>
-          <tr aria-rowindex={1}>
-            {fields.map((field, at) => (
-              <th key={at} scope="col" class={field.kind} title={`${field.name}: ${field.kind}`}>
-                <bdi>{field.name}</bdi>
-              </th>
+    <>
+      <Scrolled box={box} kind="scroll" label={label} onScroll={scrolled}>
+        <table class="rows" aria-rowcount={order.length + 1}>
+          <colgroup>
+            {widths.map((width, at) => (
+              <col key={at} style={{ width: at === 0 ? `min(${width}ch, 48vw)` : `${width}ch` }} />
             ))}
-          </tr>
-        </thead>
-        <tbody>
-          <Space rows={first} columns={fields.length} />
-          {order.slice(first, last).map((row, at) => (
-            <tr key={first + at} aria-rowindex={first + at + 2} class={(first + at) % 2 === 1 ? "odd" : ""}>
-              {fields.map((field, column) => {
-                const value = columns[column]![row]!;
-                const text = short(shownValue(value, field, digits[column]));
-                return (
-                  <td
-                    key={column}
-                    class={value === null ? `${field.kind} null` : field.kind}
-                    dir="auto"
-                    title={titleOf(value, field, text)}
-                  >
-                    {text}
-                  </td>
-                );
-              })}
+          </colgroup>
+          <thead>
+            <tr aria-rowindex={1}>
+              {fields.map((field, at) => (
+                <th key={at} scope="col" class={field.kind} title={`${field.name}: ${field.kind}`}>
+                  <bdi>{field.name}</bdi>
+                </th>
+              ))}
             </tr>
-          ))}
-          <Space rows={order.length - last} columns={fields.length} />
-        </tbody>
-      </table>
-    </Scrolled>
+          </thead>
+          <tbody>
+            <Space rows={first} columns={fields.length} />
+            {order.slice(first, last).map((row, at) => (
+              <tr key={first + at} aria-rowindex={first + at + 2} class={(first + at) % 2 === 1 ? "odd" : ""}>
+                {fields.map((field, column) => {
+                  const value = columns[column]![row]!;
+                  const full = shownValue(value, field, digits[column]);
+                  const text = short(full);
+                  const rest = restOf(value, field, text);
+                  return (
+                    <td
+                      key={column}
+                      class={value === null ? `${field.kind} null` : field.kind}
+                      dir="auto"
+                      title={rest}
+                      onClick={
+                        rest === undefined ? undefined : () => setWhole([field.name, wholeOf(field, full, rest)])
+                      }
+                    >
+                      {text}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+            <Space rows={order.length - last} columns={fields.length} />
+          </tbody>
+        </table>
+      </Scrolled>
+      {whole !== null && (
+        <div class="note row whole" role="status">
+          <span>
+            <bdi>{whole[0]}</bdi>: <bdi>{whole[1]}</bdi>
+          </span>
+          <button type="button" onClick={() => setWhole(null)}>
+            Close
+          </button>
+        </div>
+      )}
+    </>
   );
 }
 
-/** The rest of a value, for when it is pointed at: a longer text, or an instant to the microsecond. */
-function titleOf(value: Value, field: Field, text: string): string | undefined {
+/** What a cell does not show, for when it is pointed at or touched: a longer text, or an instant to the microsecond. */
+function restOf(value: Value, field: Field, text: string): string | undefined {
   if (value !== null && field.kind === "timestamp") return `${instantUtc(value as number)} UTC`;
   return text.length > WIDEST ? text : undefined;
+}
+
+/** The whole value, for when it is touched. */
+function wholeOf(field: Field, full: string, rest: string): string {
+  return field.kind === "timestamp" ? rest : full;
 }
 
 function Space({ rows, columns }: { rows: number; columns: number }) {
