@@ -13,9 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from psoup.answer.invoke import Answer
 from psoup.errors import PSoupError
+from psoup.execution.ways import STEPS
 from psoup_testing.histories.composed import FEATURES, Composed, Composer
 from psoup_testing.histories.composed_items import Named
 from psoup_testing.histories.composed_kinds import kinds_of
@@ -24,7 +26,8 @@ from psoup_testing.histories.windows import WINDOW_KINDS, Window, draw_window
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.join_duel import BASE, SPAN, JoinDuel
 from psoup_testing.oracles.model import Range
-from psoup_testing.oracles.questions import again, plain_rows, rows_of
+from psoup_testing.oracles.questions import again, plain_rows, rows_of, same_bits
+from psoup_testing.oracles.ways import without
 
 _CONSTANT = re.compile(r"\w (?:<|<=|>|>=|=|<>) (-?\d+)\b(?! =)")
 """A whole number that a column is compared with."""
@@ -61,6 +64,19 @@ class ComposedDuel(JoinDuel):
         self.soup.unregister_many([others[0], others[2]])
         return int(others[1])
 
+    def _check_ways(self, query_id: int) -> None:
+        """The answer has the same bits without one of the ways of answering."""
+        step = self.make.pick([step for step in STEPS if len(step.ways) > 1])
+        way = self.make.pick(step.ways[:-1])
+        try:
+            usual = again(self.soup.invoke, query_id, accept_truncation=True).to_table()
+        except PSoupError:
+            return
+        with pytest.MonkeyPatch.context() as patch:
+            without(patch, step, way.name)
+            other = again(self.soup.invoke, query_id, accept_truncation=True).to_table()
+        assert same_bits(usual, other), f"without {way.name}: {self.standing[query_id].sql()}"
+
     def _check_table(self, queries: Sequence[int]) -> None:
         """The answers of queries of one form as a table are those of each alone."""
         try:
@@ -76,6 +92,8 @@ class ComposedDuel(JoinDuel):
     def _compare(self, query_id: int, query: Any) -> None:
         before = self.nonempty
         super()._compare(query_id, query)
+        if self.make.likely(30):
+            self._check_ways(query_id)
         if self.nonempty > before:
             self.kinds.update(kinds_of(query.statement))
 
