@@ -137,26 +137,26 @@ class Composition:
     @contextmanager
     def entered(self, table: exp.Expr) -> Iterator[None]:
         """Bind the subselect of an item of FROM in the `with` block: one level deeper, and in the item's window."""
-        own, before = own_window(self.source, table), self.enclosing
+        inner, before = own_window(self.source, table), self.enclosing
         if self._level >= MOST_LEVELS:
             raise self.source.error(
                 f"subselects nest deeper than {MOST_LEVELS} levels", table, hint="split the query", reason="TOO_DEEP"
             )
-        if own is not None:
-            self._check_window(own)
-        self._level, self.enclosing = self._level + 1, own or before
+        if inner is not None:
+            self._check_window(inner)
+        self._level, self.enclosing = self._level + 1, inner or before
         try:
             yield
         finally:
             self._level, self.enclosing = self._level - 1, before
 
-    def _check_window(self, own: exp.Expr) -> None:
+    def _check_window(self, node: exp.Expr) -> None:
         if self.enclosing is not None:
-            raise _two_windows(self.source, own)
-        clause = window(self.source, own.args.get("begin"), own.args.get("end"))
+            raise _two_windows(self.source, node)
+        clause = window(self.source, node.args.get("begin"), node.args.get("end"))
         if clause.begin.rows is not None or clause.end.rows is not None:
             hint = "write it in the subselect, after the stream: FROM s [ROWS 10]"
-            raise self.source.unsupported("a window of rows of a subselect", own, hint=hint)
+            raise self.source.unsupported("a window of rows of a subselect", node, hint=hint)
 
     def unnamed(self, name: str) -> str:
         """A name for a subselect of FROM without a name: `name`, and from the second one on with a number."""
@@ -189,7 +189,7 @@ class Windows:
     bracketed: bool
 
     def of(self, source: StatementText, table: exp.Expr, enclosing: exp.Expr | None) -> WindowClause:
-        """The window of a stream in FROM. `enclosing`: that of the subselect around it. Raises SqlError."""
+        """The window of a stream in FROM. `enclosing`: the window of the subselect around it. Raises SqlError."""
         if not self.bracketed:
             return window(source, self.begin, self.end)
         node = own_window(source, table)
@@ -201,7 +201,7 @@ class Windows:
 
 def _two_windows(source: StatementText, node: exp.Expr) -> SqlError:
     return source.error(
-        "the window of a subselect is that of all its sources, and this source has a window of its own",
+        "the window of a subselect holds for all its sources, and this source has a window of its own",
         node,
         hint="write one of the two windows",
         reason="TWO_WINDOWS",

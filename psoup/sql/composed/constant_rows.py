@@ -1,7 +1,7 @@
 """VALUES, and SELECTs without FROM: rows of constants.
 
-VALUES (1, 'a'), (2, NULL)   ->   two rows with the columns col0 BIGINT, col1 TEXT
-SELECT 1 AS a, 'x'           ->   a row with the columns a BIGINT, and 'x' TEXT
+VALUES (1, 'a'), (2, NULL)   ->   rows of col0 BIGINT, col1 TEXT
+SELECT 1 AS a, 'x'           ->   a row of a BIGINT, 'x' TEXT
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     FROM (SELECT k, count(*) AS n FROM s GROUP BY k) t    a relation: computed as a whole, then read like a side
 
 A subselect is inlined if it only selects and joins. Its conditions then go to the sides, and its joins to the join of
-the statement around it. A missing tuple makes all columns NULL, so a constant column of the missing side of a join
-keeps its subselect from being inlined.
+the statement around it. A missing tuple makes all columns NULL. So a subselect with a constant column becomes a
+relation if its rows may be missing.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class FromItems:
         return Part(relation), item_of(relation, alias)
 
     def _names(self, names: Sequence[str], table: exp.Expr, renamed: Sequence[exp.Expr]) -> list[str]:
-        """The names of the columns: those of `t(a, b)` in FROM, else those of WITH, else those of the query."""
+        """The names of the columns: from `t(a, b)` in FROM, or else from WITH, or else from the query."""
         alias = table.args.get("alias")
         for columns in (renamed, alias and alias.args.get("columns")):
             if columns:

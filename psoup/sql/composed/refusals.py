@@ -2,8 +2,8 @@
 
     … WHERE EXISTS (SELECT …) OR a > 1   ->   EXISTS under OR is not supported
 
-The checks need the tree alone. The binder refuses what depends on names and types, such as a subselect of one value
-that reads a source outside of it.
+The checks need the tree alone. The binder refuses features that depend on names and types. An example is a subselect as
+a value that reads a source outside of it.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ def _is_total(select: exp.Select) -> bool:
     if any(select.args.get(part) for part in ("group", "having", "limit", "offset")):
         return False
     calls = select.expressions[0].find_all(exp.Anonymous)
-    own = [call for call in calls if call.find_ancestor(exp.Select) is select]
-    return any(call.name.lower() in AGGREGATES and not call.find_ancestor(exp.Window) for call in own)
+    direct = [call for call in calls if call.find_ancestor(exp.Select) is select]
+    return any(call.name.lower() in AGGREGATES and not call.find_ancestor(exp.Window) for call in direct)
 
 
 def _check_join(source: StatementText, join: exp.Expr) -> None:

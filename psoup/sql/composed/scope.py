@@ -85,7 +85,7 @@ def hidden_from_value(scope: Scope) -> Hidden:
 
 
 def hidden_from_item(scope: Scope) -> Hidden:
-    """The scope of the FROM of which a subselect is an item."""
+    """The scope of a FROM with a subselect as an item."""
     way = "join the streams of the subselect themselves, with its conditions in ON or WHERE"
     return Hidden(scope, "a subselect in FROM that reads a source outside of it", way)
 
@@ -174,22 +174,22 @@ class Scope(Names):
         return ""
 
     def renamed(self, node: exp.Expr) -> Renamed | None:
-        """The places in the text of a condition at which a column has another name in its own stream, with that name.
+        """The places in the text of a condition at which its stream has another name for a column, with that name.
 
-        () if all columns are written as their streams have them. None if a column is not a column of a stream, so that
-        the condition has no text for a side.
+        () if all columns are written as their streams have them. None if the condition has no text for a side, because
+        a column is not a column of a stream.
         """
         if self._streams_only:
             return ()
-        found: list[tuple[int, int, str]] = []
+        places: list[tuple[int, int, str]] = []
         if node.find(*QUERIES) is not None:
             return None
         for column in node.find_all(exp.Column):
             expr = self.find(column)
             if not isinstance(expr, AttributeRef) or not 0 <= expr.source < FIRST_RELATION:
                 return None
-            found.append((offset_of(column), int(column.this.meta["end"]) + 1, quoted(expr.name)))
-        return tuple(sorted(found))
+            places.append((offset_of(column), int(column.this.meta["end"]) + 1, quoted(expr.name)))
+        return tuple(sorted(places))
 
     @property
     def _streams_only(self) -> bool:
@@ -275,10 +275,10 @@ class Scope(Names):
         while scope is not None:
             if scope.hidden is not None:
                 try:
-                    found = scope.hidden.scope.find(node) is not None
+                    readable = scope.hidden.scope.find(node) is not None
                 except SqlError as problem:
-                    found = isinstance(problem, NotSupported)
-                if found:
+                    readable = isinstance(problem, NotSupported)
+                if readable:
                     return self._source.unsupported(scope.hidden.feature, node, hint=scope.hidden.way)
             scope = scope.outer
         return None

@@ -5,7 +5,7 @@
         Project cast(a)
         Values cast(1.5)
 
-The names of the columns are those of the first query. The column NULL takes the type of the other query's column.
+The first query gives the names of the columns. The column NULL takes the type of the other query's column.
 UNION BY NAME puts the columns of one name together.
 """
 
@@ -45,14 +45,14 @@ def operation_plan(composition: Composition, node: exp.SetOperation, plan_of: Pl
             reason="COLUMN_COUNT",
         )
     types = []
-    for number, (one, other) in enumerate(zip(left.schema, right.schema, strict=True), 1):
+    for number, (first, second) in enumerate(zip(left.schema, right.schema, strict=True), 1):
         try:
-            types.append(_type(one.expr, other.expr))
+            types.append(_type(first.expr, second.expr))
         except InvalidInput as problem:
             raise composition.source.error(
-                f"{word}: column {number} is {one.type} in one SELECT and {other.type} in another",
+                f"{word}: column {number} is {first.type} in one SELECT and {second.type} in another",
                 at,
-                hint=f"cast them to one type: CAST({one.name[:64]} AS TEXT)",
+                hint=f"cast them to one type: CAST({first.name[:64]} AS TEXT)",
                 reason="TYPE_MISMATCH",
             ) from problem
     outputs = [
@@ -73,7 +73,7 @@ def _operand(composition: Composition, query: exp.Expr, plan_of: PlanOf) -> Node
 
 
 def _by_name(composition: Composition, left: Node, right: Node) -> tuple[Node, Node]:
-    """The two plans with the columns of both: those of the left, then the others of the right. NULL stands for a
+    """The two plans with the columns of both: first all of the left, then the rest of the right. NULL stands for a
     missing column."""
     names = {output.name.lower(): output.name for output in (*right.schema, *left.schema)}
     order = dict.fromkeys(output.name.lower() for output in (*left.schema, *right.schema))
@@ -94,14 +94,14 @@ def _projected(composition: Composition, plan: Node) -> Project:
     return Project(relation, relation.schema)
 
 
-def _type(one: Expr, other: Expr) -> DataType:
+def _type(left: Expr, right: Expr) -> DataType:
     """The type of a column that the two columns become. Raises InvalidInput if there is none."""
-    if is_null_literal(one) != is_null_literal(other):
-        return other.type if is_null_literal(one) else one.type
-    if TEXT in (one.type, other.type):
+    if is_null_literal(left) != is_null_literal(right):
+        return right.type if is_null_literal(left) else left.type
+    if TEXT in (left.type, right.type):
         return TEXT
-    refs = [AttributeRef(expr.type, 0, "") for expr in (one, other)]  # a constant is a value like all others here
-    if {one.type.kind, other.type.kind} <= _EXACT and one.type != other.type:
+    refs = [AttributeRef(expr.type, 0, "") for expr in (left, right)]  # a constant does not take another type here
+    if {left.type.kind, right.type.kind} <= _EXACT and left.type != right.type:
         scale = max(expr.type.scale for expr in refs)
         digits = scale + max(_whole_digits(expr.type) for expr in refs)
         return decimal(digits, scale) if digits <= MAX_DECIMAL_PRECISION else wide(scale)

@@ -81,10 +81,10 @@ def bare(query: exp.Expr) -> exp.Expr:
 def unwrapped(tree: exp.Expr) -> exp.Expr:
     """A whole statement without the parentheses around it. BEGIN and END after them move to the statement inside."""
     while isinstance(tree, exp.Subquery):
-        inner, own = tree.this, {name for name, value in tree.args.items() if value and name != "this"}
-        if not own <= _BOUNDS or (own and _BOUNDS & {name for name, value in inner.args.items() if value}):
+        inner, parts = tree.this, {name for name, value in tree.args.items() if value and name != "this"}
+        if not parts <= _BOUNDS or (parts and _BOUNDS & {name for name, value in inner.args.items() if value}):
             return tree
-        for name in own:
+        for name in parts:
             inner.set(name, tree.args[name])
         tree = inner
     return tree

@@ -1,9 +1,9 @@
-"""The items of WITH: names for subselects, each of which is bound anew wherever it is read.
+"""The items of WITH: names for subselects. An item is bound anew wherever it is read.
 
     WITH t AS (SELECT …), u AS (SELECT … FROM t) SELECT … FROM u, t
          └─ reads no item     └─ reads t                    reads t and u
 
-An item reads the items before it, and those of the statements around its own. So no item reads itself.
+An item reads the items before it, and the items of the statements around it. So no item reads itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WithItem:
 
     @property
     def columns(self) -> list[exp.Identifier]:
-        """The new names of the first columns: those of `t(a, b)`."""
+        """The new names of the first columns: a and b of `t(a, b)`."""
         return self.node.args["alias"].args.get("columns") or []
 
 

@@ -86,8 +86,8 @@ class Compositions(Grammar):
             return node
         if not isinstance(query, exp.Subquery):
             query = self.expression(exp.Subquery(this=query))
-        found = self.expression(exp.In(this=node.this, query=query))
-        return found if isinstance(node, exp.EQ) else self.expression(exp.Not(this=found))
+        member = self.expression(exp.In(this=node.this, query=query))
+        return member if isinstance(node, exp.EQ) else self.expression(exp.Not(this=member))
 
     def _values_to_select(self, values: exp.Values) -> Any:
         """VALUES are a query: sqlglot would write SELECT * FROM VALUES here."""

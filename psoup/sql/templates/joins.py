@@ -118,7 +118,7 @@ def all_in_sides(drafts: Sequence[Draft], holes: Holes) -> bool:
 
 
 def types_in_sides(sides: Sequence[PreparedStatement | StandingQuery], holes: Holes) -> list[DataType | None]:
-    """The expected type of each hole: that of its parameter in a side."""
+    """The expected type of each hole, as a side expects it of the hole's parameter."""
     types: dict[int, DataType | None] = {}
     for side in sides:
         if isinstance(side, PreparedStatement):

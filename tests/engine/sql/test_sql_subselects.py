@@ -161,7 +161,7 @@ def test_a_set_operation_is_a_relation(text: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "kind"),
+    ("left", "right", "kind"),
     [
         ("k FROM a", "d FROM c", "DECIMAL(38,2)"),
         ("d FROM c", "2.125 FROM c", "DECIMAL(7,3)"),
@@ -176,8 +176,8 @@ def test_a_set_operation_is_a_relation(text: str, plan: str) -> None:
         ("sum(k) FROM a", "k FROM a", "DECIMAL(38,0)"),
     ],
 )
-def test_columns_of_two_queries_get_duckdbs_type(one: str, other: str, kind: str) -> None:
-    for text in (f"SELECT {one} UNION ALL SELECT {other}", f"SELECT {other} EXCEPT SELECT {one}"):
+def test_columns_of_two_queries_get_duckdbs_type(left: str, right: str, kind: str) -> None:
+    for text in (f"SELECT {left} UNION ALL SELECT {right}", f"SELECT {right} EXCEPT SELECT {left}"):
         query = bind(text)
         assert str(query.select[0].type) == kind
         (relation,) = [node for _, node in walk(query.plan) if isinstance(node, Relation) and node.alias != "operand"]
