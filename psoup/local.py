@@ -34,7 +34,7 @@ from psoup.answer.tuples.match_rows import Matched, match
 from psoup.answer.tuples.match_tags import keys_of
 from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.answer.tuples.queries_of_tuple import matches, matches_between, matches_many
-from psoup.answer.tuples.why import Row, Why, why
+from psoup.answer.tuples.why import Row, Why, stream_of_source, why
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.engine import Engine
@@ -328,11 +328,11 @@ class LocalPSoup:
         rows = (pushed.first_row, pushed.accepted)
         return tuple_ids(self.engine.snapshot(), stream, pushed.sequence, *rows, tenant=self.tenant).listed()
 
-    def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None) -> Why:
-        """Explain why a tuple is in an answer, or not. `of`: its ID, or a table of one row that is not pushed."""
+    def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None, source: str = "") -> Why:
+        """Explain why a tuple of a source is in an answer, or not. `of`: its ID, or one row that is not pushed."""
         snapshot, now, row = self.engine.snapshot(), self.clock.now(), of
         if not isinstance(of, int):
-            view = snapshot.by_id[snapshot.query(query_id, self.tenant).stream_id]
+            view = stream_of_source(snapshot, query_id, self.tenant, source)
             offer = offered(view.spec, of, view.watermark, view.last_time, snapshot.config, now)
             row = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
         return why(snapshot, query_id, row, tenant=self.tenant, now=now, as_of=as_of)

@@ -14,7 +14,7 @@ from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSide, CoverSite
 from psoup_client.calls.dump import DumpInfo
-from psoup_client.calls.matching import MatchResult, Why, WhyStep
+from psoup_client.calls.matching import MatchResult
 from psoup_client.calls.tenants import Quotas, Tenant, TenantUsage
 from psoup_client.calls.tokens import AccessToken, IssuedToken
 from psoup_client.channel.options import ClientOptions, RetryOptions
@@ -58,6 +58,7 @@ from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
+from psoup_client.tuple_reasons import Why, WhyStep
 
 __all__ = [
     "DEFAULT_ADDRESS",

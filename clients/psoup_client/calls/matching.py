@@ -7,7 +7,6 @@ rows ── messages ──> Match ──> the first k rows with their queries �
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -29,6 +28,7 @@ from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
+from psoup_client.tuple_reasons import Why, step_of, stream_of
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
 _ROWS = 16_384
@@ -75,88 +75,6 @@ class MatchResult(html.Facts):
         return rows
 
 
-@dataclass(frozen=True, slots=True)
-class WhyStep(html.Facts):
-    """A condition on a tuple: `text` in SQL, the `values` that it reads, and whether the tuple `passed` it.
-
-    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival" (whether a push takes the row). `values`:
-    SQL constants by the text of their expression. A computed expression is followed by the columns that it reads.
-
-    For a query over several sources: "partner" (a join), "absence" (a join that rows without a partner pass), or
-    "removal" (such a join, for a tuple that takes rows away). `partners`: the IDs of the partners, by the names of
-    their sources; None for a row of a subselect.
-    """
-
-    kind: str
-    text: str
-    passed: bool
-    values: dict[str, str]
-    partners: dict[str, int | None] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        shown = ", ".join(f"{text} is {value}" for text, value in self._shown().items())
-        return f"{'yes' if self.passed else 'no '}  {self._part:9}  {self.text}{f'    ({shown})' if shown else ''}"
-
-    @property
-    def _part(self) -> str:
-        """The clause of the statement that the condition belongs to, such as WHERE."""
-        return "WHERE" if self.kind == "factor" else self.kind
-
-    @property
-    def _found(self) -> str:
-        """The partners in words. Empty for a condition on one source."""
-        if self.kind not in _FOUND:
-            return ""
-        some, none = _FOUND[self.kind]
-        partners = self.partners.items()
-        shown = ", ".join(f"a row of {name}" if number is None else f"{name} {number}" for name, number in partners)
-        return f"{some} {shown}" if shown else none
-
-    def _shown(self) -> dict[str, str]:
-        """The values of the condition, written without types. TRUE or FALSE of the condition itself is left out."""
-        said = {self.text: "TRUE" if self.passed else "FALSE"}.items()
-        return {text: _plain(value) for text, value in self.values.items() if (text, value) not in said}
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """All conditions between a tuple and the answer of a query, in order. Printed, a condition is a line."""
-
-    steps: list[WhyStep]
-    sequence: int
-
-    @property
-    def kept_out(self) -> WhyStep | None:
-        """The first condition that the tuple does not meet; None if it meets all."""
-        return next((step for step in self.steps if not step.passed), None)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.steps))
-
-    def __repr__(self) -> str:
-        return f"<Why: {self._verdict()}>"
-
-    def _verdict(self) -> str:
-        kept_out = self.kept_out
-        return "All conditions are met" if kept_out is None else f"Kept out by {kept_out.text}"
-
-    def _repr_html_(self) -> str:
-        """Show the conditions in a notebook, one in each row."""
-        rows = [("✓" if step.passed else "✗", step._part, step.text, step._shown()) for step in self.steps]
-        shown = html.counted_table(("met", "kind", "condition", "values"), rows, len(rows), "condition")
-        return shown + html.paragraph(self._verdict())
-
-
-_TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-9.]+)e0")
-"""Pattern of an SQL constant with its type. A group matches the value alone."""
-
-
-def _plain(value: str) -> str:
-    """Remove the type from a constant: 99.50 for CAST(99.50 AS DECIMAL(9,2)). The same holds for times and doubles."""
-    literal = _TYPED.fullmatch(value)
-    return value if literal is None else next(group for group in literal.groups() if group is not None)
-
-
 @checking_arguments
 class MatchingCalls(Session):
     """Calls that hold tuples and queries against each other."""
@@ -194,13 +112,13 @@ class MatchingCalls(Session):
             raise TypeError(f"tuple is {tuple!r}: give the ID of a tuple, a whole number, or a row, a dict")
         else:
             selection = queries_pb2.GetQueryRequest(query_id=query_id, key=key or "")
-            stream = self.connection.call(self.connection.queries.GetQuery, selection, timeout).query.stream
-            table = self.convert(stream, [tuple] if isinstance(tuple, Mapping) else tuple)
+            message = self.connection.call(self.connection.queries.GetQuery, selection, timeout).query
+            table = self.convert(stream_of(message, source or ""), [tuple] if isinstance(tuple, Mapping) else tuple)
             if table.num_rows != 1:
                 raise InvalidData(f"these are {table.num_rows} rows; why is asked of one")
             request.arrow_ipc = next(split(table)).data
         reply = self._read(self.connection.matching.Why, request, wait_for, timeout)
-        return Why([_step(step) for step in reply.steps], int(reply.sequence))
+        return Why([step_of(step) for step in reply.steps], int(reply.sequence))
 
     def matches_table(
         self,
@@ -363,19 +281,6 @@ class MatchingCalls(Session):
             yield MatchResult(pairs, first + done, reply.late, reply.ahead, reply.sequence)
             if done < sent.num_rows:
                 request.arrow_ipc = next(split(sent.slice(done))).data
-
-
-def _step(step: Any) -> WhyStep:
-    kind = matching_pb2.WhyKind.Name(step.kind).removeprefix("WHY_KIND_").lower()
-    partners = {each.source: int(each.tuple_id) if each.HasField("tuple_id") else None for each in step.partners}
-    return WhyStep(kind, step.text, step.passed, {value.text: value.value for value in step.values}, partners)
-
-
-def _stream_of(query: queries_pb2.Query, source: str) -> str:
-    """The stream of a query's source with a name. The first stream if no source has it: the service then says so."""
-    streams = {each.stream.lower(): each.stream for each in query.sources}
-    aliases = {each.alias.lower(): each.stream for each in query.sources}
-    return (streams | aliases).get(source.lower(), query.stream)
 
 
 _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.int64())})

@@ -117,6 +117,12 @@ def source_called(query: StandingQuery, name: str) -> int:
     raise InvalidInput(message, reason="UNKNOWN_SOURCE", field="source")
 
 
+def stream_of_source(snapshot: Snapshot, query_id: int, tenant: str, source: str) -> StreamView:
+    """The stream of a query's source with a name. Raises NotFound, and InvalidInput for the name."""
+    record = snapshot.query(query_id, tenant)
+    return snapshot.by_id[snapshot.sides_of(record)[source_called(record.query, source)].stream_id]
+
+
 def _seen(snapshot: Snapshot, record: QueryRecord, now: int, as_of: int | None) -> list[Reach]:
     """The window of each source."""
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]

@@ -14,7 +14,7 @@ from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import match
 from psoup.answer.tuples.match_tags import PAIR_BYTES, Tagged, WantedTags, tagged
 from psoup.answer.tuples.queries_of_tuple import matches_between
-from psoup.answer.tuples.why import MatchCondition, Row, why
+from psoup.answer.tuples.why import Row, stream_of_source, why
 from psoup.config import CHUNK_ROWS
 from psoup.errors import InvalidInput, NotFound
 from psoup.phrases import counted
@@ -188,13 +188,13 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         decoded = None
         if payload:
             with backend.ids.naming(name):
-                spec = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id].spec
+                spec = stream_of_source(snapshot, query_id, tenant, request.source).spec
             decoded = await backend.decoding.batch(spec, payload, caller)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
             subject: int | Row = request.tuple_id
             if decoded is not None:
-                view = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id]
+                view = stream_of_source(snapshot, query_id, tenant, request.source)
                 subject = _row(view, decoded.table, snapshot, backend.now())
             explanation = why(snapshot, query_id, subject, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
