@@ -44,7 +44,7 @@ from psoup.execution.rows.sort import Sorting, over_rows
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.ways import GROUPS, JOIN, JOIN_WAYS
 from psoup.expressions.tree import Expr
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.plan.canonical import exact_name
 from psoup.plan.nodes import (
     Aggregate,
@@ -96,9 +96,15 @@ def _filter(node: Filter, reading: Reading) -> Rows:
         return table
     if is_composed(node):
         return ComposedRows(reading, node, _OPENERS)
-    rows = rows_of(node.input, reading)
-    assert not isinstance(rows, Arranged), "rows are filtered before they are arranged"
-    return FilteredRows(rows, node.condition)
+    return FilteredRows(_as_they_come(node.input, reading), node.condition)
+
+
+def _as_they_come(node: Node, reading: Reading) -> PlanRows:
+    """The rows of a node that comes before DISTINCT and ORDER BY."""
+    rows = rows_of(node, reading)
+    if isinstance(rows, Arranged):
+        raise corrupt("plan", "rows are arranged last")
+    return rows
 
 
 def _source_side(node: Source, reading: Reading) -> InputSide:
@@ -188,9 +194,7 @@ def _having(node: Having, reading: Reading) -> Rows:
 
 
 def _over(node: Over, reading: Reading) -> Rows:
-    rows = rows_of(node.input, reading)
-    assert not isinstance(rows, Arranged), "DISTINCT and ORDER BY come after OVER"
-    return OverRows(rows, node)
+    return OverRows(_as_they_come(node.input, reading), node)
 
 
 def _project(node: Project, reading: Reading) -> Rows:
@@ -199,8 +203,7 @@ def _project(node: Project, reading: Reading) -> Rows:
 
 
 def _distinct(node: Distinct, reading: Reading) -> Rows:
-    rows = rows_of(node.input, reading)
-    assert not isinstance(rows, Arranged), "rows are told apart as they come: of equal ones the first is kept"
+    rows = _as_they_come(node.input, reading)  # of equal ones the first is kept
     return Arranged(rows, distinct=tuple(output.expr for output in node.schema))
 
 
