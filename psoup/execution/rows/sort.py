@@ -231,11 +231,9 @@ def _taken(values: Array, rows: Array, budget: ReadBudget) -> Array:
 
 
 def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> list[Column]:
-    """Take at least one row of each column, piece by piece."""
-    return [
-        concat_columns([column.take(rows[piece]) for piece in pieces(len(rows), budget)], budget.check)
-        for column in columns
-    ]
+    """Take rows of each column, piece by piece."""
+    every = [rows[piece] for piece in pieces(len(rows), budget)] or [rows]
+    return [concat_columns([column.take(some) for some in every], budget.check) for column in columns]
 
 
 def over_rows(rows: int, most: int, subject: str = "ORDER BY or DISTINCT") -> ResourceExhausted:

@@ -13,7 +13,7 @@ import pytest
 from psoup.answer.invoke import Answer, invoke
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.execution.rows import sort_keys
+from psoup.execution.rows import sort, sort_keys
 from psoup.execution.rows.sort import Sorting
 from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.tree import AttributeRef
@@ -115,6 +115,16 @@ def test_distinct_and_limit_hold_what_can_still_be_in_the_answer() -> None:
     for sql in ("SELECT a FROM s ORDER BY a", "SELECT DISTINCT a FROM s"):
         with pytest.raises(ResourceExhausted, match=r"200 that one invocation may hold \(sort_rows\)"):
             _answer(soup, sql, sort_rows=200).to_table()
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT a FROM s ORDER BY a LIMIT 0", "SELECT DISTINCT t FROM s ORDER BY t DESC LIMIT 0"]
+)
+def test_no_rows_of_many_are_no_rows(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort, "_REDUCED_FROM", 16)
+    budget = ReadBudget()
+    assert _answer(_soup(130, 9, SMALL), sql, budget).to_table().num_rows == 0
+    assert budget.held == 0
 
 
 def test_a_sort_ends_between_two_pieces_when_its_caller_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
