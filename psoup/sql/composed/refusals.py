@@ -84,7 +84,7 @@ def refuse_levels(source: StatementText, tokens: Sequence[Token]) -> None:
     for token in tokens:
         if token.token_type is _T.L_PAREN:
             inside.append(0)
-        elif token.token_type is _T.R_PAREN:
+        elif token.token_type is _T.R_PAREN and len(inside) > 1:
             selects -= inside.pop()
         elif token.token_type is _T.SELECT and not inside[-1]:
             inside[-1] = 1
@@ -129,7 +129,11 @@ def _is_operand(query: exp.Expr) -> bool:
 
 
 def _check_count(source: StatementText, node: exp.SetOperation) -> None:
-    """Refuse a set operation of too many SELECTs, and BY NAME except for UNION."""
+    """Refuse a set operation of other parts than queries, or of too many, and BY NAME except for UNION."""
+    for query in (node.this, node.args["expression"]):
+        if not isinstance(query, QUERIES) or (isinstance(query, exp.Subquery) and isinstance(query.this, exp.Table)):
+            hint = f"SELECT … {node.key.upper()} SELECT …"
+            raise source.error(f"{node.key.upper()} needs a SELECT on both sides", query, hint=hint)
     if node.args.get("by_name") and not isinstance(node, exp.Union):
         raise source.unsupported(
             f"{node.key.upper()} BY NAME", node.meta[OPERATOR], hint="list the columns in one order"
