@@ -42,7 +42,7 @@ def test_aggregates_equal_those_of_the_tuples_of_the_window() -> None:
 
 
 def test_aggregates_over_the_archive_history_and_restarts(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("aggregates, stored", cases=81), itertools.count(), [0, 0, 0]
+    budget, numbers, seen = Budget("aggregates, stored", cases=60), itertools.count(), [0, 0, 0]
 
     def case(draw: Any) -> int:
         history = _drawn(draw, 12)

@@ -27,7 +27,7 @@ def archived(draw: Any, declaration: Declaration) -> Declaration:
 
 
 def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T10 archive", cases=140), itertools.count(), [0, 0]
+    budget, numbers, seen = Budget("T10 archive", cases=110), itertools.count(), [0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=16)

@@ -12,7 +12,7 @@ from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_answers_equal_the_query_run_once_over_its_window() -> None:
-    budget = Budget("T10 differential", cases=300)
+    budget = Budget("T10 differential", cases=240)
 
     def case(draw: Any) -> int:
         history = draw_history(draw)

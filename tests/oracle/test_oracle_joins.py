@@ -15,7 +15,7 @@ from psoup_testing.suite.budget import Budget, run_cases
 
 
 def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> None:
-    budget = Budget("joins", cases=250)
+    budget = Budget("joins", cases=180)
     histories = nonempty = grouped = 0
 
     def case(draw: Any) -> int:

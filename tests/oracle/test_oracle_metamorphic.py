@@ -94,7 +94,7 @@ VARIANTS = (
 
 
 def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
-    budget = Budget("T11 configurations", cases=420)
+    budget = Budget("T11 configurations", cases=320)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)

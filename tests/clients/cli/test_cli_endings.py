@@ -19,6 +19,7 @@ from psoup_cli.files import records
 from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
 from psoup_testing.services.command import ROWS, Psoup
 from psoup_testing.services.threaded_service import Serving
+from psoup_testing.suite.sweeps import swept
 
 
 def test_a_push_that_finds_no_room_says_what_was_taken(
@@ -87,7 +88,7 @@ def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
     assert "tuple -1 is not in stream" in ran.err
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", swept(["", "1"], fast=1))
 def test_a_reader_of_the_output_that_leaves_is_no_error(
     running: Serving, psoup: Psoup, filled: str, unbuffered: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from psoup_cli.extras import OF_EXTRAS, lacking
 from psoup_client import Answer
 from psoup_proto.v1 import types_pb2
+from psoup_testing.suite.sweeps import swept
 
 CLI = ("typer", "rich")
 SPARK = ("pyspark", "py4j", "pandas")
@@ -29,14 +30,21 @@ def run(missing: tuple[str, ...], *arguments: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize(
     ("missing", "arguments", "said"),
-    [
-        (CLI, ["push", "ads", "rows.csv"], "psoup push needs typer, which is not installed: pip install 'psoup[cli]'"),
-        (
-            ENGINE_AND_SERVER,
-            ["serve", "--port", "0"],
-            "psoup serve needs numba, which is not installed: pip install 'psoup[server]'",
-        ),
-    ],
+    swept(
+        [
+            (
+                CLI,
+                ["push", "ads", "rows.csv"],
+                "psoup push needs typer, which is not installed: pip install 'psoup[cli]'",
+            ),
+            (
+                ENGINE_AND_SERVER,
+                ["serve", "--port", "0"],
+                "psoup serve needs numba, which is not installed: pip install 'psoup[server]'",
+            ),
+        ],
+        fast=1,
+    ),
 )
 def test_a_command_names_the_extra_that_it_lacks(missing: tuple[str, ...], arguments: list[str], said: str) -> None:
     done = run(missing, *arguments)
@@ -71,15 +79,18 @@ def test_commands_of_clients_need_no_engine() -> None:
 
 @pytest.mark.parametrize(
     ("module", "missing", "said"),
-    [
-        (
-            "psoup.local",
-            "numba",
-            "the engine of PSoup needs numba, which is not installed: pip install 'psoup[engine]'",
-        ),
-        ("psoup_service.main", "starlette", "the service of PSoup needs starlette, which is not installed: pip"),
-        ("psoup_spark", "pyspark", "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'"),
-    ],
+    swept(
+        [
+            (
+                "psoup.local",
+                "numba",
+                "the engine of PSoup needs numba, which is not installed: pip install 'psoup[engine]'",
+            ),
+            ("psoup_service.main", "starlette", "the service of PSoup needs starlette, which is not installed: pip"),
+            ("psoup_spark", "pyspark", "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'"),
+        ],
+        fast=1,
+    ),
 )
 def test_an_import_names_the_extra_that_it_lacks(module: str, missing: str, said: str) -> None:
     source = f"import sys\nsys.modules[{missing!r}] = None\nimport {module}"

@@ -30,7 +30,7 @@ from psoup_testing.oracles.join_duel import JoinDuel
 from psoup_testing.suite.budget import SCALE, Budget
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
-HISTORIES = Budget("joins since: histories", round(10 / min(SCALE, 1)))
+HISTORIES = Budget("joins since: histories", round(7 / min(SCALE, 1)))
 BASE = 1_700_000_000
 WINDOWS = ["20 SECONDS", "30 SECONDS] END [NOW - 10 SECONDS", "50 ROWS", "60 ROWS] END [NOW - 20 ROWS", "", "START"]
 WINDOWS += ["END"]

@@ -6,7 +6,7 @@ from itertools import product
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psoup.config import EngineConfig
@@ -21,6 +21,7 @@ from psoup.sql import create_stream, prepare, standing_query
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import scaled
 
 KEPT = create_stream("CREATE STREAM kept (a BIGINT, b DOUBLE, s TEXT)")
 FORGOTTEN = create_stream("CREATE STREAM forgotten (a BIGINT, b DOUBLE, s TEXT) RETENTION 1 DAY")
@@ -61,6 +62,7 @@ FORMS = [
 ]
 
 
+@settings(max_examples=scaled(100))
 @given(
     st.sampled_from(FORMS),
     st.integers(-9, 9),
@@ -75,6 +77,7 @@ def test_equal_queries_have_equal_plans_whatever_where_says(form: str, one: int,
     assert str(one) not in plan_text(bind(f"select s from kept where a > {one}").plan)
 
 
+@settings(max_examples=scaled(100))
 @given(st.sampled_from(FORMS), st.sampled_from(FORMS))
 def test_plans_are_equal_if_and_only_if_their_texts_are(one: str, two: str) -> None:
     first, second = (bind(form.format(where="")).plan for form in (one, two))
@@ -181,6 +184,7 @@ def test_patterns_of_queries(text: str, pattern: Pattern) -> None:
     assert bind(text).plan.pattern is pattern
 
 
+@settings(max_examples=scaled(100))
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=24),
     st.sampled_from(["kept", "forgotten"]),
@@ -222,6 +226,7 @@ def test_rows_come_and_leave_as_their_pattern_says(
         before = rows
 
 
+@settings(max_examples=scaled(100))
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 7), st.integers(0, 5)), min_size=4, max_size=16),
     st.booleans(),

@@ -146,6 +146,7 @@ def test_with_without_and_with_again(tmp_path: Path, path: str) -> None:
     running.stop()
 
 
+@pytest.mark.long
 def test_a_function_that_is_another_one_now_is_missing(tmp_path: Path, path: str) -> None:
     running = serve_in(tmp_path / "data", path)
     with Client(running.address) as client:

@@ -19,7 +19,7 @@ from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, leave
 from psoup_testing.suite.budget import SCALE, SEED
 
-FLIPS = max(25, round(100 * SCALE))
+FLIPS = max(20, round(60 * SCALE))
 FRAME = 24 + PAGE_BYTES
 REASONS = {"DATA_DAMAGED", "STORAGE_FAILED", "UNKNOWN_FORMAT"}
 

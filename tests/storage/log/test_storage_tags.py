@@ -19,6 +19,7 @@ from psoup.published import departures as replaced
 from psoup.published.lifetimes import Lifetimes
 from psoup_storage.durable.log import departures, slices
 from psoup_testing.oracles.tags import KEPT, TagHistory
+from psoup_testing.suite.sweeps import swept
 
 HISTORIES, STEPS = 6, 60
 
@@ -30,7 +31,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaced.Succession.__init__, "__defaults__", (KEPT,))
 
 
-@pytest.mark.parametrize("columnar", [1, 1_000])
+@pytest.mark.parametrize("columnar", swept([1, 1_000], fast=1))
 def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columnar: int) -> None:
     met = set[str]()
     for number in range(HISTORIES):
