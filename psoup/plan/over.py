@@ -1,9 +1,11 @@
 """Window functions in a plan: OVER adds columns to the rows of its input, and removes none.
 
-Project sym, row_number()                       reads the new columns as attributes of the source OVER
-  Filter row_number() <= 3                      QUALIFY
-    Over row_number() PARTITION BY sym ORDER BY price DESC
-      Source trades …
+    Project sym, row_number()                       reads the new columns as attributes of the source OVER
+      Filter row_number() <= 3                      QUALIFY
+        Over row_number() PARTITION BY sym ORDER BY price DESC
+          Source trades …
+
+DISTINCT ON is a Filter above an Over, too.
 """
 
 from __future__ import annotations

@@ -243,8 +243,8 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
     with binder.within(filtered):
         bound = binder.bind(where)
     with source.placed(where):
-        condition, own = truth(bound, FILTER), measure.condition
-        return replace(measure, condition=condition if own is None else resolve("and", [condition, own]))
+        condition, inner = truth(bound, FILTER), measure.condition
+        return replace(measure, condition=condition if inner is None else resolve("and", [condition, inner]))
 
 
 def _arguments(

@@ -188,17 +188,19 @@ def _unknown(binder: OverBinder, name: str, call: exp.Expr) -> SqlError:
 
 
 def _bound(binder: OverBinder, name: str, call: exp.Expr, window: Window) -> WindowFunction:
-    """Bind a window function that is no aggregate. Raises SqlError."""
+    """Bind a window function other than an aggregate. Raises SqlError."""
     source = binder.source
     nodes = [arg.this if isinstance(arg, exp.IgnoreNulls | exp.RespectNulls) else arg for arg in call.expressions]
-    least, most = (int(name == "ntile"),) * 2 if name in _NUMBERS else (1 + (name == "nth_value"), _VALUES[name])
-    if not least <= len(nodes) <= most:
-        taken = f"{least}" if least == most else f"{least} to {most}"
+    fewest, limit = (int(name == "ntile"),) * 2 if name in _NUMBERS else (1 + (name == "nth_value"), _VALUES[name])
+    if not fewest <= len(nodes) <= limit:
+        taken = f"{fewest}" if fewest == limit else f"{fewest} to {limit}"
         plural = "" if taken == "1" else "s"
         raise source.error(
-            f"{name} takes {taken if most else 'no'} argument{plural}, not {len(nodes)}", call, reason="WRONG_ARGUMENTS"
+            f"{name} takes {taken if limit else 'no'} argument{plural}, not {len(nodes)}",
+            call,
+            reason="WRONG_ARGUMENTS",
         )
-    place, number = _NUMBERED.get(name, most), None
+    place, number = _NUMBERED.get(name, limit), None
     if place < len(nodes):
         number = _whole(binder, nodes.pop(place), name)
     args = [binder.bind(node) for node in nodes]
@@ -213,14 +215,14 @@ def _bound(binder: OverBinder, name: str, call: exp.Expr, window: Window) -> Win
 
 def _whole(binder: OverBinder, node: exp.Expr, name: str) -> int:
     """The constant argument of a window function. Raises SqlError."""
-    least = None if name in _SHIFTS else 1
+    minimum = None if name in _SHIFTS else 1
     constant = binder.constant(node)
     if constant is None or constant.type != BIGINT or not isinstance(constant.value, int):
         role = "offset" if name in _SHIFTS else "number"
         raise binder.source.error(
             f"the {role} of {name} must be a constant whole number", node, hint=f"write a query for each {role}"
         )
-    if least is not None and constant.value < least:
+    if minimum is not None and constant.value < minimum:
         raise binder.source.error(f"the number of {name} is at least 1, not {constant.value}", node)
     return constant.value
 
@@ -256,7 +258,7 @@ def _skipping(source: StatementText, function: WindowFunction, node: exp.Expr) -
 
 
 def _window(binder: OverBinder, node: exp.Expr, seen: frozenset[str]) -> Window:
-    """Bind a window: its own parts, added to those of the window that it names. Raises SqlError."""
+    """Bind a window: its parts, added to the parts of the window that it names. Raises SqlError."""
     source = binder.source
     base = _base(binder, node, seen)
     partition = _keys(binder.bind(key) for key in node.args.get("partition_by") or ())
@@ -267,10 +269,10 @@ def _window(binder: OverBinder, node: exp.Expr, seen: frozenset[str]) -> Window:
         raise source.error("a named window keeps its PARTITION BY", node, hint="leave PARTITION BY out, or the name")
     if order and base.order:
         raise source.error("the named window has its own ORDER BY", node, hint="leave ORDER BY out, or the name")
-    own = _frame(binder, node.args.get("spec"))
-    if base.frame is not None and (order or own is not None):
+    frame = _frame(binder, node.args.get("spec"))
+    if base.frame is not None and (order or frame is not None):
         raise source.error("the named window has its own frame", node, hint="leave the name out, and write the window")
-    return Window(base.partition, order or base.order, own if base.frame is None else base.frame)
+    return Window(base.partition, order or base.order, frame if base.frame is None else base.frame)
 
 
 def _base(binder: OverBinder, node: exp.Expr, seen: frozenset[str]) -> Window | None:
@@ -288,7 +290,7 @@ def _base(binder: OverBinder, node: exp.Expr, seen: frozenset[str]) -> Window | 
 
 
 def _keys(keys: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The distinct keys. A constant is no key, as it is equal in all rows."""
+    """The distinct keys. A constant is left out, as it is equal in all rows."""
     return tuple(dict.fromkeys(key for key in keys if not isinstance(key, Literal)))
 
 

@@ -1,9 +1,11 @@
 """The place of window functions in a plan: after groups, before the SELECT list, with QUALIFY and DISTINCT ON.
 
-Project sym, price                  QUALIFY rank() OVER (…) = 1         SELECT DISTINCT ON (sym) … ORDER BY price
-  Filter rank() = 1                 keeps the rows of a condition       the first row of each sym, in this order:
-    Over rank() …                                                       row_number() OVER (PARTITION BY sym
-      Having, Aggregate, Join, Source                                     ORDER BY price) = 1
+    Project sym, price              QUALIFY rank() OVER (…) = 1         SELECT DISTINCT ON (sym) … ORDER BY price
+      Filter rank() = 1             keeps the rows of a condition       row_number() OVER (PARTITION BY sym
+        Over rank() …                                                     ORDER BY price) = 1
+          Having, Aggregate, Join, Source
+
+A second Over numbers the rows for DISTINCT ON, as these are the rows that QUALIFY keeps.
 """
 
 from __future__ import annotations

@@ -52,14 +52,15 @@ class _Twins:
         self.duck.register("arrived", arrived)
         self.duck.execute("CREATE TABLE s AS SELECT * FROM arrived")
 
-    def check(self, here: str, there: str) -> None:
+    def check(self, ours: str, theirs: str) -> None:
         """Compare the rows of two statements, in their order."""
-        answer = again(self.soup.invoke, self.soup.register(here)).to_table()
-        expected = self.duck.execute(there).fetchall()
+        answer = again(self.soup.invoke, self.soup.register(ours)).to_table()
+        expected = self.duck.execute(theirs).fetchall()
         got = list(zip(*[column.to_pylist() for column in answer.columns], strict=True))
-        assert len(got) == len(expected), f"{here}\n{there}\n{got}\n{expected}"
-        for mine, theirs in zip(got, expected, strict=True):
-            assert len(mine) == len(theirs) and all(map(_same, mine, theirs)), f"{here}\n{there}\n{mine}\n{theirs}"
+        assert len(got) == len(expected), f"{ours}\n{theirs}\n{got}\n{expected}"
+        for row, duck_row in zip(got, expected, strict=True):
+            same = len(row) == len(duck_row) and all(map(_same, row, duck_row))
+            assert same, f"{ours}\n{theirs}\n{row}\n{duck_row}"
 
 
 def _same(mine: Any, theirs: Any) -> bool:
@@ -77,24 +78,24 @@ def twins(request: pytest.FixtureRequest) -> Iterator[_Twins]:
 
 def _listed(random: Random, tie: str, count: int) -> tuple[str, str]:
     drawn_pairs = [drawn(random, tie) for _ in range(count)]
-    here = ", ".join(f"{one} AS f{at}" for at, (one, _) in enumerate(drawn_pairs))
-    there = ", ".join(f"{other} AS f{at}" for at, (_, other) in enumerate(drawn_pairs))
-    return here, there
+    ours = ", ".join(f"{function} AS f{at}" for at, (function, _) in enumerate(drawn_pairs))
+    theirs = ", ".join(f"{function} AS f{at}" for at, (_, function) in enumerate(drawn_pairs))
+    return ours, theirs
 
 
 def test_functions_over_a_stream_are_those_of_duckdb(twins: _Twins) -> None:
     for _ in range(6):
-        here, there = _listed(twins.random, "_pos", 6)
+        ours, theirs = _listed(twins.random, "_pos", 6)
         where = twins.random.choice(("", " WHERE v > 0"))
-        twins.check(f"SELECT v, t, {here} FROM s{where}", f"SELECT v, t, {there} FROM s{where} ORDER BY _pos")
+        twins.check(f"SELECT v, t, {ours} FROM s{where}", f"SELECT v, t, {theirs} FROM s{where} ORDER BY _pos")
         number = twins.random.choice(("row_number()", "rank()"))
         tie = ", _pos" if number == "row_number()" else ""
         over = "OVER (PARTITION BY k ORDER BY v DESC{})"
         last = twins.random.choice((" ORDER BY f0 DESC, f1", " ORDER BY 2"))
         cut = twins.random.choice(("", " LIMIT 7", " LIMIT 9 OFFSET 3"))
         twins.check(
-            f"SELECT k, v, {here} FROM s QUALIFY {number} {over.format('')} <= 3{last}{cut}",
-            f"SELECT k, v, {there} FROM s QUALIFY {number} {over.format(tie)} <= 3{last}, _pos{cut}",
+            f"SELECT k, v, {ours} FROM s QUALIFY {number} {over.format('')} <= 3{last}{cut}",
+            f"SELECT k, v, {theirs} FROM s QUALIFY {number} {over.format(tie)} <= 3{last}, _pos{cut}",
         )
 
 
@@ -115,8 +116,8 @@ def test_functions_over_a_join_are_those_of_duckdb(twins: _Twins) -> None:
             f"max(x.d + y.d) OVER (PARTITION BY y.b ORDER BY x.v DESC, {tie} ROWS 2 PRECEDING)",
         ),
     )
-    here, there = ", ".join(one for one, _ in windows), ", ".join(other for _, other in windows)
-    twins.check(f"SELECT x.v, y.t, {here} {JOIN}", f"SELECT x.v, y.t, {there} {JOIN} ORDER BY {tie}")
+    ours, theirs = (", ".join(functions) for functions in zip(*windows, strict=True))
+    twins.check(f"SELECT x.v, y.t, {ours} {JOIN}", f"SELECT x.v, y.t, {theirs} {JOIN} ORDER BY {tie}")
     twins.check(
         f"SELECT x.v AS a, y.v AS b {JOIN} QUALIFY {windows[0][0]} = 1 ORDER BY b",
         f"SELECT x.v AS a, y.v AS b {JOIN} QUALIFY {windows[0][1]} = 1 ORDER BY b, {tie}",
@@ -154,5 +155,5 @@ FIRSTS = (
 
 @pytest.mark.parametrize(("sql", "tie"), FIRSTS)
 def test_the_first_row_of_each_key_is_that_of_duckdb(twins: _Twins, sql: str, tie: str) -> None:
-    there = sql.replace(" LIMIT", f"{tie} LIMIT") if " LIMIT" in sql else f"{sql}{tie}"
-    twins.check(sql, there)
+    theirs = sql.replace(" LIMIT", f"{tie} LIMIT") if " LIMIT" in sql else f"{sql}{tie}"
+    twins.check(sql, theirs)

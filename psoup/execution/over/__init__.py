@@ -11,7 +11,7 @@ Files, in reading order:
     partitions       the order of the rows, and the bounds of partitions, peers and frames
     functions        THE LIST: the evaluator of each window function
     positions        functions that show the value of another row: lag, first_value, min
-    frame_sums       counts and sums over frames, exact as those of GROUP BY
+    frame_sums       counts and sums over frames, as exact as in GROUP BY
 
 Invariant: code charges bytes to the read before it allocates them.
 Not for: groups (`aggregate`), order of the answer (`rows.sort`).

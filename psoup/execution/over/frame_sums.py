@@ -3,8 +3,8 @@
     x                 3 5 1 4           frames of two rows: [0, 1) [0, 2) [1, 3) [2, 4)
     sums from 0 on  0 3 8 9 13          differences: 3 - 0, 8 - 0, 9 - 3, 13 - 8
 
-The states are those of `psoup.aggregates.sums`, with a group for each row. So a sum has 128 bits. A sum of DOUBLEs has
-as many words as its exponents need, and is rounded once at the end. No bit is lost, whatever the frames are.
+The states are the ones of `psoup.aggregates.sums`, with a group for each row. So a sum has 128 bits. A sum of DOUBLEs
+has as many words as its exponents need, and is rounded once at the end. No bit is lost, whatever the frames are.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from psoup.values.columns import Array, Column
 from psoup.values.limbs import limbs
 
 _QUICK = 2.0**126
-"""If the sum of absolute values is below this bound, no sum leaves 128 bits, even if the bound was rounded."""
+"""The bound of the sum of absolute values below which no sum leaves 128 bits."""
 _BEYOND = 10**38
 """The first integer with more than 38 digits."""
 _COPIES = 4
 """The number of arrays as large as the states that differences need."""
 
 
-def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, held: SortBytes) -> Column:
+def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, account: SortBytes) -> Column:
     """The count, sum or mean of the frame at each position. `ordered`: the arguments over positions.
 
     Raises ResourceExhausted. O(n) for each word of a sum.
@@ -43,11 +43,11 @@ def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, held: 
         return _of_wide(function, ordered, low, high)
     folding = folding_of(measure)
     each = replace(ordered, codes=rows.positions.astype(np.int32))
-    with held.while_held(group_bytes(folding) * count):
+    with account.while_held(group_bytes(folding) * count):
         state = folding.empty(count)
-        with held.while_held(room_to_add(folding, state, each)):
+        with account.while_held(room_to_add(folding, state, each)):
             state = folding.add(state, each)
-            with held.while_held(_COPIES * size_of(state)):
+            with account.while_held(_COPIES * size_of(state)):
                 return folding.finish(_between(state, low, high), measure, count)
 
 
@@ -103,11 +103,11 @@ def _of_wide(function: WindowFunction, ordered: Rows, low: Array, high: Array) -
         return IntegerSum().finish(_between((counts, numbers), low, high), function.measure, len(values))
     every = (values["high"].astype(object) << 64) + values["low"].astype(object)
     sums = np.append(0, np.cumsum(every))
-    totals, found = sums[high] - sums[low], _counted(counts, low, high)
-    valid = found > 0
+    totals, frame_counts = sums[high] - sums[low], _counted(counts, low, high)
+    valid = frame_counts > 0
     if function.function == "avg":
         unit = 10 ** ordered.args[0].type.scale
-        means = [int(total) / (max(n, 1) * unit) for total, n in zip(totals, found.tolist(), strict=True)]
+        means = [int(total) / (max(n, 1) * unit) for total, n in zip(totals, frame_counts.tolist(), strict=True)]
         return Column(DOUBLE, np.array(means), valid)
     over = (np.abs(totals) >= _BEYOND).astype(np.bool_)
     return Column(function.type, limbs(np.where(over, 0, totals)), valid & ~over, None, over)

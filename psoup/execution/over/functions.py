@@ -35,13 +35,13 @@ _WORK = 96
 class FunctionCase:
     """A window function, the rows in order, and the values that the function reads, in the order of the input.
 
-    `held`: the account for temporary bytes.
+    `account`: the account for temporary bytes.
     """
 
     function: WindowFunction
     rows: Partitions
     values: Mapping[Expr, Column]
-    held: SortBytes
+    account: SortBytes
 
     @property
     def args(self) -> list[Column]:
@@ -51,7 +51,7 @@ class FunctionCase:
     def ordered(self) -> Rows:
         """The arguments over positions, with a mask of those that count: FILTER is true, no argument is NULL.
 
-        A window function that is no aggregate needs only the mask. NULLs count for it without IGNORE NULLS.
+        A window function other than an aggregate needs only the mask. NULLs count for it without IGNORE NULLS.
         """
         function, order = self.function, self.rows.rows.astype(np.int64)
         if function.function in SHOWING:
@@ -64,11 +64,14 @@ class FunctionCase:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Values, and for each row of the input the place of its value: int64[n]. NULL where `known` (bool[n]) is False."""
+    """Values, and for each row of the input the place of its value: int64[n].
+
+    `present`: bool[n], False for rows with NULL. None if all rows have a value.
+    """
 
     column: Column
     places: Array
-    known: Array | None = None
+    present: Array | None = None
 
 
 Evaluator = Callable[[FunctionCase], Shown]
@@ -80,15 +83,15 @@ def evaluated(case: FunctionCase, results: SortBytes) -> Column:
 
     Raises ResourceExhausted. O(n), or what GROUP BY takes for a fold.
     """
-    case.held.budget.check()
+    case.account.budget.check()
     texts = sum(column.nbytes for column in case.args)
-    with case.held.while_held(_WORK * len(case.rows) + 2 * texts):
-        found = FUNCTIONS.get(case.function.function, _by_partition)(case)
-        results.hold(found.column.bytes_at(found.places))  # one text may be the value of a million rows
-        column = found.column.take(found.places)
+    with case.account.while_held(_WORK * len(case.rows) + 2 * texts):
+        values = FUNCTIONS.get(case.function.function, _by_partition)(case)
+        results.hold(values.column.bytes_at(values.places))  # one text may be the value of a million rows
+        column = values.column.take(values.places)
     valid = column.valid
-    if found.known is not None and not found.known.all():
-        valid = found.known if valid is None else found.known & valid
+    if values.present is not None and not values.present.all():
+        valid = values.present if valid is None else values.present & valid
     return Column(column.type, column.values, valid, column.data, column.error)
 
 
@@ -135,12 +138,12 @@ def _value(case: FunctionCase) -> Shown:
     """Show the first argument at another row. For lag and lead, the second argument is shown if there is none."""
     rows, (column, *default) = case.rows, case.args
     positions = POSITIONS[case.function.function](case.function, rows, case.ordered())[rows.inverse]
-    known = positions != NONE
-    places = rows.rows[np.where(known, positions, 0)].astype(np.int64)
+    present = positions != NONE
+    places = rows.rows[np.where(present, positions, 0)].astype(np.int64)
     if case.function.function not in ("lag", "lead") or not default:
-        return Shown(_without_errors(column), places, known)
+        return Shown(_without_errors(column), places, present)
     both = _without_errors(concat_columns([column, default[0]]))
-    return Shown(both, np.where(known, places, len(rows) + rows.positions))
+    return Shown(both, np.where(present, places, len(rows) + rows.positions))
 
 
 def _without_errors(column: Column) -> Column:
@@ -151,7 +154,7 @@ def _without_errors(column: Column) -> Column:
 def _sum(case: FunctionCase) -> Shown:
     if case.function.frame.whole:
         return _by_partition(case)
-    return Shown(frame_sums(case.function, case.rows, case.ordered(), case.held), case.rows.inverse)
+    return Shown(frame_sums(case.function, case.rows, case.ordered(), case.account), case.rows.inverse)
 
 
 def _by_partition(case: FunctionCase) -> Shown:
@@ -159,12 +162,12 @@ def _by_partition(case: FunctionCase) -> Shown:
     measure, rows, ordered = case.function.measure, case.rows, case.ordered()
     folding, codes = folding_of(measure), rows.numbers
     groups = int(codes[-1]) + 1
-    with case.held.while_held(2 * group_bytes(folding) * groups):
+    with case.account.while_held(2 * group_bytes(folding) * groups):
         state = folding.empty(groups)
         counted = Rows(len(codes), ordered.args, ordered.mask, codes)
-        with case.held.while_held(room_to_add(folding, state, counted)):
+        with case.account.while_held(room_to_add(folding, state, counted)):
             state = folding.add(state, counted)
-            with case.held.while_held(size_of(state)):
+            with case.account.while_held(size_of(state)):
                 column = folding.finish(state, measure, groups)
     return Shown(column, codes[rows.inverse].astype(np.int64))
 

@@ -59,24 +59,24 @@ class SortBytes:
 class GatheredRows:
     """Collects rows piece by piece: their IDs, and the values of the expressions `wanted`.
 
-    `values`, `held`: the accounts for the bytes of values and of IDs. `reading`: its limits, and its count of errors.
+    `values`, `references`: the accounts for the bytes of values and of IDs. `reading`: has limits, and counts errors.
     """
 
-    def __init__(self, wanted: list[Expr], values: SortBytes, held: SortBytes, reading: Reading) -> None:
+    def __init__(self, wanted: list[Expr], values: SortBytes, references: SortBytes, reading: Reading) -> None:
         self.wanted = wanted
-        self.piece = max(min(held.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
+        self.piece = max(min(references.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
         """The approximate bytes of the values of one piece of rows."""
         self._values = values
-        self._held = held
+        self._references = references
         self._reading = reading
         self._rows = 0
         self._ids: list[Array] = []
         self._parts: list[list[Column]] = []
 
-    def rows_at_once(self, most: int) -> int:
-        """The most rows of a piece: at most `most`, and their values without texts fit in one piece."""
+    def rows_at_once(self, limit: int) -> int:
+        """The most rows of a piece: at most `limit`, and their values without texts fit in one piece."""
         each = _ID_BYTES + sum([value_bytes(expr.type) for expr in self.wanted])
-        return min(most, max(self.piece // each, _LEAST_ROWS))
+        return min(limit, max(self.piece // each, _LEAST_ROWS))
 
     def add(self, ids: Array, parts: Iterator[list[Column]]) -> None:
         """Add a piece: the IDs (an element or a row of an array each), and the values of `wanted` in parts.
@@ -86,7 +86,7 @@ class GatheredRows:
         self._rows += len(ids)
         if self._rows > self._reading.sort_rows:
             raise over_rows(self._rows, self._reading.sort_rows, "OVER")
-        self._held.hold(ids.nbytes)
+        self._references.hold(ids.nbytes)
         self._ids.append(ids)
         for columns in parts if self.wanted else ():
             self._values.hold(sum(column.nbytes for column in columns))
@@ -97,7 +97,7 @@ class GatheredRows:
         """The IDs of all rows, and a column for each of `wanted`. Called once."""
         if not self._ids:
             return np.zeros(0, np.int64), [empty_column(expr.type) for expr in self.wanted]
-        check = self._held.budget.check
+        check = self._references.budget.check
         sizes = [sum(part.nbytes for part in parts) for parts in zip(*self._parts, strict=True)]
         with self._values.while_held(max([sum(ids.nbytes for ids in self._ids), *sizes])):
             ids = concatenated(self._ids, check)

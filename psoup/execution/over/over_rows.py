@@ -45,7 +45,7 @@ class OverRows:
     """The IDs of all rows of the input. None before the first row is read."""
     _columns: list[Column] = field(default_factory=list)
     """The columns of OVER."""
-    _held: SortBytes | None = None
+    _account: SortBytes | None = None
 
     @property
     def reading(self) -> Reading:
@@ -86,9 +86,9 @@ class OverRows:
 
     def close(self) -> None:
         """Drop all columns, and return their bytes to the budget. After that no row can be shown."""
-        if self._held is not None:
-            self._held.give_back()
-        self._ids = self._held = None
+        if self._account is not None:
+            self._account.give_back()
+        self._ids = self._account = None
         self._columns = []
         self.rows.close()
 
@@ -120,30 +120,30 @@ class OverRows:
     def _shown(self, flat: _Flat, read: list[Column], places: Array) -> list[Column]:
         """Compute expressions over the rows at `places`. Raises TooMuchText."""
         reading, rows = self.reading, len(places)
-        own = [self._columns[at] for at in flat.own]
-        texts = sum(column.bytes_at(places) for column in own if column.type.kind is Kind.TEXT)
+        added = [self._columns[at] for at in flat.added]
+        texts = sum(column.bytes_at(places) for column in added if column.type.kind is Kind.TEXT)
         if rows > 1 and texts > reading.texts.of(rows):
             raise TooMuchText(2)
-        scope = dict(enumerate([*read, *[column.take(places) for column in own]]))
+        scope = dict(enumerate([*read, *[column.take(places) for column in added]]))
         return shown(flat.exprs, scope, rows, reading.now, reading.texts, reading.budget)
 
     def _places(self) -> Array:
         """The places of the rows that LIMIT and `skip` leave. The first call computes the columns of OVER."""
-        if self._held is None:
-            self._held = SortBytes(self.reading.budget)
-            self._open(self._held)
+        if self._account is None:
+            self._account = SortBytes(self.reading.budget)
+            self._open(self._account)
         assert self._ids is not None
         stop = len(self._ids) if self.limit is None else min(self.skip + self.limit, len(self._ids))
-        self._held.hold(_PLACE_BYTES * max(stop - self.skip, 0))
+        self._account.hold(_PLACE_BYTES * max(stop - self.skip, 0))
         return np.arange(self.skip, stop)
 
-    def _open(self, held: SortBytes) -> None:
+    def _open(self, results: SortBytes) -> None:
         """Read all rows, and compute the columns of OVER."""
         reading, total, functions = self.reading, self.rows.count, self.node.functions
         if total is not None and total > reading.sort_rows:
             raise over_rows(total, reading.sort_rows, "OVER")
         work = SortBytes(reading.budget)
-        gathered = GatheredRows(list(dict.fromkeys(expr for f in functions for expr in f.read)), work, held, reading)
+        gathered = GatheredRows(list(dict.fromkeys(expr for f in functions for expr in f.read)), work, results, reading)
         try:
             with reading.texts_within(reading.texts.in_pieces(gathered.piece)):
                 for ids, parts in self.rows.keyed(gathered.wanted, gathered.rows_at_once(_MAX_ROWS)):
@@ -152,13 +152,13 @@ class OverRows:
             if len(self._ids) > _MAX_ROWS:
                 reading.budget.before_long()
             values = dict(zip(gathered.wanted, columns, strict=True))
-            self._columns = _columns(functions, values, len(self._ids), work, held)
+            self._columns = _columns(functions, values, len(self._ids), work, results)
         finally:
             work.give_back()
 
 
 def _columns(
-    functions: Sequence[WindowFunction], values: Mapping[Expr, Column], rows: int, work: SortBytes, held: SortBytes
+    functions: Sequence[WindowFunction], values: Mapping[Expr, Column], rows: int, work: SortBytes, results: SortBytes
 ) -> list[Column]:
     """The columns of all functions, in the order of the input. Sorts once for each PARTITION BY with its ORDER BY."""
     columns = [empty_column(function.type) for function in functions]
@@ -171,7 +171,7 @@ def _columns(
             keys = [values[key] for key in partition], [values[key.expr] for key in order]
             ordered = partitions(*keys, order, rows, account)
             for place in places:
-                columns[place] = evaluated(FunctionCase(functions[place], ordered, values, account), held)
+                columns[place] = evaluated(FunctionCase(functions[place], ordered, values, account), results)
         finally:
             account.give_back()
     return columns
@@ -180,14 +180,14 @@ def _columns(
 class _Flat:
     """Expressions rewritten to read one scope: columns of the input, then columns of OVER.
 
-    `below`: the columns of the input that are read. `own`: the places of the columns of OVER that are read.
+    `below`: the columns of the input that are read. `added`: the places of the columns of OVER that are read.
     """
 
     def __init__(self, exprs: Sequence[Expr], node: Over) -> None:
         read = list(dict.fromkeys(column for expr in exprs for column in columns_of(expr)))
-        own = [column for column in read if column.source == OVER and column.index >= node.first]
-        below = [column for column in read if column not in own]
+        added = [column for column in read if column.source == OVER and column.index >= node.first]
+        below = [column for column in read if column not in added]
         self.below: list[Expr] = [*below]
-        self.own = [column.index - node.first for column in own]
-        scope = {column: AttributeRef(column.type, at, column.name) for at, column in enumerate([*below, *own])}
+        self.added = [column.index - node.first for column in added]
+        scope = {column: AttributeRef(column.type, at, column.name) for at, column in enumerate([*below, *added])}
         self.exprs = [with_columns(expr, scope) for expr in exprs]

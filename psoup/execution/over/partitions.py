@@ -1,4 +1,4 @@
-"""The order of rows for window functions with one PARTITION BY and ORDER BY, and the bounds of partitions and frames.
+"""The order of rows for one PARTITION BY with its ORDER BY, and the bounds of partitions and frames.
 
     position   0 1 2 3 4 5 6        rows in the order of the keys, partition by partition
     row        4 0 6 1 2 5 3        the place of each row in the input
@@ -33,8 +33,8 @@ _ROW_BYTES = 96
 class Partitions:
     """The rows in order. `rows`: uint32[n], the row at each position.
 
-    `begins`, `changes`: bool[n], whether a partition begins at a position, and whether the position is no peer of the
-    one before.
+    `begins`, `changes`: bool[n], whether a partition begins at a position, and whether the position is not a peer of
+    the one before.
     """
 
     rows: Array
@@ -96,18 +96,18 @@ class Partitions:
 
 
 def partitions(
-    partition: Sequence[Column], order: Sequence[Column], keys: Sequence[OrderKey], count: int, held: SortBytes
+    partition: Sequence[Column], order: Sequence[Column], keys: Sequence[OrderKey], count: int, account: SortBytes
 ) -> Partitions:
     """Sort `count` rows by the columns of PARTITION BY, then of ORDER BY with its `keys`. The sort is stable.
 
     Holds the bytes of the result. Raises ResourceExhausted. O(n) for each 11 bits of a key.
     """
-    budget = held.budget
-    held.hold(_ROW_BYTES * count)
+    budget = account.budget
+    account.hold(_ROW_BYTES * count)
     parts = [(column, False, False) for column in partition]
     orders = [(column, key.descending, key.nulls_first) for column, key in zip(order, keys, strict=True)]
     texts = [column.nbytes for column in (*partition, *order) if column.type.kind is Kind.TEXT]
-    with held.while_held(8 * count * (2 * (len(parts) + len(orders)) + 2) + max(texts, default=0)):
+    with account.while_held(8 * count * (2 * (len(parts) + len(orders)) + 2) + max(texts, default=0)):
         first = [level for part in parts for level in _levels(*part, budget)]
         then = [level for part in orders for level in _levels(*part, budget)]
         rows = np.arange(count, dtype=np.uint32)
@@ -142,9 +142,9 @@ def _changed(levels: Sequence[Array], rows: Array, changed: Array, budget: ReadB
     """Mark in `changed` (uint8[n]) the first position, and those whose row differs from the row before."""
     changed[:1] = 1
     for piece in pieces(len(rows), budget):
-        known = slice(max(piece.start - 1, 0), piece.stop)
+        span = slice(max(piece.start - 1, 0), piece.stop)
         for level in levels:
-            mark_changes(level, rows[known], changed[known])
+            mark_changes(level, rows[span], changed[span])
     return changed
 
 

@@ -1,9 +1,11 @@
 """Window functions that show the value of another row: its position is found first, then its value is taken.
 
-x            3 - 5 1            positions in order; - is NULL
-lag(x)       none 0 1 2         the row before
-any_value(x) 0 0 0 0            the first row with a value in the frame
-min(x)       0 0 0 3            the least value in the frame so far
+    x            3 - 5 1            positions in order; - is NULL
+    lag(x)       none 0 1 2         the row before
+    any_value(x) 0 0 0 0            the first row with a value in the frame
+    min(x)       0 0 0 3            the least value in the frame so far
+
+The functions get their arguments over positions, or only a mask of the rows that count.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ The `Rows` are the arguments over positions, with a mask of the rows that count.
 def _shifted(direction: int) -> Finder:
     """The finder of lag (direction -1) and lead (direction 1)."""
 
-    def found(function: WindowFunction, rows: Partitions, ordered: Rows) -> Array:
+    def finder(function: WindowFunction, rows: Partitions, ordered: Rows) -> Array:
         by = direction * (1 if function.number is None else function.number)
         by = min(max(by, -len(rows)), len(rows))
         places = _of_values(rows, ordered, by) if function.skips_nulls else rows.positions + by
         return np.where((places >= rows.starts) & (places < rows.ends), places, NONE)
 
-    return found
+    return finder
 
 
 def _of_values(rows: Partitions, ordered: Rows, by: int) -> Array:
@@ -93,7 +95,7 @@ def _nth(function: WindowFunction, rows: Partitions, ordered: Rows) -> Array:
 def _extreme(greatest: bool) -> Finder:
     """The finder of the row with the least or the greatest key in the frame. The key is the last argument."""
 
-    def found(function: WindowFunction, rows: Partitions, ordered: Rows) -> Array:
+    def finder(function: WindowFunction, rows: Partitions, ordered: Rows) -> Array:
         low, high = rows.frame(function.frame)
         places: Array = np.empty(len(rows), np.int64)
         queue: Array = np.empty(len(rows), np.int64)
@@ -101,7 +103,7 @@ def _extreme(greatest: bool) -> Finder:
         frame_extremes(keys, plain(ordered.mask), plain(low), plain(high), greatest, queue, places)
         return places
 
-    return found
+    return finder
 
 
 SHOWING = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})

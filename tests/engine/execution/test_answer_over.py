@@ -112,14 +112,14 @@ def many() -> LocalPSoup:
 
 @pytest.mark.parametrize("sql", BUDGETED)
 def test_bytes_are_charged_and_returned(many: LocalPSoup, sql: str) -> None:
-    asked, budget = 0, ReadBudget()
+    checks, budget = 0, ReadBudget()
     rows = _answer(many, sql, budget).to_table().num_rows
     assert rows and budget.held == 0 and budget.wanted > 3_000 * 16
 
     def ask() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 12:
+        nonlocal checks
+        checks += 1
+        if checks == 12:
             raise ReadEnded
 
     budget = ReadBudget(ask)
@@ -135,7 +135,7 @@ def test_bytes_are_charged_and_returned(many: LocalPSoup, sql: str) -> None:
 
 
 def test_a_long_text_for_many_rows_is_charged_before_it_is_copied() -> None:
-    """One text of a megabyte would be the least value of 20,000 rows."""
+    """A text of a megabyte would be the least value of 20,000 rows."""
     soup = _soup(t=["a" * 1_000_000, *["b"] * 20_000])
     tracemalloc.start()
     try:

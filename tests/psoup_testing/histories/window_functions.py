@@ -3,7 +3,7 @@
     PSoup    lag(v) OVER (PARTITION BY k ORDER BY x)
     DuckDB   lag(v) OVER (PARTITION BY k ORDER BY x, _pos)     `_pos` is the order of the rows
 
-A function whose result depends on peers, such as rank or a sum over RANGE, has the same keys in both.
+A function that depends on peers, such as rank, has the same keys in both.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def drawn(random: Random, tie: str) -> tuple[str, str]:
     keys = [_key(random) for _ in range(random.choice((0, 1, 1, 2)))]
     by_peers = random.random() < 0.35
     call, frame = _by_peers(random, bool(keys)) if by_peers else _by_rows(random)
-    there = keys if by_peers else [*keys, tie]
+    duck_keys = keys if by_peers else [*keys, tie]
 
     def written(keys: list[str]) -> str:
         parts = [f"PARTITION BY {', '.join(parted)}" * bool(parted), f"ORDER BY {', '.join(keys)}" * bool(keys), frame]
         return f"{call} OVER ({' '.join(filter(None, parts))})"
 
-    return written(keys), written(there)
+    return written(keys), written(duck_keys)
 
 
 def _key(random: Random) -> str:
