@@ -37,7 +37,7 @@ class NullRowMemory(SideMemory):
 
 
 def null_part(stride: int) -> Array:
-    """The addresses of the columns of the null row. Its tuple ID is 0, which is no address."""
+    """The addresses of the columns of the null row. Its tuple ID is the number 0, not an address."""
     part: Array = np.zeros((stride // PARTS, PARTS), np.int64)
     part[:, :2] = address_of(_ZEROS)
     part[-1, 0] = 0

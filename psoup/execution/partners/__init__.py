@@ -12,7 +12,7 @@ Files, in reading order:
     composed_rows     the rows of a tree of joins and filters
     composition       its evaluation: each node gives pieces of positions in its leaves
     evaluation        the open leaves, the held bytes and the errors of one evaluation
-    numbered          the factors of a join, rewritten to places 0 and 1 of its two inputs
+    input_numbers     the factors of a join, rewritten to places 0 and 1 of its two inputs
     join_inputs       the inputs of a join as sides; rows of a composite input by position
     pairs             the pairs of two inputs that satisfy all conditions
     conditions        conditions over several leaves, tested on rows

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
-from psoup.execution.partners.numbered import numbered
 from psoup.execution.partners.pairs import FailedOperands, Pairs
 from psoup.expressions.tree import sources_of
 from psoup.joins.key_columns import Edge, JoinKeys, keyed
+from psoup.model import Kind
 from psoup.plan.nodes import JoinKind, PartnerJoin
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
@@ -36,30 +37,31 @@ def closest_rows(
         evaluation.room.hold(4 * left.rows, "the closest partners")
         _find(evaluation, node, left, right, partners)
     for start in range(0, left.rows, _ROWS):
-        own = partners[start : start + _ROWS]
-        rows = np.arange(start, start + len(own), dtype=np.int32)
+        part = partners[start : start + _ROWS]
+        rows = np.arange(start, start + len(part), dtype=np.int32)
         if node.kind is JoinKind.ASOF:
-            rows, own = rows[own >= 0], own[own >= 0]
+            rows, part = rows[part >= 0], part[part >= 0]
         if len(rows):
-            yield rows, own
+            yield rows, part
 
 
 def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:
     """Write the closest partner of each row of the left."""
     form, reading, room = numbered(node), evaluation.reading, evaluation.room
-    sides = [own.side(reads, reading, room) for own, reads in zip((left, right), form.reads, strict=True)]
+    sides = [part.side(reads, reading, room) for part, reads in zip((left, right), form.reads, strict=True)]
     keys = keyed(form.join, sides, room)
     *equal, band = [edge.towards(1) for edge in keys.edges]
     (factor,) = node.bands
     near = band.right_keys
-    if factor.left.type != factor.right.type:  # the keys may be rounded to the other type
+    if factor.left.type != factor.right.type and Kind.WIDE not in (factor.left.type.kind, factor.right.type.kind):
+        # a DOUBLE that is compared with a whole number is rounded in `right_keys`
         operand = factor.right if sources_of(factor.right) <= set(right.facts.places) else factor.left
         near = right.values(operand, reading, room).order_keys()
     if band.operator in ("le", "lt"):  # the least key at or above: the order is turned around
         near = ~near
     if node.rest:
-        for own, found in Pairs(evaluation, node, [left, right]).partners():
-            _closer(own, found, near, partners)
+        for part, nearest in Pairs(evaluation, node, [left, right]).partners():
+            _closer(part, nearest, near, partners)
         return
     evaluation.add(FailedOperands(keys.errors))
     room.hold(2 * ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and band")
@@ -80,17 +82,17 @@ def _search(keys: JoinKeys, equal: Sequence[Edge], band: Edge, near: Array, part
     wanted, places = left_groups * count + ranks[: len(left)], right_groups * count + ranks[len(left) :]
     order = np.lexsort((near[right], places))
     at = np.searchsorted(places[order], wanted, "right" if band.operator in ("ge", "le") else "left") - 1
-    found = order[np.maximum(at, 0)]
-    same = (at >= 0) & (right_groups[found] == left_groups)
-    partners[left[same]] = right[found[same]]
+    nearest = order[np.maximum(at, 0)]
+    same = (at >= 0) & (right_groups[nearest] == left_groups)
+    partners[left[same]] = right[nearest[same]]
 
 
 def _closer(left: Array, right: Array, near: Array, partners: Array) -> None:
     """Replace partners by closer ones of some pairs. Of equally close partners the latest one remains."""
     order = np.lexsort((right, near[right], left))
     last = np.append(left[order[1:]] != left[order[:-1]], True)
-    rows, found = left[order[last]], right[order[last]]
+    rows, nearest = left[order[last]], right[order[last]]
     before = partners[rows]
-    known = np.maximum(before, 0)
-    closer = (before < 0) | (near[found] > near[known]) | ((near[found] == near[known]) & (found > before))
-    partners[rows[closer]] = found[closer]
+    earlier = np.maximum(before, 0)
+    closer = (before < 0) | (near[nearest] > near[earlier]) | ((near[nearest] == near[earlier]) & (nearest > before))
+    partners[rows[closer]] = nearest[closer]

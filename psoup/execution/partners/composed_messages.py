@@ -2,8 +2,8 @@
 
     pieces of positions, MISSING ─ the null row of a side ─ psoup.execution.join.join_batch ─> messages
 
-It serves SELECT lists of columns over outer joins and their like, without ORDER BY, DISTINCT or GROUP BY, if all leaves
-are streams whose chunks are in memory.
+It serves SELECT lists of columns over outer joins and their like, without ORDER BY, DISTINCT or GROUP BY. All leaves
+must be streams whose chunks are in memory.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def composed_messages(case: AnswerCase) -> Iterator[JoinedMessage]:
     return early_messages(rows, _messages(rows, form, case.most_rows), case.most_bytes)
 
 
-def _messages(rows: ComposedRows, form: JoinedForm, most: int) -> Generator[JoinedMessage, None, None]:
+def _messages(rows: ComposedRows, form: JoinedForm, at_once: int) -> Generator[JoinedMessage, None, None]:
     sides = list[_Leaf]()
     try:
-        for piece in rows.pieces(most):
+        for piece in rows.pieces(at_once):
             sides = sides or _leaves(rows, form)
-            positions = [side.at(own) for side, own in zip(sides, piece, strict=True)]
+            positions = [side.at(positions_in_leaf) for side, positions_in_leaf in zip(sides, piece, strict=True)]
             yield JoinedMessage(form, [side.columns for side in sides], positions)
     finally:
         for side in sides:
@@ -94,8 +94,8 @@ class _Leaf:
 
 def _leaves(rows: ComposedRows, form: JoinedForm) -> list[_Leaf]:
     """Open the columns of all leaves."""
-    reading, found = rows.reading, rows.sides
-    sides = [side for side in found if isinstance(side, MatchedSide)]
+    reading, opened = rows.reading, rows.sides
+    sides = [side for side in opened if isinstance(side, MatchedSide)]
     expected = sides[0].rows if rows.limit is None else min(sides[0].rows, rows.limit)
     optional = leaf_facts(rows.node).optional
     leaves = [

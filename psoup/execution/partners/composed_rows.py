@@ -1,6 +1,8 @@
 """The rows of a tree of joins and filters over leaves, as positions in the leaves (`psoup.execution.rows.leaf_rows`).
 
-Filter, PartnerJoin, Join ─ composition ─> pieces of positions ─> columns
+    Filter, PartnerJoin, Join ─ composition ─> pieces of positions ─> columns
+
+The evaluation starts when the caller asks for the first piece.
 """
 
 from __future__ import annotations

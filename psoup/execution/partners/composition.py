@@ -7,7 +7,7 @@
         Source c                  a side
 
 All rows come in the order of FROM: by the position in the first leaf, then in the second, and so on. A missing tuple
-comes after all others.
+comes after all tuples.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from psoup.execution.partners.closest import closest_rows
 from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
 from psoup.execution.partners.existence import partnered
+from psoup.execution.partners.input_numbers import numbered, over_streams
 from psoup.execution.partners.join_inputs import InputSide, JoinInput, held_rows
 from psoup.execution.partners.not_in import not_in_rows
-from psoup.execution.partners.numbered import numbered, over_streams
 from psoup.execution.partners.pairs import Pairs, refuse_product
 from psoup.execution.partners.partner_rows import outer_rows, positions_of
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafSide, Piece, leaf_facts
@@ -70,17 +70,17 @@ class Composition:
         if not all(map(count_of, matches)):
             return ComposedPieces(self.evaluation, [self._leaf(leaf) for leaf in node.leaves], iter(()))
         reading = replace(self.reading, matches=matches, pairs=None)
-        found = join_case(over_streams(node), reading, self.evaluation.openers.ways, few=few).pieces()
-        self.evaluation.add(found)
-        self.evaluation.opened += found.sides
-        return ComposedPieces(self.evaluation, found.sides, iter(found))
+        opened = join_case(over_streams(node), reading, self.evaluation.openers.ways, few=few).pieces()
+        self.evaluation.add(opened)
+        self.evaluation.opened += opened.sides
+        return ComposedPieces(self.evaluation, opened.sides, iter(opened))
 
     def _join(self, node: Join, few: bool) -> LeafPieces:
         """Join inputs of any kind."""
         inputs = [self._input(below) for below in node.inputs]
-        sides = [side for own in inputs for side in own.leaves]
-        found = Pairs(self.evaluation, node, inputs, few=few).pieces()
-        pieces = ([rows for own, at in zip(inputs, piece, strict=True) for rows in own.at(at)] for piece in found)
+        sides = [side for part in inputs for side in part.leaves]
+        opened = Pairs(self.evaluation, node, inputs, few=few).pieces()
+        pieces = ([rows for part, at in zip(inputs, piece, strict=True) for rows in part.at(at)] for piece in opened)
         if not node.rest:
             return ComposedPieces(self.evaluation, sides, pieces)
         conditions = Conditions(node.rest, leaf_facts(node), sides, self.reading)
@@ -94,15 +94,15 @@ class Composition:
         elif node.kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
             rows = closest_rows(self.evaluation, node, left, right)
         elif node.kind.filters:
-            found = partnered(self.evaluation, node, left, right)
-            rows = ((own,) for own in positions_of(found == (node.kind is JoinKind.SEMI)))
+            opened = partnered(self.evaluation, node, left, right)
+            rows = ((part,) for part in positions_of(opened == (node.kind is JoinKind.SEMI)))
         else:
             refuse_product(node, left, right, self.reading, few=few)
             pairs = Pairs(self.evaluation, node, [left, right], few=few).partners()
             rows = outer_rows(pairs, node.kind, left.rows, right.rows, self.evaluation.room)
         if node.kind.filters:
-            return ComposedPieces(self.evaluation, left.leaves, (left.at(own) for (own,) in rows))
-        pieces = ([*left.at(own), *right.at(other)] for own, other in rows)
+            return ComposedPieces(self.evaluation, left.leaves, (left.at(part) for (part,) in rows))
+        pieces = ([*left.at(part), *right.at(other)] for part, other in rows)
         return ComposedPieces(self.evaluation, [*left.leaves, *right.leaves], pieces)
 
     def _two(self, node: PartnerJoin) -> tuple[JoinInput, JoinInput]:
@@ -115,8 +115,8 @@ class Composition:
         may_cut = kind in (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF), not kind.keeps_right and node.member is None
         cut = cut_down(numbered(node).join, replace(reading, matches=matches, pairs=None))
         limits = reading.texts, reading.budget, reading.joins.bytes, reading.run
-        chosen = [one if may else other for one, other, may in zip(cut, matches, may_cut, strict=True)]
-        sides = [MatchedSide(own, *limits) for own in chosen]
+        chosen = [reduced if may else other for reduced, other, may in zip(cut, matches, may_cut, strict=True)]
+        sides = [MatchedSide(part, *limits) for part in chosen]
         self.evaluation.opened += sides
         left, right = (
             JoinInput(leaf_facts(below), [side], side, None)
@@ -129,9 +129,9 @@ class Composition:
             leaf = self._leaf(node)
             return JoinInput(leaf_facts(node), [leaf], leaf, None)
         with self.evaluation.closing_parts():
-            found = self.pieces(node, few=False)
-            positions = held_rows(found, self.evaluation.room, "the rows of an input")
-        return JoinInput(leaf_facts(node), found.sides, None, positions)
+            opened = self.pieces(node, few=False)
+            positions = held_rows(opened, self.evaluation.room, "the rows of an input")
+        return JoinInput(leaf_facts(node), opened.sides, None, positions)
 
     def _leaf(self, node: Node) -> InputSide:
         assert isinstance(node, Source | Relation), "rows are joined as they come from their leaves"

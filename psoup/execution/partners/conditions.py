@@ -1,6 +1,8 @@
 """Conditions over several leaves, tested on rows that are positions in the leaves. A missing tuple is NULL in them.
 
-r.a + s.b > 9 OR s.c = r.d      the columns read, leaf by leaf, become columns 0 1 2 3 of one scope
+    r.a + s.b > 9 OR s.c = r.d      the columns read, leaf by leaf, become columns 0 1 2 3 of one scope
+
+A row remains only if all conditions are true in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One evaluation of a tree of joins and filters: the leaves that are open, the bytes that are held, and the errors.
+"""The state of an evaluation of a tree of joins and filters: its open leaves, its bytes, and its errors.
 
 leaf       opened once for each use, closed at the end: columns of rows are gathered from it
 part       pairs, conditions: closed as soon as their rows have been read; their errors are counted
@@ -42,7 +42,7 @@ class Openers:
 
 
 class Evaluation:
-    """One evaluation. `room`: the account of bytes that all its joins hold beside their pairs."""
+    """The state of an evaluation. `room`: the account of bytes that all its joins hold beside their pairs."""
 
     def __init__(self, reading: Reading, openers: Openers) -> None:
         self.reading = reading
@@ -78,14 +78,14 @@ class Evaluation:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Drop the parts that are added inside the context, and their bytes, if it raises."""
-        first, held = len(self._parts), self.room.held
+        first, before = len(self._parts), self.room.held
         try:
             yield
         except BaseException:
             for part in self._parts[first:]:
                 part.close()
             del self._parts[first:]
-            self.room.give_back(self.room.held - held)
+            self.room.give_back(self.room.held - before)
             raise
 
     def close_rows(self) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from psoup.errors import ResourceExhausted
 from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.input_numbers import Numbered, numbered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, KeyGroups, key_groups, numbered_values
-from psoup.execution.partners.numbered import Numbered, numbered
 from psoup.execution.partners.pairs import FailedOperands, Pairs, refuse_product
 from psoup.execution.partners.partner_rows import partnered_rows
 from psoup.joins.key_columns import Edge, keyed
@@ -41,11 +41,11 @@ def partnered(
         return np.full(left.rows, right.rows > 0)
     if node.rest:
         refuse_product(node, left, right, evaluation.reading, few=False)
-    most = max(_PAIRS * (left.rows + right.rows), _FEW)
-    if not node.rest and most < evaluation.reading.joins.pairs:
+    bound = max(_PAIRS * (left.rows + right.rows), _FEW)
+    if not node.rest and bound < evaluation.reading.joins.pairs:
         try:
             with evaluation.attempt():
-                pairs = Pairs(evaluation, node, [left, right], form=form, most=most)
+                pairs = Pairs(evaluation, node, [left, right], form=form, bound=bound)
                 return partnered_rows(pairs.partners(), left.rows, evaluation.room)
         except ResourceExhausted as problem:
             if problem.reason != "JOIN_BUDGET":
@@ -60,7 +60,7 @@ def partnered(
 def _searched(evaluation: Evaluation, form: Numbered, left: JoinInput, right: JoinInput) -> Array | None:
     """Search the partners of each row of the left. None if the bands compare several operands of the right."""
     reading, room = evaluation.reading, evaluation.room
-    sides = [own.side(reads, reading, room) for own, reads in zip((left, right), form.reads, strict=True)]
+    sides = [part.side(reads, reading, room) for part, reads in zip((left, right), form.reads, strict=True)]
     with evaluation.attempt():
         keys = keyed(form.join, sides, room)
         edges = [edge.towards(1) for edge in keys.edges]
@@ -71,11 +71,11 @@ def _searched(evaluation: Evaluation, form: Numbered, left: JoinInput, right: Jo
         room.hold(size, "rows sorted by keys and bands")
         groups = key_groups(keys, [edge for edge in edges if edge.operator == "eq"], (left.rows, right.rows))
         reading.budget.check()
-        found: Array = np.zeros(left.rows, np.bool_)
-        found[groups.left[_in_range(groups, bands)]] = True
+        flags: Array = np.zeros(left.rows, np.bool_)
+        flags[groups.left[_in_range(groups, bands)]] = True
         room.give_back(size)
         evaluation.add(FailedOperands(keys.errors))
-        return found
+        return flags
 
 
 def _in_range(groups: KeyGroups, bands: Sequence[Edge]) -> Array:
@@ -83,13 +83,13 @@ def _in_range(groups: KeyGroups, bands: Sequence[Edge]) -> Array:
     ranks = [np.zeros(len(groups.right), np.int64)]
     if bands:
         ends = [bands[0].right_keys[groups.right], *(edge.left_keys[groups.left] for edge in bands)]
-        ranks = np.split(numbered_values(np.concatenate(ends)), np.cumsum([len(own) for own in ends[:-1]]))
-    count = max(int(own.max(initial=0)) for own in ranks) + 1
+        ranks = np.split(numbered_values(np.concatenate(ends)), np.cumsum([len(part) for part in ends[:-1]]))
+    count = max(int(part.max(initial=0)) for part in ranks) + 1
     places = np.sort(groups.right_groups * count + ranks[0])
     first = groups.left_groups * count
     low, high = np.searchsorted(places, first), np.searchsorted(places, first + count)
-    for edge, own in zip(bands, ranks[1:], strict=True):
-        at = np.searchsorted(places, first + own, "right" if edge.operator in ("ge", "lt") else "left")
+    for edge, part in zip(bands, ranks[1:], strict=True):
+        at = np.searchsorted(places, first + part, "right" if edge.operator in ("ge", "lt") else "left")
         if edge.operator in ("ge", "gt"):
             high = np.minimum(high, at)
         else:

@@ -46,46 +46,46 @@ class FilteredRows:
         self.limit = rows
         self.skip = skip
 
-    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+    def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most `most` rows at a time."""
         try:
             for places in self._places(_MAX_ROWS):
-                yield from self.rows.arranged(outputs, places, most)
+                yield from self.rows.arranged(outputs, places, at_once)
         finally:
             self.close()
 
-    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+    def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """Yield references to rows, at most `most` at once, and the values of `keys` in parts."""
-        for places in self._places(most):
-            yield places, self.rows.arranged(keys, places, most)
+        for places in self._places(at_once):
+            yield places, self.rows.arranged(keys, places, at_once)
 
-    def counts(self, most: int) -> Iterator[int]:
+    def counts(self, at_once: int) -> Iterator[int]:
         """Yield counts that sum to the number of rows."""
-        for places in self._places(most):
+        for places in self._places(at_once):
             yield len(places)
 
-    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+    def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows at some references, at most `most` at a time."""
-        return self.rows.arranged(outputs, places, most)
+        return self.rows.arranged(outputs, places, at_once)
 
     def close(self) -> None:
         """Return all bytes. After that no row can be shown."""
         self.rows.close()
 
-    def _places(self, most: int) -> Iterator[Array]:
+    def _places(self, at_once: int) -> Iterator[Array]:
         """Yield references to the rows that LIMIT and `skip` leave."""
         skip, left = self.skip, self.limit
-        for places, parts in self.rows.keyed([self.condition], most):
+        for places, parts in self.rows.keyed([self.condition], at_once):
             flags = [np.zeros(0, np.bool_)]
             for (column,) in parts:
                 self.reading.count([column])
                 flags.append(column.values if column.valid is None else column.values & column.valid)
-            kept = places[np.concatenate(flags)]
-            skip, kept = max(skip - len(kept), 0), kept[skip:]
+            remaining = places[np.concatenate(flags)]
+            skip, remaining = max(skip - len(remaining), 0), remaining[skip:]
             if left is not None:
-                kept = kept[:left]
-                left -= len(kept)
-            if len(kept):
-                yield kept
+                remaining = remaining[:left]
+                left -= len(remaining)
+            if len(remaining):
+                yield remaining
             if left == 0:
                 return

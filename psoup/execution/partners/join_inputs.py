@@ -1,9 +1,11 @@
 """The inputs of a join as sides. A leaf is a side itself. The rows of a composite input are numbered by position.
 
-input        rows of (a LEFT JOIN b)   0 1 2 3        in their order, all in memory: 4 bytes for each leaf of a row
-leaf a       positions                 0 0 1 2
-leaf b       positions                 4 7 - 3        - is MISSING
-join         pairs (2, 9), (3, 5)      ──> rows (1, -, 9), (2, 3, 5) as positions in the leaves a, b, c
+    input        rows of (a LEFT JOIN b)   0 1 2 3        in their order, all in memory: 4 bytes for each leaf of a row
+    leaf a       positions                 0 0 1 2
+    leaf b       positions                 4 7 - 3        - is MISSING
+    join         pairs (2, 9), (3, 5)      ──> rows (1, -, 9), (2, 3, 5) as positions in the leaves a, b, c
+
+The positions of a composite input are charged to `join_mib` before they are held.
 """
 
 from __future__ import annotations
@@ -65,9 +67,11 @@ class JoinInput:
         """The positions in each leaf of some rows of the input. All are MISSING for a row that is MISSING."""
         if self.positions is None:
             return [rows]
-        taken = [own.take(rows, mode="clip") if len(own) else np.zeros(len(rows), np.int32) for own in self.positions]
+        taken = [
+            part.take(rows, mode="clip") if len(part) else np.zeros(len(rows), np.int32) for part in self.positions
+        ]
         missing = rows < 0
-        return [np.where(missing, np.int32(MISSING), own) for own in taken] if missing.any() else taken
+        return [np.where(missing, np.int32(MISSING), part) for part in taken] if missing.any() else taken
 
     def some(self, rows: Array) -> JoinInput:
         """The input that has only some of the rows, in their order."""
@@ -112,16 +116,16 @@ class CompositeSide:
         """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""
         parts = list[list[Column]]()
         for start in range(0, self.rows, _GROUP_ROWS):
-            for part in self._computed(list(exprs), [own[start : start + _GROUP_ROWS] for own in self._positions]):
+            for part in self._computed(list(exprs), [part[start : start + _GROUP_ROWS] for part in self._positions]):
                 self._room.hold(sum([column.nbytes for column in part]), "the keys of its sides")
                 parts.append(part)
         if not parts:
             return [empty_column(expr.type) for expr in exprs]
-        return [concat_columns(own) for own in zip(*parts, strict=True)]
+        return [concat_columns(part) for part in zip(*parts, strict=True)]
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
         """Compute expressions over the rows at `positions`. Raises TooMuchText."""
-        return self._at_once(list(exprs), [own[positions] for own in self._positions])
+        return self._at_once(list(exprs), [part[positions] for part in self._positions])
 
     def gather(self, refs: Iterable[AttributeRef], positions: Array) -> dict[int, Column]:
         """Gather numbered columns. Raises TooMuchText."""
@@ -142,7 +146,7 @@ class CompositeSide:
             yield columns
             return
         for half in (slice(middle), slice(middle, None)):
-            yield from self._computed(exprs, [own[half] for own in piece])
+            yield from self._computed(exprs, [part[half] for part in piece])
 
     def _at_once(self, exprs: list[Expr], piece: Piece) -> list[Column]:
         reading, columns = self._reading, self._flat.gathered(self._leaves, piece)
@@ -150,14 +154,14 @@ class CompositeSide:
         return shown(exprs, columns, len(piece[0]), None, reading.texts, reading.budget)
 
 
-def held_rows(found: LeafPieces, room: JoinBudget, purpose: str) -> list[Array]:
+def held_rows(opened: LeafPieces, room: JoinBudget, purpose: str) -> list[Array]:
     """The positions of all rows, for each leaf: int32[rows]. Charges their bytes to `room`."""
     pieces = list[list[Array]]()
-    for piece in found:
+    for piece in opened:
         room.hold(2 * 4 * len(piece) * len(piece[0]), purpose)  # the pieces, and all rows together
-        pieces.append([own.astype(np.int32) for own in piece])
+        pieces.append([part.astype(np.int32) for part in piece])
     if not pieces:
-        return [np.zeros(0, np.int32) for _ in found.sides]
-    together = [np.concatenate(own) for own in zip(*pieces, strict=True)]
-    room.give_back(sum([own.nbytes for own in together]))
+        return [np.zeros(0, np.int32) for _ in opened.sides]
+    together = [np.concatenate(part) for part in zip(*pieces, strict=True)]
+    room.give_back(sum([part.nbytes for part in together]))
     return together

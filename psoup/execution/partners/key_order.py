@@ -3,7 +3,7 @@
     left    k 1, t 7    k 2, t 1         group: the number of the keys among all distinct keys of both inputs
     right   k 1: t 3 5 5 9   k 3: t 2    place: group * ranks + rank of t, sorted
 
-The right rows that satisfy a band with a row of the left are a range of places in its group.
+A row of the left searches the range of places in its group that satisfies the band.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 
 from psoup.execution.partners.evaluation import Evaluation
 from psoup.execution.partners.existence import partnered
+from psoup.execution.partners.input_numbers import numbered, reads_both
 from psoup.execution.partners.join_inputs import JoinInput
-from psoup.execution.partners.numbered import numbered, reads_both
 from psoup.execution.partners.partner_rows import positions_of
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import Call
@@ -42,9 +42,9 @@ def not_in_rows(
         return iter(())
     whole = with_member(node)
     removed = partnered(evaluation, whole, left, right)
-    for own, other in ((None, right_nulls), (left_nulls, None)):
-        if own is None or len(own):
-            removed |= _related(evaluation, node, left, right, own, other)
+    for rows_of_left, other in ((None, right_nulls), (left_nulls, None)):
+        if rows_of_left is None or len(rows_of_left):
+            removed |= _related(evaluation, node, left, right, rows_of_left, other)
     return ((rows,) for rows in positions_of(~removed))
 
 
@@ -61,9 +61,9 @@ def _related(
     if right_rows is not None and not len(right_rows):
         return related
     some = left if left_rows is None else left.some(left_rows)
-    others = right if right_rows is None else right.some(right_rows)
-    found = partnered(evaluation, node, some, others, numbered(node, True))
-    related[slice(None) if left_rows is None else left_rows] = found
+    set_rows = right if right_rows is None else right.some(right_rows)
+    flags = partnered(evaluation, node, some, set_rows, numbered(node, True))
+    related[slice(None) if left_rows is None else left_rows] = flags
     return related
 
 

@@ -1,9 +1,10 @@
-"""Pairs become the rows of a join: rows without a partner are added (outer joins), or they decide (SEMI, ANTI).
+"""Pairs become the rows of an outer join: rows without a partner are added.
 
-pairs   (0, 4) (0, 7) | (3, 2)       pieces, in the order of FROM
-LEFT    (0, 4) (0, 7) (1, -) (2, -) (3, 2) (4, -)     row 1 is added where it belongs, whatever the pieces are
-RIGHT   … then (-, 0) (-, 1) (-, 3)  a missing left comes after all rows
-SEMI    0 3          ANTI    1 2 4
+    pairs   (0, 4) (0, 7) | (3, 2)       pieces, in the order of FROM
+    LEFT    (0, 4) (0, 7) (1, -) (2, -) (3, 2) (4, -)     row 1 is added where it belongs, whatever the pieces are
+    RIGHT   … then (-, 0) (-, 1) (-, 3)  a missing left comes after all rows
+
+Rows without a partner are merged in as the pairs come, so they need no sort.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ def _filled(left: Array, right: Array, first: int, stop: int) -> Iterator[tuple[
     for start in range(first, stop, _ROWS):
         end = min(start + _ROWS, stop)
         upto = len(left) if end == stop else int(np.searchsorted(left, end))
-        own, other = (np.ascontiguousarray(part[begin:upto], np.int32) for part in (left, right))
+        lefts, rights = (np.ascontiguousarray(part[begin:upto], np.int32) for part in (left, right))
         begin = upto
-        rows, partners = (np.empty(end - start + len(own), np.int32) for _ in range(2))
-        count = merge_missing(np.arange(start, end, dtype=np.int32), own, other, MISSING, rows, partners)
+        rows, partners = (np.empty(end - start + len(lefts), np.int32) for _ in range(2))
+        count = merge_missing(np.arange(start, end, dtype=np.int32), lefts, rights, MISSING, rows, partners)
         yield rows[:count], partners[:count]
     if first == stop and len(left):  # all pairs of the last row of an earlier piece
         yield left, right

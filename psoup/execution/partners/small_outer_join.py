@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from psoup.execution.join.located_side import Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
 from psoup.execution.join.small_join import allows_call, coded_messages, found_pairs
-from psoup.execution.partners.numbered import numbered
+from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.expressions.tree import AttributeRef
@@ -42,11 +42,11 @@ def serves(plan: Node) -> bool:
 
 def accepts(case: AnswerCase) -> bool:
     """Whether both sides are located and may be small, and the limits allow one call."""
-    one, other = case.reading.matches
+    left, right = case.reading.matches
     return (
-        isinstance(one, Located)
-        and isinstance(other, Located)
-        and max(one.known_size, other.known_size) <= SMALL
+        isinstance(left, Located)
+        and isinstance(right, Located)
+        and max(left.known_size, right.known_size) <= SMALL
         and allows_call(case.reading.joins)
     )
 
@@ -56,8 +56,8 @@ def small_outer_join(case: AnswerCase) -> Iterator[Message]:
 
     Raises TryNext if the rows or the pairs are too many for one call, or the budget has no room.
     """
-    known = outer_form(case.plan)
-    one, other = case.reading.matches
-    assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    found = found_pairs(known, one, other, case, outer=True)
-    return coded_messages(known, (one, other), (one.table, other.outer_table), found, case.most_rows)
+    form = outer_form(case.plan)
+    left, right = case.reading.matches
+    assert form is not None and isinstance(left, Located) and isinstance(right, Located)
+    pairs = found_pairs(form, left, right, case, outer=True)
+    return coded_messages(form, (left, right), (left.table, right.outer_table), pairs, case.most_rows)

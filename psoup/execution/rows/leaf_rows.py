@@ -94,8 +94,8 @@ def leaf_facts(node: Node) -> LeafFacts:
         left, right = leaf_facts(node.left), leaf_facts(node.right)
         if node.kind.filters:
             return left
-        kept = left.missing() if node.kind.keeps_right else left
-        return kept.beside(right.missing() if node.kind.keeps_left else right)
+        kept_left = left.missing() if node.kind.keeps_right else left
+        return kept_left.beside(right.missing() if node.kind.keeps_left else right)
     facts = LeafFacts((), ())
     for below in node.inputs:
         facts = facts.beside(leaf_facts(below))
@@ -130,31 +130,31 @@ class LeafRows:
         self.limit = rows
         self.skip = skip
 
-    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+    def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most `most` rows at a time."""
         flat = Flat(outputs, leaf_facts(self.node))
         try:
-            for piece in self.pieces(most):
+            for piece in self.pieces(at_once):
                 yield from self._computed(flat, piece)
         finally:
             self.close()
 
-    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+    def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """Yield rows as positions, int32[n, leaves], at most `most` at once, and the values of `keys` in parts."""
         flat = Flat(keys, leaf_facts(self.node))
-        for piece in self.pieces(most):
+        for piece in self.pieces(at_once):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
-    def counts(self, most: int) -> Iterator[int]:
+    def counts(self, at_once: int) -> Iterator[int]:
         """Yield counts that sum to the number of rows. `most`: the most rows of a piece."""
-        for piece in self.pieces(most):
+        for piece in self.pieces(at_once):
             yield len(piece[0])
 
-    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+    def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows `places` (int32[n, leaves]), in their order, at most `most` at a time."""
         flat = Flat(outputs, leaf_facts(self.node))
-        for start in range(0, len(places), most):
-            yield from self._computed(flat, list(places[start : start + most].T))
+        for start in range(0, len(places), at_once):
+            yield from self._computed(flat, list(places[start : start + at_once].T))
 
     def close(self) -> None:
         """Close the sides and return their bytes. After that no row can be shown."""
@@ -162,30 +162,30 @@ class LeafRows:
             side.close()
         self.sides = ()
 
-    def pieces(self, most: int) -> Iterator[Piece]:
+    def pieces(self, at_once: int) -> Iterator[Piece]:
         """Find the rows that LIMIT and `skip` leave, at most `most` in each piece. The caller then calls `close`."""
         reading, skip, left = self.reading, self.skip, self.limit
-        found = self.open()
-        if found is None:
+        opened = self.open()
+        if opened is None:
             return
-        self.sides, noted = found.sides, 0
+        self.sides, noted = opened.sides, 0
         try:
-            for piece in found:
-                reading.join_errors += found.errors - noted
-                noted = found.errors
+            for piece in opened:
+                reading.join_errors += opened.errors - noted
+                noted = opened.errors
                 start, stop = min(skip, len(piece[0])), len(piece[0])
                 skip -= start
                 if left is not None:
                     stop = min(stop, start + left)
                     left -= stop - start
-                for first in range(start, stop, most):
+                for first in range(start, stop, at_once):
                     reading.budget.check()
-                    yield [positions[first : min(first + most, stop)] for positions in piece]
+                    yield [positions[first : min(first + at_once, stop)] for positions in piece]
                 if left == 0:
                     return
         finally:
-            reading.join_errors += found.errors - noted
-            found.close()
+            reading.join_errors += opened.errors - noted
+            opened.close()
 
     def _computed(self, flat: Flat, piece: Piece) -> Iterator[list[Column]]:
         """Compute expressions over the rows of a piece. Yields several parts if texts are too large for one."""
@@ -221,8 +221,8 @@ class Flat:
         for (place, optional, wanted), side, positions in zip(self._wanted, sides, piece, strict=True):
             if wanted:
                 gather = gather_or_null if optional else _gather
-                found = gather(side, wanted, positions)
-                columns |= {self._places[place, index]: column for index, column in found.items()}
+                gathered = gather(side, wanted, positions)
+                columns |= {self._places[place, index]: column for index, column in gathered.items()}
         return columns
 
 
@@ -235,5 +235,5 @@ def gather_or_null(side: LeafSide, refs: Sequence[AttributeRef], positions: Arra
     present = positions >= 0
     if present.all():
         return side.gather(refs, positions)
-    found = side.gather(refs, positions[present])
-    return {index: spread_column(column, present) for index, column in found.items()}
+    gathered = side.gather(refs, positions[present])
+    return {index: spread_column(column, present) for index, column in gathered.items()}

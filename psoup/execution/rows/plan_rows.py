@@ -32,15 +32,15 @@ class PlanRows(Protocol):
         """Keep only `rows` rows after the first `skip`. Called once. O(1)."""
         ...
 
-    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+    def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most `most` rows at a time. Then close the rows."""
         ...
 
-    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+    def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """Yield references to rows, at most `most` at once, and the values of `keys` in parts."""
         ...
 
-    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+    def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows at some references, in that order, at most `most` rows at a time."""
         ...
 
@@ -52,6 +52,6 @@ class PlanRows(Protocol):
 class FoldableRows(PlanRows, Protocol):
     """Rows that an Aggregate may fold into groups."""
 
-    def counts(self, most: int) -> Iterator[int]:
+    def counts(self, at_once: int) -> Iterator[int]:
         """Yield counts that sum to the number of rows. `most`: the most rows of a piece."""
         ...

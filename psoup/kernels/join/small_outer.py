@@ -3,7 +3,7 @@
     pairs, as positions ─ rows without a partner merged in ─> the bytes, if they are few
     the null row        the last chunk of the right side: all its columns are NULL; its position is behind all rows
 
-A column of the right that is NULL only in the null row is copied as a whole, and its validity follows from positions.
+A column of the right without another NULL is copied by position. Its validity follows from the positions.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -29,11 +29,11 @@ def _merge(size, missing, left, right, out_left, out_right):
     at, n, pairs = _U0, _U0, np.uint64(left.shape[0])
     for row in range(size):
         out_left[n], out_right[n] = row, missing
-        found = _U0
+        partnered = _U0
         while at < pairs and left[at] == row:
             out_left[n], out_right[n] = row, right[at]
-            n, at, found = n + _U1, at + _U1, _U1
-        n += _U1 - found
+            n, at, partnered = n + _U1, at + _U1, _U1
+        n += _U1 - partnered
     return np.int64(n)
 
 
@@ -51,7 +51,7 @@ def _present(positions, missing, bits):
 
 @njit(cache=True, nogil=True)
 def _put_right(column, side, rows, stops, positions, address):
-    """Write a column of 8 bytes at some positions, of which the last one is the null row's: 0."""
+    """Write a column of 8 bytes at some positions. Its value at the last position, of the null row, is 0."""
     values = np.empty(rows.shape[0], np.int64)
     _gather_fixed(WIDE, column, side.sources, side.stride, rows[:-1], stops, np.int64(values.ctypes.data))
     values[-1] = 0
@@ -82,16 +82,16 @@ def _left_joined(left_side, right_side, question, limits, size, other_size, left
     if pairs >= 0 and pairs + size > left.shape[0]:
         pairs = np.int64(-1)
     if pairs >= 0:
-        own, other = left[:pairs].copy(), right[:pairs].copy()
-        pairs = _merge(size, np.int32(other_size), own, other, left, right)
+        lefts, rights = left[:pairs].copy(), right[:pairs].copy()
+        pairs = _merge(size, np.int32(other_size), lefts, rights, left, right)
     return pairs, rows, partner_rows, keys, other_keys, other_size > 0
 
 
 @njit(cache=True, nogil=True)
-def _whole_columns(shown, sides, question, found, pairs, positions, head, batch, places, body, written):
+def _whole_columns(shown, sides, question, arrays, pairs, positions, head, batch, places, body, written):
     """Write the columns that are read by position, not by code, and mark them in `written`."""
     left_side, right_side = sides
-    rows, partner_rows, keys, other_keys, keyed = found
+    rows, partner_rows, keys, other_keys, keyed = arrays
     left, right = positions
     begin, missing, width = np.int64(body.ctypes.data), np.int32(partner_rows.shape[0] - 1), (pairs + 7) >> 3
     for w in range(shown.shape[0]):
@@ -140,17 +140,17 @@ def answer_outer(left_side, right_side, question, shown, header, batch, limits, 
     ready = pairs <= limits.rows and head[batch.body] <= limits.bytes
     out = np.empty(8 * head.shape[0] + head[batch.body], np.uint8) if ready else nothing
     body, written = out[8 * head.shape[0] :], np.zeros(shown.shape[0], np.bool_)
-    own, other = left[:pairs], right[:pairs]
+    lefts, rights = left[:pairs], right[:pairs]
     if ready:
         body[:] = 0
-        found = rows, partner_rows, keys, other_keys, keyed
+        arrays = rows, partner_rows, keys, other_keys, keyed
         sides = left_side, right_side
-        _whole_columns(shown, sides, question, found, pairs, (own, other), head, batch, places, body, written)
+        _whole_columns(shown, sides, question, arrays, pairs, (lefts, rights), head, batch, places, body, written)
     _codes(rows, left_side.located[:, 4].cumsum(), left, pairs)
     _codes(partner_rows, right_side.located[:, 4].cumsum(), right, pairs)
     for w in range(shown.shape[0] if ready else 0):
         if not written[w]:
-            side, codes = (right_side, other) if shown[w, 0] else (left_side, own)
+            side, codes = (right_side, rights) if shown[w, 0] else (left_side, lefts)
             nulls = _column(shown[w, 1], shown[w, 2], side.sources, side.stride, codes, places[w], body)
             head[batch.nodes + 2 * w], head[batch.nodes + 2 * w + 1] = pairs, nulls
     if ready:

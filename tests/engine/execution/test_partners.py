@@ -64,7 +64,7 @@ class Streams:
         names = "abcd"[: len(rows)]
         for place, (name, count) in enumerate(zip(names, rows, strict=True)):
             self.soup.execute(f"CREATE STREAM {name} (k BIGINT, t BIGINT, w TEXT)")
-            own = [
+            values = [
                 [
                     None if rng.random() < 0.15 else int(rng.integers(0, 5)),
                     None if rng.random() < 0.1 else int(rng.integers(0, 20)),
@@ -72,10 +72,10 @@ class Streams:
                 ]
                 for _ in range(count)
             ]
-            self.tables[place] = own
-            k, t, w = zip(*[[1, 1, "x"]] * OLDER, *own, strict=True)
+            self.tables[place] = values
+            k, t, w = zip(*[[1, 1, "x"]] * OLDER, *values, strict=True)
             self.soup.push(name, pa.table({"k": pa.array(k, pa.int64()), "t": pa.array(t, pa.int64()), "w": w}))
-        keys = " AND ".join(f"{one}.k = {other}.k" for one, other in itertools.pairwise(names))
+        keys = " AND ".join(f"{first}.k = {second}.k" for first, second in itertools.pairwise(names))
         windows = ", ".join(f"{name} [ROWS {count}]" for name, count in zip(names, rows, strict=True))
         query = self.soup.register(f"SELECT a.k FROM {windows} WHERE {keys}")
         answer = self.soup.invoke(query)
@@ -151,27 +151,27 @@ class Trees:
 
     def _factor(self, name: str, left: Node, right: Node, column: int | None = None) -> PairFactor:
         index = column if column is not None else self.rng.choice([K, K, W] if name == "eq" else [T])
-        one, other = self._leaf(left, index), self._leaf(right, index)
+        first, second = self._leaf(left, index), self._leaf(right, index)
         if name != "eq" and self.rng.random() < 0.3:
             flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[name]
-            return PairFactor(flipped, other, one)
-        return PairFactor(name, one, other)
+            return PairFactor(flipped, second, first)
+        return PairFactor(name, first, second)
 
     def _across(self, left: Node, right: Node) -> Expr:
         rng = self.rng
-        one, other = self._leaf(left, T), self._leaf(right, T)
-        own = rng.choice([one, other])
+        first, second = self._leaf(left, T), self._leaf(right, T)
+        column = rng.choice([first, second])
         return rng.choice(
             [
-                compare("lt", one, Call(BIGINT, "add", (other, number(3)))),
-                compare("gt", own, number(6)),
-                Call(BOOLEAN, "or", (compare("lt", one, number(9)), compare("ge", other, number(9)))),
+                compare("lt", first, Call(BIGINT, "add", (second, number(3)))),
+                compare("gt", column, number(6)),
+                Call(BOOLEAN, "or", (compare("lt", first, number(9)), compare("ge", second, number(9)))),
             ]
         )
 
     def _alone(self, places: list[int]) -> Expr:
-        own = col(self.rng.choice(places), T)
-        return self.rng.choice([compare("gt", own, number(5)), Call(BOOLEAN, "is_null", (own,))])
+        column = col(self.rng.choice(places), T)
+        return self.rng.choice([compare("gt", column, number(5)), Call(BOOLEAN, "is_null", (column,))])
 
     def _leaf(self, node: Node, index: int) -> AttributeRef:
         return col(self.rng.choice(node.leaves).place, index)
@@ -183,13 +183,13 @@ def outputs_of(node: Node) -> list[Output]:
     return [Output(f"c{at}", column) for at, column in enumerate(columns)]
 
 
-def answered(plan: Node, reading: Reading, most: int = 50) -> list[tuple[Any, ...]]:
+def answered(plan: Node, reading: Reading, at_once: int = 50) -> list[tuple[Any, ...]]:
     """The rows of a plan."""
     reading.begin()
     columns: list[list[Any]] = [[] for _ in plan.schema]
-    for part in rows_of(plan, reading).columns([output.expr for output in plan.schema], most):
-        for own, column in zip(columns, part, strict=True):
-            own += column.to_arrow().to_pylist()
+    for part in rows_of(plan, reading).columns([output.expr for output in plan.schema], at_once):
+        for values, column in zip(columns, part, strict=True):
+            values += column.to_arrow().to_pylist()
     return list(zip(*columns, strict=True))
 
 
@@ -341,6 +341,6 @@ def test_a_failed_condition_makes_no_partner_and_is_counted() -> None:
     reading = replace(streams.reading)
     rows = answered(Project(node, tuple(outputs_of(node))), reading)
     valued = [row for row in streams.tables[0] if row[T]]
-    others = [row for row in streams.tables[1] if row[T] is not None]
-    assert reading.join_errors >= len(valued) * len(others) > 0
+    right_values = [row for row in streams.tables[1] if row[T] is not None]
+    assert reading.join_errors >= len(valued) * len(right_values) > 0
     assert [row[0] for row in rows if row[5] is None][: len(valued)]

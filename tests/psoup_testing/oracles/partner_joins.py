@@ -1,7 +1,9 @@
 """Trees of joins for tests, and their rows by nested loops in plain Python.
 
-node   PartnerJoin LEFT (Join (a, b), c)        made by hand, over the leaves of one reading
-rows   (3, 0, 7) (3, 1, -)                      a position in each leaf, or None; in the order of FROM
+    node   PartnerJoin LEFT (Join (a, b), c)        made by hand, over the leaves of one reading
+    rows   (3, 0, 7) (3, 1, -)                      a position in each leaf, or None; in the order of FROM
+
+No code of the engine evaluates a condition here.
 """
 
 from __future__ import annotations
@@ -67,30 +69,30 @@ def _satisfied(node: Join | PartnerJoin, row: Row, tables: Tables) -> bool:
 
 
 def _partners(node: PartnerJoin, left: list[Row], right: list[Row], tables: Tables) -> list[Row]:
-    found = [[other for other in right if _satisfied(node, own | other, tables)] for own in left]
+    partners = [[other for other in right if _satisfied(node, row | other, tables)] for row in left]
     kind = node.kind
     if kind is JoinKind.NOT_IN:
-        return [own for own, rows in zip(left, found, strict=True) if _is_not_in(node, own, rows, tables)]
+        return [row for row, rows in zip(left, partners, strict=True) if _is_not_in(node, row, rows, tables)]
     if kind.filters:
-        return [own for own, rows in zip(left, found, strict=True) if bool(rows) is (kind is JoinKind.SEMI)]
+        return [row for row, rows in zip(left, partners, strict=True) if bool(rows) is (kind is JoinKind.SEMI)]
     if kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
-        found = [_closest(node.bands[0], rows, tables, node) for rows in found]
+        partners = [_closest(node.bands[0], rows, tables, node) for rows in partners]
     nothing = dict.fromkeys((leaf.place for leaf in node.right.leaves), None)
-    result = [own | other for own, rows in zip(left, found, strict=True) for other in rows]
+    result = [row | other for row, rows in zip(left, partners, strict=True) for other in rows]
     if kind.keeps_left:
-        result += [own | nothing for own, rows in zip(left, found, strict=True) if not rows]
+        result += [row | nothing for row, rows in zip(left, partners, strict=True) if not rows]
     if kind.keeps_right:
         nothing = dict.fromkeys((leaf.place for leaf in node.left.leaves), None)
-        some = [other for rows in found for other in rows]
+        some = [other for rows in partners for other in rows]
         result += [nothing | other for other in right if other not in some]
     return result
 
 
-def _is_not_in(node: PartnerJoin, own: Row, rows: list[Row], tables: Tables) -> bool:
+def _is_not_in(node: PartnerJoin, row: Row, rows: list[Row], tables: Tables) -> bool:
     assert node.member is not None
     value, column = node.member
     values = [value_of(column, other, tables) for other in rows]
-    x = value_of(value, own, tables)
+    x = value_of(value, row, tables)
     return not values or (x is not None and None not in values and x not in values)
 
 

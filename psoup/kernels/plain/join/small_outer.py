@@ -47,8 +47,8 @@ def answer_outer(
     pairs = _pairs_by(question, sides[0], sides[1], limits.places, left, right) if other_size else 0
     if pairs < 0 or pairs + size > len(left):
         return min(pairs, -1), size, other_size, _NOTHING
-    rows, own, other = np.arange(size, dtype=np.int32), left[:pairs].copy(), right[:pairs].copy()
-    pairs = merge_missing(rows, own, other, other_size, left, right)
+    rows, lefts, rights = np.arange(size, dtype=np.int32), left[:pairs].copy(), right[:pairs].copy()
+    pairs = merge_missing(rows, lefts, rights, other_size, left, right)
     codes[1] = np.append(codes[1], len(right_side.located) << CODE_SHIFT)
     left[:pairs], right[:pairs] = codes[0][left[:pairs]], codes[1][right[:pairs]]
     message = _message(left_side, right_side, shown, header, BatchPlaces(*batch), limits, left, right, places, pairs)

@@ -49,15 +49,15 @@ def numbered(node: Join | PartnerJoin, composite: bool = False) -> Numbered:
     reads: list[Reads | None] = []
     columns = dict[AttributeRef, AttributeRef]()
     for at, below in enumerate(inputs):
-        own = tuple([column for column in read if place_of[column.source] == at])
+        columns_here = tuple([column for column in read if place_of[column.source] == at])
         if isinstance(below, Source | Relation) and not composite:
             reads.append(None)
-            columns |= {column: AttributeRef(column.type, column.index, column.name, at) for column in own}
+            columns |= {column: AttributeRef(column.type, column.index, column.name, at) for column in columns_here}
         else:
-            reads.append(own)
-            columns |= {c: AttributeRef(c.type, number, c.name, at) for number, c in enumerate(own)}
+            reads.append(columns_here)
+            columns |= {c: AttributeRef(c.type, number, c.name, at) for number, c in enumerate(columns_here)}
     stands = tuple([_stand_in(below, at, reads[at]) for at, below in enumerate(inputs)])
-    keys, bands = (tuple([_rewritten(own, columns) for own in part]) for part in (node.keys, node.bands))
+    keys, bands = (tuple([_rewritten(factor, columns) for factor in part]) for part in (node.keys, node.bands))
     return Numbered(Join(stands, keys, bands, ()), tuple(reads), columns)
 
 
