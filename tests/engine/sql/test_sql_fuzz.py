@@ -41,6 +41,9 @@ STATEMENTS = [
     "SELECT \"vol\", coalesce(sym, 'it''s') /* c */ FROM trades WHERE vol > price - 5 AND t < '2013-01-01'",
     r"SELECT E'it\'s \x41' || $$a'b$$ x FROM trades WHERE sym IN (e'a''b\\', $t$;$$--$t$) AND NOT sym LIKE E'%\_'",
     "SELECT a FROM trades, quotes JOIN u USING (a) WHERE EXISTS (SELECT 1) UNION SELECT 2 GROUP BY 1 HAVING sum(a) > 1",
+    "WITH w(a, b) AS (SELECT vol, x FROM trades), v AS (VALUES (1, 2.5), (NULL, 3)) SELECT t.a FROM w t LEFT JOIN v ON"
+    " t.a = v.col0 WHERE a NOT IN (SELECT vol FROM (SELECT vol FROM trades GROUP BY vol) [RANGE 1 HOUR] g) LIMIT 5",
+    "(SELECT vol FROM trades LIMIT 3) EXCEPT ALL SELECT x FROM trades SEMI JOIN u USING (vol) INTERSECT SELECT 1",
     "CREATE STREAM s (a INT NOT NULL, b DECIMAL(10,2), t TIMESTAMP) TIMESTAMP BY t LATENESS 5 SECONDS IDLE AFTER"
     " 10 MINUTES RETENTION 100 ROWS",
     "BEGIN (NOW - 100 ROWS) END (NOW - 5 ROWS)",
@@ -119,7 +122,7 @@ def outcome(text: str) -> StandingQuery | SqlError | None:
 
 def check_query(query: StandingQuery) -> None:
     """What every bound query promises."""
-    for factor in query.factors:
+    for factor in (factor for selection in query.selections for factor in selection.factors):
         attributes = [term.attribute for term in factor.terms]
         assert len(set(attributes)) == len(attributes)
         for term in factor.terms:
@@ -128,8 +131,8 @@ def check_query(query: StandingQuery) -> None:
             assert None not in edges[1:-1]
             finite = [edge for edge in edges if edge is not None]
             assert finite == sorted(set(finite))
-    assert standing_query(query.text, lookup).clause == query.clause
-    assert describe_window(query.window).startswith("BEGIN (")
+    assert standing_query(query.text, lookup).selections == query.selections
+    assert all(describe_window(source.window).startswith("BEGIN (") for source in query.sources)
 
 
 def test_mutated_statements_are_read_or_refused() -> None:
