@@ -40,7 +40,7 @@ def draw_attachment(draw: Any) -> History:
 
 
 def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T12 history", cases=150), itertools.count(), [0, 0, 0, 0, 0]
+    budget, numbers, seen = Budget("T12 history", cases=200), itertools.count(), [0, 0, 0, 0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=14)
