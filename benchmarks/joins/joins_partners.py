@@ -31,9 +31,9 @@ TARGETS = {
     "join.absent.in.w65536": 2,
     "join.sets.except.w65536": 1,
 }
-"""How many times faster than DuckDB each row is to be."""
+"""The least ratio to DuckDB of each row."""
 LEFT_OF_INNER = 0.7
-"""The rate of a LEFT JOIN beside that of the inner join, at least."""
+"""The rate of a LEFT JOIN beside the inner join's, at least."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -115,11 +115,11 @@ def _integers(table: pa.Table) -> Integers:
     return np.stack([pc.fill_null(column, -1).to_numpy() for column in table.columns])
 
 
-def _keys(stream: str, window: int, most: int) -> dict[str, Integers]:
-    """Keys below `most`, and a value that conditions are about."""
+def _keys(stream: str, window: int, values: int) -> dict[str, Integers]:
+    """Keys below `values`, and a value that conditions are about."""
     rng = np.random.default_rng([5, ord(stream)])
     return {
-        "k": rng.integers(0, most, window + OPEN),
+        "k": rng.integers(0, values, window + OPEN),
         {"r": "a", "s": "b"}[stream]: rng.integers(0, 1_000, window + OPEN),
     }
 

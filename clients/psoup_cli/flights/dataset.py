@@ -54,8 +54,8 @@ def load() -> pa.Table:
 def load_arrivals(flights: pa.Table) -> pa.Table:
     """Compute the arrivals of `flights`, 327,346 rows for all of them, in the order of time.
 
-    A flight lands when it has been in the air for its minutes after the departure; the minutes on the ground are not
-    recorded. A flight that was cancelled or diverted has no arrival.
+    A flight lands after its minutes in the air, because the minutes on the ground are not recorded. A flight that was
+    cancelled or diverted has no arrival.
     """
     import pyarrow.compute as pc
 

@@ -1,6 +1,6 @@
 """Rows without a partner, and what may not sink, be lost or be left behind: one small case for each seeded bug.
 
-r  id 1 2 3 4 5 6      k  1 1 2 3 - 9      n  0 6 3 7 5 2      an id is also the second of its tuple
+r  id 1 2 3 4 5 6      k  1 1 2 3 - 9      n  0 6 3 7 5 2      an id is also the second of its tuple.
 s  id 1 2 3 4          k  1 2 2 -          n  4 - 1 8
 """
 
@@ -61,8 +61,8 @@ BOTH = "SELECT r.id AS a, s.id AS b FROM r {} JOIN s ON {}"
 
 @pytest.mark.seeded("a condition in ON on the kept source drops its rows")
 def test_a_condition_in_on_drops_no_row_of_the_kept_source(soup: LocalPSoup) -> None:
-    kept = [(1, None), (2, 1), (3, None), (4, None), (5, None), (6, None)]
-    assert rows(soup, BOTH.format("LEFT", "r.k = s.k AND r.n > 5")) == kept
+    expected = [(1, None), (2, 1), (3, None), (4, None), (5, None), (6, None)]
+    assert rows(soup, BOTH.format("LEFT", "r.k = s.k AND r.n > 5")) == expected
     assert rows(soup, BOTH.format("RIGHT", "r.k = s.k AND s.n > 2")) == [
         (1, 1),
         (2, 1),
@@ -106,8 +106,8 @@ def test_not_in_over_an_empty_set_has_all_rows(soup: LocalPSoup) -> None:
     assert rows(soup, "SELECT r.id AS a FROM r WHERE r.k NOT IN (SELECT none.k FROM none)") == everything
     assert rows(soup, "SELECT r.id AS a FROM r WHERE r.k NOT IN (SELECT s.k FROM s WHERE s.n > 100)") == everything
     assert rows(soup, "SELECT r.id AS a FROM r WHERE r.k IN (SELECT none.k FROM none)") == []
-    own = "SELECT r.id AS a FROM r WHERE r.k NOT IN (SELECT s.k FROM s WHERE s.id = r.id)"
-    assert rows(soup, own) == [(2,), (5,), (6,)]
+    correlated = "SELECT r.id AS a FROM r WHERE r.k NOT IN (SELECT s.k FROM s WHERE s.id = r.id)"
+    assert rows(soup, correlated) == [(2,), (5,), (6,)]
 
 
 @pytest.mark.seeded("EXCEPT ALL drops duplicates")

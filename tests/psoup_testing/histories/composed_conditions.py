@@ -1,4 +1,4 @@
-"""Random conditions on items of FROM: keys, bands, others, and conditions that are true of NULL."""
+"""Random conditions on items of FROM: keys, bands, and conditions that are true of NULL."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ def aggregated(make: Chance, select: Select, items: Sequence[Item]) -> Select:
         measure, kind = _measure(make, items, make.pick(("whole", "text", "decimal", "time")))
         outputs.append(measure)
         kinds.append(kind)
-    least = make.pick((0, 0, 0, 2))
-    return replace(select, outputs=tuple(outputs), kinds=tuple(kinds), groups=groups, least=least)
+    having = make.pick((0, 0, 0, 2))
+    return replace(select, outputs=tuple(outputs), kinds=tuple(kinds), groups=groups, having=having)
 
 
 def grouped_alike(make: Chance, select: Select, items: Sequence[Item]) -> Select:

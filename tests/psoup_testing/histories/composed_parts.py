@@ -1,11 +1,11 @@
-"""Random statements that contain others, each as text for PSoup and for DuckDB.
+"""Random composed statements, each as text for PSoup and for DuckDB.
 
-Select                  one SELECT: FROM, conditions, groups, window functions
-├── Step                an item of FROM with its join (`composed_items`)
-├── Exists, Member, Compared     subselects in WHERE
-└── Over, Measure       window functions and aggregates
-SetOperation            UNION, INTERSECT, EXCEPT of two statements
-With                    items, and a statement that uses them
+Select                  a SELECT: FROM, conditions, groups, window functions.
+├── Step                an item of FROM with its join (`composed_items`).
+├── Exists, Member, Compared     subselects in WHERE.
+└── Over, Measure       window functions and aggregates.
+SetOperation            UNION, INTERSECT, EXCEPT of two statements.
+With                    items, and a statement that uses them.
 
 For DuckDB every statement gets a column `_pos`: the position of the row in the order that PSoup promises. DuckDB's own
 operators decide everything else.
@@ -121,14 +121,14 @@ Output = str | Over | Measure | Scalar
 
 @dataclass(frozen=True)
 class Select:
-    """One SELECT. `groups`: the number of outputs that GROUP BY names; None without aggregates."""
+    """A SELECT. `groups`: the number of outputs that GROUP BY names; None without aggregates."""
 
     steps: tuple[Step, ...]
     outputs: tuple[Output, ...]
     kinds: tuple[str, ...]
     where: tuple[Condition, ...] = ()
     groups: int | None = None
-    least: int = 0
+    having: int = 0
     distinct: bool = False
     distinct_on: tuple[str, ...] = ()
     qualify: tuple[Over, str] | None = None
@@ -181,7 +181,7 @@ class Select:
     def _grouped(self) -> str:
         keys = [str(place + 1) for place in range(self.groups or 0)]
         text = f" GROUP BY {', '.join(keys)}" if keys else ""
-        return text + (f" HAVING count(*) >= {self.least}" if self.least else "")
+        return text + (f" HAVING count(*) >= {self.having}" if self.having else "")
 
     def inner(self, spans: Spans | None) -> str:
         """The statement as a subselect of WHERE, where no order matters."""
@@ -221,10 +221,10 @@ class Select:
         inner = f"SELECT {', '.join(shown)} {self._origin(spans)}{self._grouped()}"
         if self.qualify is not None:
             inner += f" QUALIFY {self.qualify[0].text(places)} {self.qualify[1]}"
-        one = names if self.distinct else ", ".join(f"h{number}" for number in range(len(self.distinct_on)))
-        if one:
+        unique = names if self.distinct else ", ".join(f"h{number}" for number in range(len(self.distinct_on)))
+        if unique:
             by = ", ".join([*(sort if self.distinct_on else ()), *order])
-            inner = f"SELECT * FROM ({inner}) QUALIFY row_number() OVER (PARTITION BY {one} ORDER BY {by}) = 1"
+            inner = f"SELECT * FROM ({inner}) QUALIFY row_number() OVER (PARTITION BY {unique} ORDER BY {by}) = 1"
         return ended(f"SELECT {names}, {position([*sort, *order])} FROM ({inner})", self.limit, self.skip)
 
 
@@ -272,8 +272,8 @@ class SetOperation:
             ends = bool(side.keys or side.limit is not None or side.skip)
             return f"({side.text()})" if ends or self.bracketed else side.text()
         binds = {"INTERSECT": 1}
-        own, other = binds.get(self.operator, 0), binds.get(side.operator, 0)
-        apart = other > own or (other == own and not after)
+        tight, inner = binds.get(self.operator, 0), binds.get(side.operator, 0)
+        apart = inner > tight or (inner == tight and not after)
         return side.text() if apart and not (side.keys or side.limit is not None) else f"({side.text()})"
 
     def ranked(self, spans: Spans) -> str:
@@ -294,7 +294,7 @@ class SetOperation:
 
     @property
     def limited(self) -> bool:
-        """Whether LIMIT or OFFSET cut its rows, or those of a set operation in it."""
+        """Whether LIMIT or OFFSET cut its rows, or the rows of a set operation in it."""
         inside = [side.limited for side in self._sides if isinstance(side, SetOperation)]
         return self.limit is not None or self.skip > 0 or any(inside)
 
@@ -366,8 +366,8 @@ def ended(text: str, limit: int | None, skip: int) -> str:
     """The rows of a ranked statement that LIMIT and OFFSET leave."""
     if limit is None and not skip:
         return text
-    most = "" if limit is None else f" AND _pos <= {skip + limit}"
-    return f"SELECT * FROM ({text}) WHERE _pos > {skip}{most}"
+    end = "" if limit is None else f" AND _pos <= {skip + limit}"
+    return f"SELECT * FROM ({text}) WHERE _pos > {skip}{end}"
 
 
 def unified(kind: str, other: str) -> str:

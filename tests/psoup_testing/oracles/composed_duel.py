@@ -1,6 +1,6 @@
-"""Random histories with statements that contain others: every answer against DuckDB and the naive model.
+"""Random histories with composed statements: every answer against DuckDB and the naive model.
 
-The events are those of `JoinDuel`. A statement is run in DuckDB over the tables of its windows' tuples.
+`JoinDuel` plays the events. A statement is run in DuckDB over the tables of its windows' tuples.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import pytest
 from psoup.answer.invoke import Answer
 from psoup.errors import PSoupError
 from psoup.execution.ways import STEPS
-from psoup_testing.histories.composed import FEATURES, Composed, Composer
 from psoup_testing.histories.composed_items import Named
 from psoup_testing.histories.composed_kinds import kinds_of
 from psoup_testing.histories.composed_parts import Select
+from psoup_testing.histories.composer import FEATURES, Composed, Composer
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, draw_window
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.join_duel import BASE, SPAN, JoinDuel
@@ -51,7 +51,7 @@ class ComposedDuel(JoinDuel):
         ).draw()
 
     def _registered(self, query: Any) -> int:
-        """Register a statement; sometimes with others of its form, which have another constant in one place."""
+        """Register a statement, sometimes with more of its form: they have another constant in one place."""
         sql, make = query.sql(), self.make
         places = [*_CONSTANT.finditer(sql)]
         if not places or not make.likely(25):
@@ -59,10 +59,10 @@ class ComposedDuel(JoinDuel):
         place = make.pick(places)
         template, value = f"{sql[: place.start(1)]}?{sql[place.end(1) :]}", int(place[1])
         values = pa.table({"value": pa.array([value + 1, value, value])})
-        others = self.soup.register_many(template, values)
-        self._check_table(others)
-        self.soup.unregister_many([others[0], others[2]])
-        return int(others[1])
+        queries = self.soup.register_many(template, values)
+        self._check_table(queries)
+        self.soup.unregister_many([queries[0], queries[2]])
+        return int(queries[1])
 
     def _check_ways(self, query_id: int) -> None:
         """The answer has the same bits without one of the ways of answering."""
@@ -78,7 +78,7 @@ class ComposedDuel(JoinDuel):
         assert same_bits(usual, other), f"without {way.name}: {self.standing[query_id].sql()}"
 
     def _check_table(self, queries: Sequence[int]) -> None:
-        """The answers of queries of one form as a table are those of each alone."""
+        """A table has the answer of each query of one form."""
         try:
             table = again(self.soup.invoke_table, queries, accept_truncation=True).to_table()
         except PSoupError:
@@ -108,10 +108,10 @@ class ComposedDuel(JoinDuel):
     def _check_told(self, answer: Answer, ranges: list[Range], query: Any, about: str) -> None:
         """The completeness of an answer; its sources are compared as a set."""
         completeness, out = answer.completeness, self._left_out(query)
-        told = [(part.begin, part.end, part.truncated, part.idle) for part in completeness.sources]
+        parts = [(part.begin, part.end, part.truncated, part.idle) for part in completeness.sources]
         sources = zip(ranges, out, strict=True)
         expected = [(range_.begin, range_.end, range_.truncated, idle) for range_, idle in sources]
-        assert Counter(told) == Counter(expected), f"{completeness}\n{about}"
+        assert Counter(parts) == Counter(expected), f"{completeness}\n{about}"
         assert completeness.errors == answer.errors == 0, about
         assert all(completeness.now == range_.now for range_ in ranges), f"{completeness}\n{about}"
         later = any(range_.end is not None and range_.now is not None and range_.end > range_.now for range_ in ranges)

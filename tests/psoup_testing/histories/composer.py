@@ -1,4 +1,4 @@
-"""Random statements over one to four streams that contain others: outer joins, subselects, set operations, OVER.
+"""Random composed statements over one to four streams: outer joins, subselects, set operations, OVER.
 
 `FEATURES` names what may be drawn; a test may ask for some of them alone. All numbers are multiples of a quarter and
 small, so no comparison of two kinds of numbers loses anything.
@@ -277,7 +277,7 @@ class Composer:
     def _select(
         self, depth: int, *, steps: int = 0, plain: bool = False, kinds: tuple[str, ...] = (), prefix: str = "o"
     ) -> Select:
-        """One SELECT. `plain`: a selection or a join, and nothing above it. `kinds`: of its columns."""
+        """A SELECT. `plain`: a selection or a join, and nothing above it. `kinds`: of its columns."""
         make, fixed = self.make, bool(kinds)
         given = self._steps(depth, steps or make.pick((1, 2, 2, 2, 3, 3, 4)))
         items = [step.item for step in given if not step.filters]
@@ -352,8 +352,10 @@ class Composer:
         """A SELECT with columns of these kinds, or of kinds that are unified with them."""
         make = self.make
         other = {"whole": ("whole", "whole", "double", "decimal"), "decimal": ("decimal", "whole")}
-        own = tuple(make.pick(other.get(kind, (kind,))) for kind in kinds)
-        select = self._select(depth - 1, steps=make.pick((1, 1, 1, 2)), plain=make.likely(70), kinds=own, prefix=prefix)
+        alike = tuple(make.pick(other.get(kind, (kind,))) for kind in kinds)
+        select = self._select(
+            depth - 1, steps=make.pick((1, 1, 1, 2)), plain=make.likely(70), kinds=alike, prefix=prefix
+        )
         return select if make.likely(20) or select.distinct_on else replace(select, keys=(), limit=None, skip=0)
 
 

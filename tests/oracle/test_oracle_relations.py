@@ -1,7 +1,7 @@
-"""Relations between answers of statements that contain others, which hold without knowing any answer.
+"""Relations between answers of composed statements, which hold without knowing any answer.
 
-LEFT = inner + anti          SEMI + ANTI = all          IN = EXISTS without NULL          FULL = LEFT + right's anti
-A = A EXCEPT ALL B + A INTERSECT ALL B                  UNION ALL = all of both
+LEFT = inner + anti.          SEMI + ANTI = all.          IN = EXISTS without NULL.
+A = A EXCEPT ALL B + A INTERSECT ALL B.                 UNION ALL = all of both.
 """
 
 from __future__ import annotations
@@ -126,15 +126,15 @@ def test_semi_and_anti_joins_share_out_all_rows(condition: str, window: str, sou
 
 @pytest.mark.parametrize(("more", "window"), cases(["", " AND s.n > 2", " AND s.at <= r.at", " AND s.n = r.n"], 2))
 def test_in_is_exists_where_there_is_no_null(more: str, window: str, soup: LocalPSoup) -> None:
-    kept = "SELECT r._id AS a FROM r WHERE r.k IS NOT NULL AND"
+    select = "SELECT r._id AS a FROM r WHERE r.k IS NOT NULL AND"
     keys = f"(SELECT s.k FROM s WHERE s.k IS NOT NULL{more})"
     partner = f"EXISTS (SELECT 1 FROM s WHERE s.k = r.k{more})"
     with asked(
         soup,
-        f"{kept} r.k IN {keys}{window}",
-        f"{kept} {partner}{window}",
-        f"{kept} r.k NOT IN {keys}{window}",
-        f"{kept} NOT {partner}{window}",
+        f"{select} r.k IN {keys}{window}",
+        f"{select} {partner}{window}",
+        f"{select} r.k NOT IN {keys}{window}",
+        f"{select} NOT {partner}{window}",
     ) as (member, exists, other, not_exists):
         assert member == exists
         assert other == not_exists
