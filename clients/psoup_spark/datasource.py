@@ -139,7 +139,8 @@ def _check_growing(query: Query) -> None:
     """Raise InvalidRequest if the answer of a query is not the sum of its answers over parts of the window."""
     kinds = {
         "aggregate": "counts over several tuples",
-        "join": "brings together tuples",
+        **dict.fromkeys(("join", "partnerjoin", "relation", "setoperation"), "brings together tuples"),
+        "over": "compares each tuple with other tuples",
         "distinct": "shows one of the tuples that look the same",
         "limit": "shows some of all tuples",
     }

@@ -173,10 +173,12 @@ def test_an_answer_that_needs_all_tuples_at_once_is_read_and_not_followed(
     counted = client.register(f"SELECT t, count(*) AS n, sum(price) AS p FROM {name} GROUP BY t")
     joined = client.register(f"SELECT a.n FROM {name} a, {name} b WHERE a.seen = b.seen")
     distinct = client.register(f"SELECT DISTINCT n FROM {name} ORDER BY n")
+    numbered = client.register(f"SELECT n, row_number() OVER (ORDER BY seen) AS place FROM {name}")
     first, skipped = (client.register(f"SELECT n FROM {name} {words}") for words in ("LIMIT 3", "OFFSET 3"))
     refused = {
         "counts over several tuples": [counted],
         "brings together tuples": [joined],
+        "compares each tuple with other tuples": [numbered],
         "shows one of the tuples that look the same": [distinct],
         "shows some of all tuples": [first, skipped],
     }

@@ -181,7 +181,7 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
             raise InvalidInput(f"query {name} {problem}", reason="OTHER_STREAM")
         raise InvalidInput(
             f"query {name} is not a selection: follow tells the tuples that match a WHERE clause, and a join, an"
-            " aggregate or DISTINCT has rows of its own; watch it instead",
+            " aggregate, a window function or DISTINCT has rows of its own; watch it instead",
             reason="NOT_A_SELECTION",
         )
 
