@@ -32,10 +32,10 @@ class Answer:
     """A whole answer. `len()` is its rows; iterating gives a dict for each row, in the answer's order.
 
     `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some rows.
-    If a SELECT list repeats a name, the repetitions are called `k_1`, `k_2`, … in dicts and frames; Arrow has the names
-    as written. Polars, DuckDB, pandas and PyArrow read an answer without a copy (`polars.DataFrame(answer)`, `FROM
-    answer` in DuckDB's Python). Printed, and in a notebook, it shows its first rows as a table. `query_id` and `key`
-    name the invoked query; "" if it has none.
+    Repetitions of a name in the SELECT list are `k_1`, `k_2`, … in dicts and frames. Arrow has the names as written.
+    Polars, DuckDB, pandas and PyArrow read an answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in
+    DuckDB's Python). Printed, and in a notebook, it shows its first rows as a table. `query_id` and `key` name the
+    invoked query; "" if it has none.
     """
 
     def __init__(

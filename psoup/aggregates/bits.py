@@ -1,4 +1,4 @@
-"""The bits that all values of a group have, that some value has, or that an odd number of values have.
+"""The bits of all values of a group, of any value, or of an odd number of values.
 
     bit_and 6 3   ->   2        bit_or 6 3   ->   7        bit_xor 6 3   ->   5
 

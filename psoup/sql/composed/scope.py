@@ -301,7 +301,7 @@ class Scope(Names):
         return self._source.error(
             f"{item.alias} has several columns {name!r}, so the name is ambiguous",
             node,
-            hint=f"name them with AS in the subselect; * shows the others as {name}_1, ...",
+            hint=f"name them with AS in the subselect; * has the repetitions as {name}_1, ...",
             reason="AMBIGUOUS_COLUMN",
         )
 

@@ -1,7 +1,10 @@
 """Brackets in a statement: the windows of sources, and lists, which are refused.
 
-FROM s [RANGE 1 HOUR]   ->   a window           FROM s [1]           ->   '1' does not begin a window
-SELECT [1, 2]           ->   a list             SELECT [name]        ->   a name of SQL Server
+    FROM s [RANGE 1 HOUR]   a window
+    FROM s [1]              refused: '1' does not begin a window
+    SELECT [1, 2]           refused: a list
+
+A bracket around a name is a name of SQL Server, and is refused, too.
 """
 
 from __future__ import annotations

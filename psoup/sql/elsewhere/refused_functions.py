@@ -56,9 +56,9 @@ def refuse_function(source: StatementText, name: str, at: Place) -> None:
         return
     if name in FOR_FUNCTION:
         raise source.unsupported(f"{name}()", at, hint=FOR_FUNCTION[name])
-    for prefixes, what, advice in _FAMILIES if name not in FUNCTIONS else ():
+    for prefixes, types, advice in _FAMILIES if name not in FUNCTIONS else ():
         if name.startswith(prefixes):
-            raise source.unsupported(f"{name[:64]}(), a function of {what},", at, hint=advice)
+            raise source.unsupported(f"{name[:64]}(), a function of {types},", at, hint=advice)
     hint = (
         FUNCTIONS.get(name)
         or nearest(name, names)

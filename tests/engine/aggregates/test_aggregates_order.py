@@ -30,7 +30,7 @@ def column(kind: Any, values: list[Any]) -> Column:
 
 
 def texts(folding: OrderedRows, cuts: list[int]) -> list[str | None]:
-    """What STRING_AGG makes of TEXTS with the keys 2 1 2 NULL 1 2 in the groups 0 0 1 2 0 1, cut into parts."""
+    """The results of STRING_AGG over TEXTS, in parts that end at `cuts`, for four groups."""
     keys, codes = [2, 1, 2, None, 1, 2], np.array([0, 0, 1, 2, 0, 1], np.int32)
     states = []
     for start, stop in zip([0, *cuts], [*cuts, 6], strict=True):
