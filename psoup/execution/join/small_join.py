@@ -10,7 +10,6 @@ It serves one equality of columns or one band, and a SELECT list of columns othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -65,39 +64,14 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
 
     Raises TryNext if the rows or the pairs are too many for one call, or the budget has no room.
     """
-    known = pair_form(case.plan)
+    return one_call(case, pair_form(case.plan), outer=False)
+
+
+def one_call(case: AnswerCase, known: PairForm | None, *, outer: bool) -> Iterator[Message]:
+    """Answer by one kernel call. `outer`: with all rows of the left, as in a LEFT JOIN. Raises as `small_join`."""
     one, other = case.reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    found = found_pairs(known, one, other, case)
-    return coded_messages(known, (one, other), (one.table, other.table), found, case.most_rows)
-
-
-def coded_messages(
-    known: PairForm, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], found: CodedPairs, most: int
-) -> Iterator[Message]:
-    """The messages of some pairs, at most `most` rows in each."""
-    (left, right), places, message = found
-    if len(message):
-        return iter([PairedMessage(known, sides, tables, (left, right), places, message)])
-    parts = [(left[at : at + most], right[at : at + most]) for at in range(0, len(left), most)]
-    return iter([PairedRows(known, sides, tables, part) for part in parts])
-
-
-class CodedPairs(NamedTuple):
-    """The pairs of two sides as codes of tuples, in the order of FROM. `places`, `message`: as of `answer_located`."""
-
-    codes: Codes
-    places: Array
-    message: Array
-
-
-def found_pairs(known: PairForm, one: Located, other: Located, case: AnswerCase, *, outer: bool = False) -> CodedPairs:
-    """Find the pairs in one kernel call. `outer`: with all rows of the left, as in a LEFT JOIN.
-
-    Raises TryNext and ResourceExhausted as `small_join`.
-    """
-    reading = case.reading
-    room = JoinBudget(reading.joins, reading.budget)
+    room, most = JoinBudget(case.reading.joins, case.reading.budget), case.most_rows
     try:
         room.hold(_BYTES, "the keys of its sides")
     except ResourceExhausted as problem:  # other ways need less memory, as they yield pieces while they join
@@ -105,20 +79,24 @@ def found_pairs(known: PairForm, one: Located, other: Located, case: AnswerCase,
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    most = SMALL, _LOOKED, case.most_rows, _READY_BYTES
+    most_looked = SMALL, _LOOKED, most, _READY_BYTES
     answer, asked = (answer_outer, other.asked_outer) if outer else (answer_located, other.asked)
-    pairs, size, other_size, message = answer(one.asked, asked, *wanted, most, left, right, places)
+    pairs, size, other_size, message = answer(one.asked, asked, *wanted, most_looked, left, right, places)
     room.close()
     one.note(size)
     other.note(other_size)
-    if pairs >= 0:
+    if pairs > 0:
         left, right = left[:pairs].copy(), right[:pairs].copy()
     if len(_spare) < _SPARE:
         _spare.append(scratch)
     if pairs < 0:
         raise TryNext
     room.look(pairs, known.text)
-    return CodedPairs((left, right), places, message)
+    tables = one.table, other.outer_table if outer else other.table
+    if len(message):
+        return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
+    parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
+    return iter([PairedRows(known, (one, other), tables, part) for part in parts])
 
 
 def allows_call(limits: JoinLimits) -> bool:

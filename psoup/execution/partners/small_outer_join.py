@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from psoup.execution.join.located_side import Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
-from psoup.execution.join.small_join import allows_call, coded_messages, found_pairs
+from psoup.execution.join.small_join import allows_call, one_call
 from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
@@ -56,8 +56,4 @@ def small_outer_join(case: AnswerCase) -> Iterator[Message]:
 
     Raises TryNext if the rows or the pairs are too many for one call, or the budget has no room.
     """
-    form = outer_form(case.plan)
-    left, right = case.reading.matches
-    assert form is not None and isinstance(left, Located) and isinstance(right, Located)
-    pairs = found_pairs(form, left, right, case, outer=True)
-    return coded_messages(form, (left, right), (left.table, right.outer_table), pairs, case.most_rows)
+    return one_call(case, outer_form(case.plan), outer=True)
