@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect
 from psoup_cli.output import print_json, print_pairs, print_table
-from psoup_client import Checked
+from psoup_client import Checked, PlanNode
 from psoup_client.phrases import counted
 
 
@@ -40,12 +41,23 @@ def check(
             ("window", f"{checked.window} ({checked.window_kind})"),
             ("clause", checked.clause),
             ("updates", checked.update_pattern),
-            ("plan", " <- ".join(node.text for node in checked.nodes)),
+            *_plan(checked.nodes),
             ("to look at", counted(checked.tuples, "tuple")),
         ]
     )
     print()
     print_table(["column", "type"], [(column.name, column.type) for column in checked.columns])
+
+
+def _plan(nodes: Sequence[PlanNode]) -> list[tuple[str, str]]:
+    """The plan on one line, or for several sources as a tree, with a line for each step."""
+    if all(len(node.inputs) < 2 for node in nodes):
+        return [("plan", " <- ".join(node.text for node in nodes))]
+    depths = [0] * len(nodes)
+    for node in nodes:
+        for place in node.inputs:
+            depths[place] = depths[node.id] + 1
+    return [("" if node.id else "plan", "  " * depths[node.id] + node.text) for node in nodes]
 
 
 def _facts(checked: Checked) -> dict[str, Any]:
