@@ -15,6 +15,7 @@ from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
 from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.small_pieces import small_pieces
 
 SECOND = 1_000_000
 NOW = 1_000
@@ -145,7 +146,10 @@ def test_no_side_is_left_behind(statement: str, soup: LocalPSoup) -> None:
 
 @pytest.mark.seeded("missing rows are lost at the edge of a piece")
 @pytest.mark.seeded("missing rows are sorted first")
-def test_missing_tuples_come_last_and_none_is_lost() -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_missing_tuples_come_last_and_none_is_lost(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if small:
+        small_pieces(monkeypatch)
     many: Tuples = [(number, number % 7 if number % 3 else None, number) for number in range(300)]
     few: Tuples = [(number, number, number) for number in range(10)]
     soup = streams(r=many, s=few)

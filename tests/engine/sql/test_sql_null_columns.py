@@ -7,7 +7,7 @@ import pytest
 
 from psoup.local import LocalPSoup
 
-DECIMAL = pa.decimal128(21, 2)
+DECIMAL = pa.decimal128(38, 2)
 
 
 @pytest.mark.parametrize(
