@@ -1,8 +1,10 @@
-"""Keys of 128 bits, such as sums of a subselect, as two BIGINT keys each. Their order is that of the numbers.
+"""Keys of 128 bits, such as sums of a subselect, as two BIGINT keys each. The keys have the order of the numbers.
 
-5            high word 0, low word 5 - 2**63        the low word is unsigned, so that 2**63 is subtracted
-2**64 + 5    high word 1, low word 5 - 2**63
-NULL         NULL, NULL
+    5            0, 5 - 2**63
+    2**64 + 5    1, 5 - 2**63
+    NULL         NULL, NULL
+
+The first key is the high word. The second one is the low word, which is unsigned, less 2**63.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Operands of factors with numbers of 128 bits, such as sums of a subselect, as int64 keys that compare exactly.
 
-sum DECIMAL(38,2)   BIGINT              in units of the finer scale; ranks if a number leaves 64 bits
-1050                10 -> 1000
-sum DECIMAL(38,0)   DOUBLE 7.9          the DOUBLE becomes an integer with the same comparisons
-7                   7 (for <=, >), 8 (for >=, <)
+    sum   DECIMAL(38,2)   1050      10.50
+    n     BIGINT          1000      10, in units of the finer scale
+    x     DOUBLE 7.9      7 or 8    an integer with the same comparisons
+
+If a number leaves 64 bits, the keys are ranks.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _MOST = 2**63
 def wide_keys(left: Column, right: Column, operator: str) -> tuple[Array, Array, Array, str]:
     """Keys of both operands: int64 by row. `left` has an exact type, and one of them has 128 bits.
 
-    Returns the keys of the left and of the right, flags of the rows of the right that can have a partner, and the
-    operator between keys. O(rows) if all numbers fit in 64 bits, else O(rows * log rows), with a large constant.
+    Returns the keys of the left, the keys of the right, flags of rows, and the operator between keys. The flags mark
+    the rows of the right that can have a partner. O(rows) if all numbers fit in 64 bits, else O(rows * log rows), with
+    a large constant.
     """
     scale = max(left.type.scale, right.type.scale)
     first = _scaled(left, scale)
@@ -56,8 +58,8 @@ def _scaled(column: Column, scale: int) -> Array:
 def _of_doubles(values: Array, scale: int, operator: str) -> tuple[Array, Array]:
     """Integers for DOUBLEs in units of 10**-scale, and flags of the values that an exact number can satisfy.
 
-    For every integer `number`, `number operator value` equals its comparison with the integer, by <= in place of <, and
-    by >= in place of >. NaN is greater than all numbers.
+    For every integer `number`, `number operator value` equals its comparison with the key. The latter uses <= in place
+    of <, and >= in place of >. NaN is greater than all numbers.
     """
     keys: Array = np.zeros(len(values), object)
     can: Array = np.ones(len(values), np.bool_)

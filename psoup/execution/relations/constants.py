@@ -15,11 +15,11 @@ from psoup.values.kinds import TYPES
 from psoup.values.limbs import limbs
 
 
-def constant_pieces(node: Values, most: int) -> Generator[list[Column], None, None]:
-    """Yield the rows of constants, at most `most` at a time."""
+def constant_pieces(node: Values, piece_rows: int) -> Generator[list[Column], None, None]:
+    """Yield the rows of constants, at most `piece_rows` at a time."""
     columns = _columns(node)
-    for start in range(0, len(node.rows), most):
-        yield [column.slice(start, min(start + most, len(node.rows))) for column in columns]
+    for start in range(0, len(node.rows), piece_rows):
+        yield [column.slice(start, min(start + piece_rows, len(node.rows))) for column in columns]
 
 
 @plan_fact

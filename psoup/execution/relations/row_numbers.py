@@ -1,8 +1,10 @@
 """Numbers of rows: equal rows have equal numbers. NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0.
 
-rows      (1, 'a')  (2, NULL)  (1, 'a')  (2, NULL)  (3, 'b')
-numbers       0         1          0         1          2        in order of appearance
-first         *         *                               *        the rows whose number is new
+    rows      (1, 'a')  (2, NULL)  (1, 'a')  (2, NULL)  (3, 'b')
+    numbers   0         1          0         1          2
+    first     *         *                               *
+
+Numbers are in order of appearance. The first rows are the rows with a new number.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ _LIMIT = 2**31 - 2
 class RowNumbers:
     """The numbers of the rows of a set operation. Its bytes are charged to the budget of sorts."""
 
-    def __init__(self, types: Sequence[DataType], budget: ReadBudget, most: int, subject: str) -> None:
-        """`most`: the most different rows. `subject`: the set operation, in messages."""
+    def __init__(self, types: Sequence[DataType], budget: ReadBudget, limit: int, subject: str) -> None:
+        """`limit`: the most different rows. `subject`: the set operation, in messages."""
         self._budget = budget
-        self._most = most
+        self._limit = limit
         self._subject = subject
         self._held = 0
         try:
@@ -48,8 +50,8 @@ class RowNumbers:
         Raises ResourceExhausted if there are too many different rows, or their keys take too many bytes.
         """
         numbers = self._keys.number(columns)
-        if self.count > self._most:
-            raise over_rows(self._subject, self.count, self._most)
+        if self.count > self._limit:
+            raise over_rows(self._subject, self.count, self._limit)
         return numbers
 
     def hold(self, size: int) -> None:
@@ -64,15 +66,15 @@ class RowNumbers:
         self._held = 0
 
 
-def first_rows(numbers: Array, known: int) -> Array:
-    """The first row of each number that is at least `known`, ascending, int64. O(n).
+def first_rows(numbers: Array, start: int) -> Array:
+    """The first row of each number that is at least `start`, ascending, int64. O(n).
 
     New numbers must be in order of appearance, as `RowNumbers` gives them.
     """
     before: Array = np.empty(len(numbers), numbers.dtype)
-    before[:1] = known - 1
+    before[:1] = start - 1
     np.maximum.accumulate(numbers[:-1], out=before[1:])
-    np.maximum(before, known - 1, out=before)
+    np.maximum(before, start - 1, out=before)
     return np.flatnonzero(numbers > before)
 
 
@@ -100,7 +102,7 @@ def rows_within(numbers: Array, quota: Array, budget: ReadBudget) -> Array:
     ordered = chosen[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     counts = np.diff(starts, append=len(ordered))
-    place = np.arange(len(ordered)) - np.repeat(starts, counts)
-    kept: Array = np.sort(order[place < quota[ordered]]).astype(np.int64)
+    rank = np.arange(len(ordered)) - np.repeat(starts, counts)
+    places: Array = np.sort(order[rank < quota[ordered]]).astype(np.int64)
     quota[ordered[starts]] -= np.minimum(counts, quota[ordered[starts]])
-    return rows[kept]
+    return rows[places]

@@ -11,10 +11,10 @@ from psoup.model import DataType
 from psoup.values.columns import Column, null_column
 
 
-def scalar_row(pieces: Pieces, types: Sequence[DataType], most: int) -> Generator[list[Column], None, None]:
+def scalar_row(pieces: Pieces, types: Sequence[DataType], piece_rows: int) -> Generator[list[Column], None, None]:
     """Yield the row of a subselect with at most one row, as one piece. The binder ensures that it has no more."""
     rows = 0
-    with closing(pieces(most)) as parts:
+    with closing(pieces(piece_rows)) as parts:
         for columns in parts:
             rows += len(columns[0])
             ensure(rows == 1, "plan", "a scalar subselect has several rows", rows=rows)

@@ -1,11 +1,11 @@
-"""UNION, INTERSECT and EXCEPT of two relations, piece by piece, in the order of the left and then of the right.
+"""UNION, INTERSECT and EXCEPT of two relations, piece by piece. The rows of the left come first, in their order.
 
     left   a b a c      UNION         a b c d      UNION ALL      a b a c  b d b
     right  b d b        INTERSECT     b            INTERSECT ALL  b
                         EXCEPT        a c          EXCEPT ALL     a a c
 
-UNION ALL keeps nothing. The others keep the numbers of different rows (`row_numbers`), and EXCEPT ALL also the rows of
-the left. INTERSECT and EXCEPT read the right first, so that the rows of the left can go on at once.
+UNION ALL keeps nothing. Any other operation keeps the numbers of different rows (`row_numbers`). EXCEPT ALL also keeps
+the rows of the left. INTERSECT and EXCEPT read the right first, so that the rows of the left can go on at once.
 """
 
 from __future__ import annotations
@@ -34,53 +34,53 @@ class SetRows:
         self._left = left
         self._right = right
 
-    def pieces(self, most: int) -> Generator[list[Column], None, None]:
-        """Yield the rows, at most `most` at a time. Raises ResourceExhausted if it must hold too many."""
+    def pieces(self, piece_rows: int) -> Generator[list[Column], None, None]:
+        """Yield the rows, at most `piece_rows` at a time. Raises ResourceExhausted if it must hold too many."""
         operator, keeps_all = self._node.operator, self._node.all
         if operator is SetOperator.UNION and keeps_all:
-            yield from self._left(most)
-            yield from self._right(most)
+            yield from self._left(piece_rows)
+            yield from self._right(piece_rows)
             return
         types = [output.type for output in self._node.outputs]
         reading = self._reading
         numbers = RowNumbers(types, reading.budget, reading.sort_rows, set_name(self._node))
         try:
             if operator is SetOperator.UNION:
-                yield from self._union(numbers, most)
+                yield from self._union(numbers, piece_rows)
             elif operator is SetOperator.INTERSECT:
-                yield from self._intersection(numbers, most)
+                yield from self._intersection(numbers, piece_rows)
             elif keeps_all:
-                yield from self._difference_of_counts(numbers, most)
+                yield from self._difference_of_counts(numbers, piece_rows)
             else:
-                yield from self._difference(numbers, most)
+                yield from self._difference(numbers, piece_rows)
         finally:
             numbers.close()
 
-    def _union(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
+    def _union(self, numbers: RowNumbers, piece_rows: int) -> Generator[list[Column], None, None]:
         """Yield the first of equal rows of both inputs."""
         for side in (self._left, self._right):
-            yield from self._new_rows(side, numbers, most)
+            yield from self._new_rows(side, numbers, piece_rows)
 
-    def _difference(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
+    def _difference(self, numbers: RowNumbers, piece_rows: int) -> Generator[list[Column], None, None]:
         """Yield the first of equal rows of the left that the right has not."""
-        with closing(self._right(most)) as right:
+        with closing(self._right(piece_rows)) as right:
             for columns in right:
                 numbers.of(columns)
-        yield from self._new_rows(self._left, numbers, most)
+        yield from self._new_rows(self._left, numbers, piece_rows)
 
-    def _new_rows(self, side: Pieces, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
+    def _new_rows(self, side: Pieces, numbers: RowNumbers, piece_rows: int) -> Generator[list[Column], None, None]:
         """Yield the rows of one input that have no number yet, the first of equal ones."""
-        with closing(side(most)) as pieces:
+        with closing(side(piece_rows)) as pieces:
             for columns in pieces:
-                known = numbers.count
-                yield from _taken(columns, first_rows(numbers.of(columns), known))
+                count = numbers.count
+                yield from _taken(columns, first_rows(numbers.of(columns), count))
 
-    def _intersection(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
+    def _intersection(self, numbers: RowNumbers, piece_rows: int) -> Generator[list[Column], None, None]:
         """Yield the rows of the left that the right has: with ALL as often as both have them, else once."""
-        quota = self._counts(numbers, most)
+        quota = self._counts(numbers, piece_rows)
         if not len(quota):
             return
-        with closing(self._left(most)) as left:
+        with closing(self._left(piece_rows)) as left:
             for columns in left:
                 places = numbers.of(columns)
                 shared = np.flatnonzero(places < len(quota))
@@ -90,11 +90,11 @@ class SetRows:
                     rows = one_row_each(places[shared], quota)
                 yield from _taken(columns, shared[rows])
 
-    def _difference_of_counts(self, numbers: RowNumbers, most: int) -> Generator[list[Column], None, None]:
-        """Yield each row of the left as often as the left has it more often than the right, the first of them."""
-        counts, budget = self._counts(numbers, most), self._reading.budget
+    def _difference_of_counts(self, numbers: RowNumbers, piece_rows: int) -> Generator[list[Column], None, None]:
+        """Yield the first n of equal rows of the left. n: their count in the left, less their count in the right."""
+        counts, budget = self._counts(numbers, piece_rows), self._reading.budget
         pieces, rows = list[tuple[list[Column], Array]](), 0
-        with closing(self._left(most)) as left:
+        with closing(self._left(piece_rows)) as left:
             for columns in left:
                 places = numbers.of(columns).copy()
                 numbers.hold(_NUMBER_BYTES * len(places) + sum([column.nbytes for column in columns]))
@@ -110,16 +110,16 @@ class SetRows:
         for columns, places in pieces:
             yield from _taken(columns, rows_within(places, quota, budget))
 
-    def _counts(self, numbers: RowNumbers, most: int) -> Array:
+    def _counts(self, numbers: RowNumbers, piece_rows: int) -> Array:
         """Number the rows of the right. Returns how often each number occurs, int64."""
         counts: Array = np.zeros(0, np.int64)
-        with closing(self._right(most)) as right:
+        with closing(self._right(piece_rows)) as right:
             for columns in right:
                 places = numbers.of(columns)
-                found = np.bincount(places, minlength=numbers.count)
-                numbers.hold(found.nbytes - counts.nbytes)
-                found[: len(counts)] += counts
-                counts = found
+                total = np.bincount(places, minlength=numbers.count)
+                numbers.hold(total.nbytes - counts.nbytes)
+                total[: len(counts)] += counts
+                counts = total
         return counts
 
 

@@ -1,7 +1,7 @@
 """The rows of a relation: a subselect, a set operation, or constants. Their columns come piece by piece.
 
     pieces ──> columns: SELECT, LIMIT, GROUP BY      each piece is read once, and dropped
-           └─> matches: ORDER BY, DISTINCT, joins    all pieces are kept as chunks in memory, like those of a stream
+           └─> matches: ORDER BY, DISTINCT, joins    all pieces are kept as chunks in memory, like a stream
 
 Expressions read a column by its position. A kept row has a number, as a tuple has an ID: its position among all rows.
 The reader charges kept chunks to the budget of sorts. `sort_rows` bounds their rows.
@@ -142,15 +142,15 @@ class TableRows:
                     raise over_rows(self.subject, rows, reading.sort_rows)
         return table
 
-    def _chunks(self, most: int) -> Generator[tuple[ChunkView, Array], None, None]:
-        """Yield the rows that remain: chunks of at most `most` rows, and offsets of rows in each."""
+    def _chunks(self, size: int) -> Generator[tuple[ChunkView, Array], None, None]:
+        """Yield the rows that remain: chunks of at most `size` rows, and offsets of rows in each."""
         skip, left, first = self.skip, self.limit, 0
         if left is not None:
-            most = min(most, max(skip + left, _LEAST_ROWS))
+            size = min(size, max(skip + left, _LEAST_ROWS))
         if left == 0:
             return
-        most = min(most, CHUNK_ROWS, max(self._piece_bytes // sum(map(value_bytes, self.types)), _FEWEST))
-        with closing(self.pieces(most)) as pieces:
+        size = min(size, CHUNK_ROWS, max(self._piece_bytes // sum(map(value_bytes, self.types)), _FEWEST))
+        with closing(self.pieces(size)) as pieces:
             for columns in pieces:
                 chunk = chunk_of(columns, first)
                 rows = self._passed(chunk)
@@ -202,12 +202,12 @@ def _plain(column: Column) -> Column:
     return Column(column.type, values, valid, column.data)
 
 
-def over_rows(subject: str, rows: int, most: int) -> ResourceExhausted:
+def over_rows(subject: str, rows: int, limit: int) -> ResourceExhausted:
     """Make the error of a relation with more rows than one invocation may hold."""
     return ResourceExhausted(
-        f"{subject} has {rows:,} rows and more, and one invocation may hold {most:,} (sort_rows); narrow the windows or"
-        " the WHERE clauses of its streams, or add a LIMIT to it",
+        f"{subject} has {rows:,} rows and more, and one invocation may hold {limit:,} (sort_rows); narrow the windows"
+        " or the WHERE clauses of its streams, or add a LIMIT to it",
         reason="SORT_BUDGET",
         rows=rows,
-        **SORT_ROWS.over(rows, most),
+        **SORT_ROWS.over(rows, limit),
     )

@@ -82,7 +82,7 @@ def _leaving(checks: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "opening"),
     [
         (
             "SELECT r.v FROM r JOIN (SELECT k FROM s UNION ALL SELECT v FROM s) days ON r.k = days.k",
@@ -93,7 +93,7 @@ def _leaving(checks: int) -> Iterator[None]:
         ("SELECT k, t FROM r EXCEPT SELECT k, t FROM s", "EXCEPT would hold"),
     ],
 )
-def test_a_refusal_names_the_part_that_is_too_large(soup: LocalPSoup, sql: str, told: str) -> None:
+def test_a_refusal_names_the_part_that_is_too_large(soup: LocalPSoup, sql: str, opening: str) -> None:
     query = soup.register(sql)
     needed = ReadBudget()
     _asked(soup, query, needed).to_table()
@@ -103,4 +103,4 @@ def test_a_refusal_names_the_part_that_is_too_large(soup: LocalPSoup, sql: str, 
             _asked(soup, query, ReadBudget(sort_bytes=needed.wanted * share // 40)).to_table()
         except ResourceExhausted as problem:
             messages.append(str(problem))
-    assert any(message.startswith(told) for message in messages), messages
+    assert any(message.startswith(opening) for message in messages), messages

@@ -91,10 +91,10 @@ def _modelled(left: list[Row], right: list[Row], operator: SetOperator, *, all_r
     if operator is SetOperator.UNION:
         rows = left + right
         return rows if all_rows else list(dict.fromkeys(rows))
-    here, there = Counter(left), Counter(right)
-    quota = here & there if operator is SetOperator.INTERSECT else here - there
+    first, second = Counter(left), Counter(right)
+    quota = first & second if operator is SetOperator.INTERSECT else first - second
     if not all_rows:
-        quota = Counter(dict.fromkeys(quota if operator is SetOperator.INTERSECT else here.keys() - there, 1))
+        quota = Counter(dict.fromkeys(quota if operator is SetOperator.INTERSECT else first.keys() - second, 1))
     rows = []
     for row in left:
         if quota[row]:
@@ -120,13 +120,13 @@ def test_set_operations_have_the_rows_of_duckdb_in_the_order_of_their_inputs(
             names = draw.sample(NAMES, draw.choice((1, 1, 2, 3)))
             sides = [plans.select(place, *names) for place in (0, 1)]
             plan = all_of(relation(set_operation(sides[0], sides[1], operator, all_rows=all_rows)))
-            found = _rows(again(plans.answer, plan).to_table())
+            answer_rows = _rows(again(plans.answer, plan).to_table())
             columns = ", ".join(names)
             sql = f"SELECT {columns} FROM r {operator.value}{' ALL' * all_rows} SELECT {columns} FROM s"
             expected = _rows(database.sql(sql).to_arrow_table())
-            assert Counter(found) == Counter(expected), sql
+            assert Counter(answer_rows) == Counter(expected), sql
             left, right = (_rows(_table(streams[name]).select(names)) for name in ("r", "s"))
-            assert found == _modelled(left, right, operator, all_rows=all_rows), sql
+            assert answer_rows == _modelled(left, right, operator, all_rows=all_rows), sql
     drop_database(database)
 
 
@@ -168,11 +168,13 @@ def test_a_set_operation_may_be_sorted_cut_filtered_and_grouped(plans: HandMadeP
 
 def test_set_operations_of_aggregates_and_of_set_operations_nest(plans: HandMadePlans) -> None:
     counted = Aggregate(plans.sources[0], (plans.column(0, "t"),), (Measure("count", (), BIGINT),))
-    one = Values(tuple([(Literal(TEXT, text), Literal(BIGINT, 1)) for text in ("t9", "t0", None)]), counted.schema)
-    union = set_operation(Project(counted, counted.schema), one, SetOperator.UNION)
+    constants = Values(
+        tuple([(Literal(TEXT, text), Literal(BIGINT, 1)) for text in ("t9", "t0", None)]), counted.schema
+    )
+    union = set_operation(Project(counted, counted.schema), constants, SetOperator.UNION)
     groups = [("t0", 67), ("t1", 67), ("t2", 66)]
     assert _told(plans, all_of(relation(union))) == [*groups, ("t9", 1), ("t0", 1), (None, 1)]
-    less = set_operation(union, one, SetOperator.EXCEPT)
+    less = set_operation(union, constants, SetOperator.EXCEPT)
     assert _told(plans, all_of(relation(less))) == groups
     assert _told(plans, less) == groups
     first = Limit(Sort(all_of(relation(union, "u")), (OrderKey(_ref(BIGINT, 1, "count(*)")),)), 2)

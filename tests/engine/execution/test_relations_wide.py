@@ -59,27 +59,27 @@ def test_sums_of_a_subselect_are_keys_and_arguments(seed: int) -> None:
     leaf, sql = relation(inner, "d"), "(SELECT t, sum(n) AS total FROM r GROUP BY t ORDER BY t NULLS LAST)"
 
     whole = Aggregate(leaf, (), tuple(MEASURES.values()))
-    found = _rows(again(plans.answer, Project(whole, whole.schema)).to_table())
-    assert found == _rows(database.sql(f"SELECT {', '.join(MEASURES)} FROM {sql}").to_arrow_table())
+    answer_rows = _rows(again(plans.answer, Project(whole, whole.schema)).to_table())
+    assert answer_rows == _rows(database.sql(f"SELECT {', '.join(MEASURES)} FROM {sql}").to_arrow_table())
 
     grouped = Aggregate(leaf, (TOTAL,), (*list(MEASURES.values())[:3], Measure("min", (T,), TEXT)))
-    found = _rows(again(plans.answer, Project(grouped, grouped.schema)).to_table())
+    answer_rows = _rows(again(plans.answer, Project(grouped, grouped.schema)).to_table())
     names = ", ".join([*list(MEASURES)[:3], "min(t)"])
     beside = f"SELECT total, {names} FROM {sql} GROUP BY total ORDER BY total NULLS LAST"
-    assert found == _rows(database.sql(beside).to_arrow_table())
+    assert answer_rows == _rows(database.sql(beside).to_arrow_table())
 
     ordered = Sort(all_of(leaf), (OrderKey(TOTAL, True), OrderKey(T)))
-    found = _rows(again(plans.answer, ordered).to_table())
+    answer_rows = _rows(again(plans.answer, ordered).to_table())
     beside = f"SELECT * FROM {sql} ORDER BY total DESC NULLS LAST, t NULLS LAST"
-    assert found == _rows(database.sql(beside).to_arrow_table())
+    assert answer_rows == _rows(database.sql(beside).to_arrow_table())
 
     totals = Project(leaf, (Output("total", TOTAL),))
     for operator in SetOperator:
         plan = set_operation(totals, totals, operator)
-        found = _rows(again(plans.answer, all_of(relation(plan, place=17))).to_table())
+        answer_rows = _rows(again(plans.answer, all_of(relation(plan, place=17))).to_table())
         beside = f"SELECT total FROM {sql} {operator.value} SELECT total FROM {sql}"
         expected = _rows(database.sql(beside).to_arrow_table())
-        assert sorted(found, key=repr) == sorted(expected, key=repr)
+        assert sorted(answer_rows, key=repr) == sorted(expected, key=repr)
     drop_database(database)
 
 
@@ -116,6 +116,6 @@ def test_sums_of_a_subselect_are_joined(seed: int) -> None:
     database.register("r", table)
     for joined in (*JOINED, *(WITH_DOUBLE if seed % 2 else ())):
         sql = joined.format(d="(SELECT t, sum(n) AS total FROM r GROUP BY t)")
-        found, expected = _rows(again(soup.ask, sql).to_table()), _rows(database.sql(sql).to_arrow_table())
-        assert sorted(map(repr, found)) == sorted(map(repr, expected)), sql
+        answer_rows, expected = _rows(again(soup.ask, sql).to_table()), _rows(database.sql(sql).to_arrow_table())
+        assert sorted(map(repr, answer_rows)) == sorted(map(repr, expected)), sql
     drop_database(database)

@@ -46,11 +46,12 @@ def test_keys_of_wide_numbers_compare_as_the_numbers_do(seed: int) -> None:
         numbers = [[draw.choice(draw.choice((SMALL, HUGE))) for _ in range(30)], [draw.choice(pool) for _ in range(30)]]
         if other != DOUBLE and draw.random() < 0.5:
             types, numbers = types[::-1], numbers[::-1]
-        left, right, can, held = wide_keys(*[_column(*own) for own in zip(types, numbers, strict=True)], name)
+        columns = [_column(kind, values) for kind, values in zip(types, numbers, strict=True)]
+        left, right, can, key_operator = wide_keys(columns[0], columns[1], name)
         assert left.dtype == right.dtype == np.int64
-        for (i, one), (j, two) in product(enumerate(numbers[0]), enumerate(numbers[1])):
-            values = [Fraction(one, 10 ** types[0].scale), two]
-            if not isinstance(two, float):
-                values[1] = Fraction(two, 10 ** types[1].scale)
-            found = bool(can[j]) and bool(getattr(operator, held)(left[i], right[j]))
-            assert found == _compares(name, *values), (name, types, one, two)
+        for (i, number), (j, other_number) in product(enumerate(numbers[0]), enumerate(numbers[1])):
+            values = [Fraction(number, 10 ** types[0].scale), other_number]
+            if not isinstance(other_number, float):
+                values[1] = Fraction(other_number, 10 ** types[1].scale)
+            result = bool(can[j]) and bool(getattr(operator, key_operator)(left[i], right[j]))
+            assert result == _compares(name, *values), (name, types, number, other_number)

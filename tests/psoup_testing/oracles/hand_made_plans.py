@@ -34,8 +34,8 @@ class HandMadePlans:
         """The answer of a plan. `config`: fields of the engine's configuration that differ."""
         soup = self._soup
         snapshot = replace(soup.engine.snapshot(), config=replace(soup.engine.config, **config))
-        known = invoke(snapshot, self._query, tenant=soup.tenant, now=soup.clock.now(), budget=budget)
-        return Answer(known.record, known.completeness, known._reading, known._streams, known.ranges, plan)
+        answer = invoke(snapshot, self._query, tenant=soup.tenant, now=soup.clock.now(), budget=budget)
+        return Answer(answer.record, answer.completeness, answer._reading, answer._streams, answer.ranges, plan)
 
     def column(self, place: int, name: str) -> AttributeRef:
         """A column of a source."""
