@@ -98,7 +98,7 @@ def alter(
         print_json(facts(info))
     else:
         ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
-        late = f", up to {_span(info.lateness)} late" if info.lateness else ""
+        late = f", takes tuples up to {_span(info.lateness)} late" if info.lateness else ""
         message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{late}{ahead}{_clock(info)}.")
 
 
