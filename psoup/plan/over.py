@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import OVER, AttributeRef, Expr
-from psoup.model import DataType
 from psoup.plan.above import Above
 from psoup.plan.aggregate import Measure
 from psoup.plan.canonical import expr_text
@@ -66,43 +65,43 @@ WHOLE = Frame(None, None, peers=True)
 class WindowFunction:
     """A window function over the rows of a partition.
 
-    `function`: the name of a window function, such as row_number or lag, or of an aggregate. `args`: its arguments,
-    over rows of the input. `number`: the argument that is a constant: the offset of lag and lead, and the n of
-    nth_value and ntile. `partition`: the keys of PARTITION BY. `order`: the keys of ORDER BY. `distinct`, `condition`,
-    `fraction`: as in `Measure`. `skips_nulls`: IGNORE NULLS.
+    `call`: the function with its arguments over rows of the input, in the form of an aggregate. Its name may also be
+    row_number, lag or the like. `number`: the argument that is a constant: the offset of lag and
+    lead, and the n of nth_value and ntile. `partition`: the keys of PARTITION BY. `order`: the keys of ORDER BY.
+    `skips_nulls`: IGNORE NULLS.
     """
 
-    function: str
-    args: tuple[Expr, ...]
-    type: DataType
+    call: Measure
     partition: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     frame: Frame = WHOLE
-    distinct: bool = False
-    condition: Expr | None = None
-    fraction: float | None = None
     number: int | None = None
     skips_nulls: bool = False
 
     @property
-    def measure(self) -> Measure:
-        """The function without its window. It is an aggregate only if `function` is the name of one."""
-        return Measure(self.function, self.args, self.type, self.distinct, self.condition, self.fraction)
+    def name(self) -> str:
+        """The function's name."""
+        return self.call.function
 
     @property
     def read(self) -> list[Expr]:
         """The expressions over rows of the input that the function reads."""
-        condition = [] if self.condition is None else [self.condition]
-        return [*self.partition, *[key.expr for key in self.order], *self.args, *condition]
+        condition = [] if self.call.condition is None else [self.call.condition]
+        return [*self.partition, *[key.expr for key in self.order], *self.call.args, *condition]
+
+    @property
+    def folds(self) -> bool:
+        """Whether only a fold of the whole partition computes the function: with DISTINCT, a fraction or the like."""
+        call = self.call
+        return call != Measure(call.function, call.args, call.type, condition=call.condition)
 
     def text(self, names: tuple[str, ...] = ()) -> str:
         """The canonical text. Equal functions have equal texts. `names` as in `expr_text`."""
-        args = [expr_text(arg, names) for arg in self.args] or ["*"] * (self.function == "count")
-        args[1:1] = [] if self.number is None else [str(self.number)]
-        args += [] if self.fraction is None else [repr(self.fraction)]
-        call = f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(args)}{' IGNORE NULLS' * self.skips_nulls})"
-        if self.condition is not None:
-            call += f" FILTER (WHERE {expr_text(self.condition, names)})"
+        call = self.call.text(names)
+        if self.number is not None or self.skips_nulls or not (self.call.args or self.name == "count"):
+            args = [expr_text(arg, names) for arg in self.call.args]
+            args[1:1] = [] if self.number is None else [str(self.number)]
+            call = f"{self.name}({', '.join(args)}{' IGNORE NULLS' * self.skips_nulls})"
         return f"{call} OVER ({self._window(names)})"
 
     def _window(self, names: tuple[str, ...]) -> str:
@@ -133,7 +132,9 @@ class Over(Above):
     def columns(self) -> tuple[AttributeRef, ...]:
         """The new columns, as later nodes refer to them."""
         names = names_of(self)
-        return tuple(AttributeRef(f.type, at, f.text(names), OVER) for at, f in enumerate(self.functions, self.first))
+        return tuple(
+            AttributeRef(f.call.type, at, f.text(names), OVER) for at, f in enumerate(self.functions, self.first)
+        )
 
     @property
     def operator(self) -> Operator:

@@ -20,7 +20,7 @@ from psoup.errors import SqlError
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import OVER, AttributeRef, Expr, Literal, reads_now
 from psoup.model import BIGINT, DOUBLE
-from psoup.plan.nodes import OrderKey
+from psoup.plan.nodes import Measure, OrderKey
 from psoup.plan.over import UP_TO_PEERS, WHOLE, Frame, WindowFunction
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, FILTER, GROUP_BY, HAVING, WHERE, AggregateBinder, measure_of
 from psoup.sql.source import StatementText, nearest
@@ -105,7 +105,7 @@ class Windows:
 
     def ref(self, function: WindowFunction) -> AttributeRef:
         """The reference to a window function in expressions. Its index is the function's number."""
-        column = AttributeRef(function.type, len(self._columns), function.text(), OVER)
+        column = AttributeRef(function.call.type, len(self._columns), function.text(), OVER)
         return self._columns.setdefault(function, column)
 
     @property
@@ -210,7 +210,7 @@ def _bound(binder: OverBinder, name: str, call: exp.Expr, window: Window) -> Win
     kind = _NUMBERS[name] if name in _NUMBERS else args[0].type
     framed = name in _VALUES and name not in _SHIFTS
     frame = _frame_of(window if framed else Window(order=window.order))
-    return WindowFunction(name, tuple(args), kind, window.partition, window.order, frame, number=number)
+    return WindowFunction(Measure(name, tuple(args), kind), window.partition, window.order, frame, number)
 
 
 def _whole(binder: OverBinder, node: exp.Expr, name: str) -> int:
@@ -229,31 +229,22 @@ def _whole(binder: OverBinder, node: exp.Expr, name: str) -> int:
 
 def _aggregate(binder: OverBinder, name: str, call: exp.Expr, where: exp.Expr | None, window: Window) -> WindowFunction:
     """Bind an aggregate with OVER. Raises SqlError."""
-    measure, frame = measure_of(binder, name, call, where, INSIDE, INSIDE), _frame_of(window)
-    if not frame.whole and (measure.distinct or measure.function not in _ANY_FRAME):
+    measure = measure_of(binder, name, call, where, INSIDE, INSIDE)
+    function = WindowFunction(measure, window.partition, window.order, _frame_of(window))
+    if not function.frame.whole and (function.folds or function.name not in _ANY_FRAME):
         raise binder.source.unsupported(
             f"{'DISTINCT in ' * measure.distinct}{name} over a part of a partition",
             call,
             hint="leave ORDER BY out of OVER, or add ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
         )
-    return WindowFunction(
-        measure.function,
-        measure.args,
-        measure.type,
-        window.partition,
-        window.order,
-        frame,
-        measure.distinct,
-        measure.condition,
-        measure.fraction,
-    )
+    return function
 
 
 def _skipping(source: StatementText, function: WindowFunction, node: exp.Expr) -> WindowFunction:
     """The function with IGNORE NULLS. Raises SqlError if it has no such form."""
-    if function.function not in _VALUES:
+    if function.name not in _VALUES:
         hint = "lag, lead, first_value, last_value and nth_value have it; aggregates skip NULLs anyway"
-        raise source.unsupported(f"IGNORE NULLS in {function.function}", node, hint=hint)
+        raise source.unsupported(f"IGNORE NULLS in {function.name}", node, hint=hint)
     return replace(function, skips_nulls=True)
 
 

@@ -19,7 +19,7 @@ from psoup.expressions.conversion import truth
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import OVER, AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT
-from psoup.plan.nodes import Filter, Node, OrderKey, Output, Over
+from psoup.plan.nodes import Filter, Measure, Node, OrderKey, Output, Over
 from psoup.plan.over import UP_TO_PEERS, WHOLE, WindowFunction
 from psoup.sql.binder import Binder
 from psoup.sql.over import QUALIFY
@@ -91,7 +91,7 @@ class OverPlan:
         """Keep the first row of each combination of `keys`, in an order that `order` of this plan gives."""
         placed = tuple(dict.fromkeys(self._over(self._grouped(key)) for key in keys if not isinstance(key, Literal)))
         frame = UP_TO_PEERS if order else WHOLE
-        number = WindowFunction("row_number", (), BIGINT, placed, order, frame)
+        number = WindowFunction(Measure("row_number", (), BIGINT), placed, order, frame)
         over = Over(self.node, (number,), len(self._columns))
         self.node = Filter(over, resolve("eq", [over.columns[0], _ONE]))
 
@@ -105,10 +105,11 @@ class OverPlan:
 
 def _rewritten(function: WindowFunction, grouped: Rewrite) -> WindowFunction:
     """The window function over groups."""
+    call, condition = function.call, function.call.condition
+    rewritten = None if condition is None else grouped(condition)
     return replace(
         function,
-        args=tuple(map(grouped, function.args)),
+        call=replace(call, args=tuple(map(grouped, call.args)), condition=rewritten),
         partition=tuple(map(grouped, function.partition)),
         order=tuple(replace(key, expr=grouped(key.expr)) for key in function.order),
-        condition=None if function.condition is None else grouped(function.condition),
     )

@@ -38,7 +38,7 @@ def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, accoun
     Raises ResourceExhausted. O(n) for each word of a sum.
     """
     low, high = rows.frame(function.frame)
-    measure, count = function.measure, len(rows)
+    measure, count = function.call, len(rows)
     if ordered.args and ordered.args[0].type.kind is Kind.WIDE:
         return _of_wide(function, ordered, low, high)
     folding = folding_of(measure)
@@ -100,14 +100,14 @@ def _of_wide(function: WindowFunction, ordered: Rows, low: Array, high: Array) -
         values = np.where(ordered.mask.view(np.bool_), values, np.zeros(1, values.dtype))
     numbers = np.ascontiguousarray(values).view(np.int64).reshape(-1, 2)
     if float(np.abs(numbers[:, 1].astype(np.float64)).sum() + len(numbers)) * 2.0**64 < _QUICK:
-        return IntegerSum().finish(_between((counts, numbers), low, high), function.measure, len(values))
+        return IntegerSum().finish(_between((counts, numbers), low, high), function.call, len(values))
     every = (values["high"].astype(object) << 64) + values["low"].astype(object)
     sums = np.append(0, np.cumsum(every))
     totals, frame_counts = sums[high] - sums[low], _counted(counts, low, high)
     valid = frame_counts > 0
-    if function.function == "avg":
+    if function.name == "avg":
         unit = 10 ** ordered.args[0].type.scale
         means = [int(total) / (max(n, 1) * unit) for total, n in zip(totals, frame_counts.tolist(), strict=True)]
         return Column(DOUBLE, np.array(means), valid)
     over = (np.abs(totals) >= _BEYOND).astype(np.bool_)
-    return Column(function.type, limbs(np.where(over, 0, totals)), valid & ~over, None, over)
+    return Column(function.call.type, limbs(np.where(over, 0, totals)), valid & ~over, None, over)

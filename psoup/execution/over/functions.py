@@ -46,7 +46,7 @@ class FunctionCase:
     @property
     def args(self) -> list[Column]:
         """The columns of the arguments, in the order of the input."""
-        return [self.values[arg] for arg in self.function.args]
+        return [self.values[arg] for arg in self.function.call.args]
 
     def ordered(self) -> Rows:
         """The arguments over positions, with a mask of those that count: FILTER is true, no argument is NULL.
@@ -54,12 +54,13 @@ class FunctionCase:
         A window function other than an aggregate needs only the mask. NULLs count for it without IGNORE NULLS.
         """
         function, order = self.function, self.rows.rows.astype(np.int64)
-        if function.function in SHOWING:
+        if function.name in SHOWING:
             valid = self.args[0].valid if function.skips_nulls else None
             return Rows(len(order), (), ALL if valid is None else valid.take(order).view(np.uint8))
         args = [column.take(order) for column in self.args]
-        condition = None if function.condition is None else self.values[function.condition].take(order)
-        return rows_for(function.measure, args, condition, None, len(order))
+        condition = function.call.condition
+        passed = None if condition is None else self.values[condition].take(order)
+        return rows_for(function.call, args, passed, None, len(order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,19 @@ def evaluated(case: FunctionCase, results: SortBytes) -> Column:
     case.account.budget.check()
     texts = sum(column.nbytes for column in case.args)
     with case.account.while_held(_WORK * len(case.rows) + 2 * texts):
-        values = FUNCTIONS.get(case.function.function, _by_partition)(case)
+        values = _evaluator(case.function)(case)
         results.hold(values.column.bytes_at(values.places))  # one text may be the value of a million rows
         column = values.column.take(values.places)
     valid = column.valid
     if values.present is not None and not values.present.all():
         valid = values.present if valid is None else values.present & valid
     return Column(column.type, column.values, valid, column.data, column.error)
+
+
+def _evaluator(function: WindowFunction) -> Evaluator:
+    if function.folds or function.name not in FUNCTIONS:
+        return _by_partition
+    return FUNCTIONS[function.name]
 
 
 def _row_numbers(rows: Partitions) -> Array:
@@ -137,10 +144,10 @@ def _tiles(case: FunctionCase) -> Shown:
 def _value(case: FunctionCase) -> Shown:
     """Show the first argument at another row. For lag and lead, the second argument is shown if there is none."""
     rows, (column, *default) = case.rows, case.args
-    positions = POSITIONS[case.function.function](case.function, rows, case.ordered())[rows.inverse]
+    positions = POSITIONS[case.function.name](case.function, rows, case.ordered())[rows.inverse]
     present = positions != NONE
     places = rows.rows[np.where(present, positions, 0)].astype(np.int64)
-    if case.function.function not in ("lag", "lead") or not default:
+    if case.function.name not in ("lag", "lead") or not default:
         return Shown(_without_errors(column), places, present)
     both = _without_errors(concat_columns([column, default[0]]))
     return Shown(both, np.where(present, places, len(rows) + rows.positions))
@@ -159,7 +166,7 @@ def _sum(case: FunctionCase) -> Shown:
 
 def _by_partition(case: FunctionCase) -> Shown:
     """Fold each partition as GROUP BY folds a group. Each row gets the result of its partition."""
-    measure, rows, ordered = case.function.measure, case.rows, case.ordered()
+    measure, rows, ordered = case.function.call, case.rows, case.ordered()
     folding, codes = folding_of(measure), rows.numbers
     groups = int(codes[-1]) + 1
     with case.account.while_held(2 * group_bytes(folding) * groups):

@@ -161,7 +161,7 @@ def _columns(
     functions: Sequence[WindowFunction], values: Mapping[Expr, Column], rows: int, work: SortBytes, results: SortBytes
 ) -> list[Column]:
     """The columns of all functions, in the order of the input. Sorts once for each PARTITION BY with its ORDER BY."""
-    columns = [empty_column(function.type) for function in functions]
+    columns = [empty_column(function.call.type) for function in functions]
     sorts: dict[tuple[tuple[Expr, ...], tuple[OrderKey, ...]], list[int]] = {}
     for place, function in enumerate(functions):
         sorts.setdefault((function.partition, function.order), []).append(place)

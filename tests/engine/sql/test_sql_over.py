@@ -49,7 +49,7 @@ def test_each_function_has_its_text_and_type(call: str, text: str, kind: str) ->
     plan = bind(f"SELECT {call} AS x FROM trades").plan
     assert isinstance(plan, Project) and isinstance(plan.input, Over)
     (function,) = plan.input.functions
-    assert (function.text(), str(function.type), str(plan.outputs[0].type)) == (text, kind, kind)
+    assert (function.text(), str(function.call.type), str(plan.outputs[0].type)) == (text, kind, kind)
     assert plan.outputs[0].expr == plan.input.columns[0]
 
 
