@@ -129,13 +129,12 @@ def _of_join(node: Join, at: int, subject: Subject) -> Iterator[MatchCondition]:
 def _pair(node: Join, left: Node, right: Node) -> PartnerJoin:
     """The join of two inputs of an inner join, with the conditions that read no other input."""
     ours, theirs = _places(left), _places(right)
-    both = ours | theirs
 
     def towards(factors: Sequence[PairFactor]) -> tuple[PairFactor, ...]:
-        chosen = [factor for factor in factors if set(factor.sources) <= both and set(factor.sources) & theirs]
-        return tuple([factor if factor.sources[0] in ours else _flipped(factor) for factor in chosen])
+        oriented = [factor if factor.sources[0] in ours else _flipped(factor) for factor in factors]
+        return tuple([each for each in oriented if each.sources[0] in ours and each.sources[1] in theirs])
 
-    rest = tuple([condition for condition in node.rest if sources_of(condition) <= both])
+    rest = tuple([condition for condition in node.rest if sources_of(condition) <= ours | theirs])
     return PartnerJoin(left, right, JoinKind.LEFT, towards(node.keys), towards(node.bands), rest)
 
 
