@@ -335,7 +335,7 @@ class LocalPSoup:
             view = stream_of_source(snapshot, query_id, self.tenant, source)
             offer = offered(view.spec, of, view.watermark, view.last_time, snapshot.config, now)
             row = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
-        return why(snapshot, query_id, row, tenant=self.tenant, now=now, as_of=as_of)
+        return why(snapshot, query_id, row, tenant=self.tenant, now=now, as_of=as_of, source=source)
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
         """The IDs of the queries whose WHERE the tuple satisfies."""

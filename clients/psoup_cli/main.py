@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from psoup_cli.extras import lacking
-from psoup_cli.process_end import INTERRUPTED, discard_output
+from psoup_cli.process_end import INTERRUPTED, discard_output, repeating_interrupts
 
 
 def _show(
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from psoup_cli.app import app
 
         warnings.showwarning = _show
-        app(args=given, prog_name="psoup")
+        with repeating_interrupts():
+            app(args=given, prog_name="psoup")
     except ModuleNotFoundError as problem:
         if (sentence := lacking(problem, given)) is None:
             raise

@@ -41,11 +41,20 @@ class SourceCompleteness(html.Facts):
     ahead_in_window: int | None = None
     pending_in_window: int | None = None
     idle: bool = False
+    may_take_away: bool = False
+    older_dropped: bool = False
 
     @staticmethod
     def of(message: types_pb2.SourceCompleteness) -> SourceCompleteness:
         """Convert the message on the wire."""
-        return SourceCompleteness(alias=message.alias, stream=message.stream, idle=message.idle, **_shared(message))
+        return SourceCompleteness(
+            alias=message.alias,
+            stream=message.stream,
+            idle=message.idle,
+            may_take_away=message.may_take_away,
+            older_dropped=message.older_dropped,
+            **_shared(message),
+        )
 
 
 @dataclass(frozen=True, slots=True)

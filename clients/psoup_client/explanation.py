@@ -7,6 +7,7 @@ Nothing here calls the service.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,7 @@ class Checked(html.Facts):
 
     `columns`: columns of its answers. `nodes`: its plan from the last step on. A source has the tuples in its window
     now (`tuples_in_window`), which a first invocation reads, and how many of them are on disk (`tuples_on_disk`).
-    `update_pattern`: that of the first node. The other fields are as in `QueryInfo`.
+    `update_pattern`: that of the first node. `notes`: remarks for the author. The other fields are as in `QueryInfo`.
     """
 
     sql: str
@@ -87,6 +88,7 @@ class Checked(html.Facts):
     columns: tuple[ColumnInfo, ...]
     update_pattern: str
     nodes: tuple[PlanNode, ...]
+    notes: tuple[str, ...] = ()
 
     @staticmethod
     def of(message: queries_pb2.CheckResponse) -> Checked:
@@ -101,6 +103,7 @@ class Checked(html.Facts):
             columns=columns_of(query.columns),
             update_pattern=_pattern(message.update_pattern),
             nodes=tuple(map(PlanNode.of, message.nodes)),
+            notes=tuple(message.notes),
         )
 
     @property
@@ -112,24 +115,30 @@ class Checked(html.Facts):
 class Explanation:
     """Explanation of a query's state in the service: `lines` for people, `details` for programs.
 
-    `plan` has the steps of an answer from the last one on, `nodes` the same with figures and facts. `str()` joins the
-    lines.
+    `plan` has the steps of an answer from the last one on, `nodes` the same with figures and facts. `notes`: remarks
+    for the author of the statement. `str()` joins the lines.
     """
 
     def __init__(
-        self, lines: list[str], details: dict[str, object], plan: list[PlanStep], nodes: list[PlanNode]
+        self,
+        lines: list[str],
+        details: dict[str, object],
+        plan: list[PlanStep],
+        nodes: list[PlanNode],
+        notes: Sequence[str] = (),
     ) -> None:
         self.lines = lines
         self.details = details
         self.plan = plan
         self.nodes = nodes
+        self.notes = tuple(notes)
 
     @staticmethod
     def of(message: queries_pb2.ExplainResponse) -> Explanation:
         """Convert the message on the wire."""
         details = _whole(MessageToDict(message.details))
         steps, nodes = [*map(PlanStep.of, message.plan)], [*map(PlanNode.of, message.nodes)]
-        return Explanation([*message.lines], details, steps, nodes)
+        return Explanation([*message.lines], details, steps, nodes, message.notes)
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

@@ -165,19 +165,26 @@ class StreamInfo(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class QuerySource(html.Facts):
-    """A source of a query: a stream in FROM, under the name `alias`; what the query selects of it, and its window."""
+    """A source of a query: a stream under the name `alias`; what the query selects of it, and its window.
+
+    `role`: the use of its tuples. `rows`: they make the rows of the answer. `optional`: so do these, but some rows lack
+    them. `partner`: a row needs a partner among them. `absence`: a row must not have a partner among them. `scalar`:
+    they make the value of a scalar subselect.
+    """
 
     alias: str
     stream: str
     clause: str
     window: str
     window_kind: str
+    role: str = "rows"
 
     @staticmethod
     def of(message: queries_pb2.QuerySource) -> QuerySource:
         """Convert the message on the wire."""
         kind = window_kind(message.window_kind)
-        return QuerySource(message.alias, message.stream, message.clause, message.window, kind)
+        role = queries_pb2.SourceRole.Name(message.role).removeprefix("SOURCE_ROLE_").lower()
+        return QuerySource(message.alias, message.stream, message.clause, message.window, kind, role)
 
 
 @dataclass(frozen=True, slots=True)

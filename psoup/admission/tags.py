@@ -106,9 +106,9 @@ class KnownTags:
     def check_selection(self, tenant: str, labels: Labels) -> None:
         """Raise NotFound for a label name that no query of the tenant has, while its queries have other names.
 
-        Any thread may call it.
+        For calls that remove queries: a misspelt name would remove nothing in silence.
         """
-        names_used = [name for owner, name in list(self._names) if owner == tenant]
+        names_used = [name for owner, name in self._names if owner == tenant]
         unknown = next((name for name, _ in labels if name not in names_used), None)
         if unknown is None or not names_used:
             return

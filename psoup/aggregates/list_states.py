@@ -139,7 +139,8 @@ def _by_group(owners: Array, column: Column) -> Array:
 def value_ranks(column: Column) -> Array:
     """Numbers in the order of the values: int64[n], equal for equal values, arbitrary for NULL. O(n log n) for TEXT."""
     if column.type.kind is not Kind.TEXT:
-        return column.order_keys()
+        (keys,) = joint_order_keys([column])
+        return keys
     texts = Keys([column.type], _MOST, lambda size: None)
     numbers = texts.number([column])
     ranks: Array = np.empty(texts.count, np.int64)

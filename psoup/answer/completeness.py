@@ -3,17 +3,23 @@
 refused tuples of the stream   o  o  o     o          late, ahead: all of them, always
 waiting                                       w w     pending: all of them
 window                            [   ........  ]     late_inside, ahead_inside, pending_inside: those in it
+
+A missing tuple of most sources means missing rows. A missing tuple of a source that may take rows away
+(`psoup.plan.absences`) means rows too many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from psoup.data.windows import WindowRange
+from psoup.data.windows import WindowRange, retention_edge
 from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
+from psoup.plan.absences import absences
+from psoup.plan.nodes import Node
 from psoup.published.snapshot import StreamView
 from psoup.values.columns import Array
 
@@ -28,6 +34,9 @@ class SourcePart(NamedTuple):
     tuples with times in the window; None if their times are forgotten. `pending`: the accepted tuples that the
     watermark has not released. `pending_inside`: those with times in the window. `truncated`: True if retention dropped
     older tuples of the window.
+
+    `may_take_away`: whether tuples of this source take rows away from the answer. `older_dropped`: whether retention
+    dropped tuples of such a source whose window begins at START. They may have taken rows away.
     """
 
     watermark: int | None
@@ -43,6 +52,8 @@ class SourcePart(NamedTuple):
     ahead_inside: int | None = 0
     pending_inside: int = 0
     idle: bool = False
+    may_take_away: bool = False
+    older_dropped: bool = False
 
 
 class Completeness(NamedTuple):
@@ -61,6 +72,26 @@ class Completeness(NamedTuple):
     def final(self) -> bool:
         """Whether no later tuple can change the answer."""
         return all(part.final for part in self.sources)
+
+
+def parts_of(plan: Node, seen: Sequence[Reach]) -> tuple[SourcePart, ...]:
+    """The parts for all sources of an answer. `seen`: by place."""
+    places = absences(plan)
+    return tuple([_of_absence(reach) if place in places else part_of(reach) for place, reach in enumerate(seen)])
+
+
+def _of_absence(reach: Reach) -> SourcePart:
+    """The part for a source that may take rows away."""
+    return part_of(reach)._replace(may_take_away=True, older_dropped=_older_dropped(reach))
+
+
+def _older_dropped(reach: Reach) -> bool:
+    """Whether the window begins at START, and retention has dropped tuples of the stream."""
+    if reach.window.begin.anchor is not Anchor.START:
+        return False
+    timeline = reach.view.timeline()
+    edge = retention_edge(timeline, reach.view.spec.retention, reach.current)
+    return timeline.dropped_time is not None or edge > timeline.first_id
 
 
 def part_of(reach: Reach) -> SourcePart:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.completeness import Completeness, part_of, parts_of
 from psoup.answer.join_ranges import Placed, placed
 from psoup.answer.question import Question
 from psoup.data.archived_chunk import Chunk
@@ -288,7 +288,7 @@ def join_answer(
 
     def completeness() -> Completeness:
         errors = sum([errors_of(matches) for matches in matches_of_sides])
-        return Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
+        return Completeness(snapshot.sequence, seen[0].now, errors, parts_of(record.query.plan, seen))
 
     return Answer(record, completeness, reading, [view.stream_id for view in views], made_of)
 
@@ -304,7 +304,7 @@ def _placed_answer(snapshot: Snapshot, record: QueryRecord, place: Placed, clock
     reading = Reading(place.located(), now, config.texts, budget, *limits)
 
     def completeness() -> Completeness:
-        return Completeness(snapshot.sequence, now, 0, tuple(map(part_of, place.seen(clock))))
+        return Completeness(snapshot.sequence, now, 0, parts_of(record.query.plan, place.seen(clock)))
 
     return Answer(record, completeness, reading, place.streams, place.ranges)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.completeness import Completeness, parts_of
 from psoup.answer.invoke import Answer, answer_to
 from psoup.answer.piece_room import PieceRoom
 from psoup.answer.question import Question
@@ -42,6 +42,7 @@ from psoup.execution.select.window import Reach
 from psoup.expressions.evaluate import TooMuchText
 from psoup.kernels.fold.segments import spread_names
 from psoup.model import Kind, WindowClause
+from psoup.plan.absences import absences
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot, StreamView
@@ -166,7 +167,7 @@ class TableQuestion:
         joined = record.sqc_id == NO_CLAUSE
         windows = self.question.windows(query)
         views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
-        key = tuple(view.stream_id for view in views), windows
+        key = tuple(view.stream_id for view in views), windows, absences(alike.plan)
         existing = by_window.get(key)
         if isinstance(existing, PSoupError):
             raise existing
@@ -177,7 +178,7 @@ class TableQuestion:
                     f"the queries have more than {MOST_GROUPS:,} different streams and windows; ask in several calls",
                     reason="TOO_MANY_WINDOWS",
                 )
-            completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+            completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(alike.plan, seen))
             existing = by_window[key] = Group(completeness, query)
         shape = shape_of(alike.plan)
         if joined and (can_be_together(alike.plan, seen) or (shape is not None and can_be_grouped(shape, seen))):

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from psoup.plan.nodes import Node
 
 
+WINDOW_FUNCTIONS = frozenset(
+    (
+        *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+        *("lag", "lead", "first_value", "last_value", "nth_value"),
+    )
+)
+"""The functions that need OVER. All others that take OVER are aggregates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The rows around a row over which a window function is computed: both ends, relative to the row.

@@ -228,10 +228,26 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
         raise source.unsupported(f"the aggregate {name} in {shown}", node, hint=_INSTEAD[part])
-    aggregation = AGGREGATES[name]
+    column = binder.measures.ref(measure_of(binder, name, node, where))
+    if column.index >= MAX_MEASURES:
+        raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
+    return column
+
+
+def measure_of(
+    binder: AggregateBinder,
+    name: str,
+    node: exp.Expr,
+    where: exp.Expr | None = None,
+    argument: str = ARGUMENT,
+    filtered: str = FILTER,
+) -> Measure:
+    """The measure of the aggregate at `node`. `argument`, `filtered`: the parts in which its arguments and the
+    condition `where` of its FILTER are bound. Raises SqlError."""
+    source, aggregation = binder.source, AGGREGATES[name]
     written, sorting = without_order(node.expressions)
     nodes, distinct = _arguments(source, name, aggregation, node, written)
-    with binder.within(ARGUMENT):
+    with binder.within(argument):
         args = [binder.bind(arg) for arg in nodes]
         keys = [(key, binder.bind(key.this)) for key in sorting]
     with source.placed(node):

@@ -25,6 +25,7 @@ from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, 
 from psoup.sql.elsewhere.advice import advised_arguments
 from psoup.sql.elsewhere.refused_functions import refuse_function
 from psoup.sql.names import Names
+from psoup.sql.output_names import OutputNames, output_of
 from psoup.sql.over import INSIDE, QUALIFY, Windows
 from psoup.sql.refusals import refuse_node
 from psoup.sql.source import StatementText
@@ -79,7 +80,7 @@ class Binder:
         self.measures = Measures()
         self.windows = Windows()
         self.part = ""
-        self._aliases: Mapping[str, Expr] = {}
+        self._aliases: OutputNames = {}
         self._first: Collection[str] = ()
 
     @contextmanager
@@ -117,14 +118,14 @@ class Binder:
         bound = self.bind(node)
         return bound if isinstance(bound, Literal) else None
 
-    def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
+    def order_key(self, node: exp.Expr, outputs: OutputNames) -> Expr:
         """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case. A name alone means an
         output, or else a column."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
-            return outputs[node.name.lower()]
+            return output_of(self.source, outputs, node)
         return self.with_aliases(node, outputs)
 
-    def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
+    def with_aliases(self, node: exp.Expr, outputs: OutputNames, first: Collection[str] = ()) -> Expr:
         """Bind an expression that may also use the names of `outputs`. A name means a column, or else an output. A
         name in `first` means an output."""
         self._aliases = outputs
@@ -182,14 +183,14 @@ class Binder:
             raise self.source.error("* can only be an item of the SELECT list", node)
         folded = node.name.lower()
         if folded in self._first and node.args.get("table") is None:
-            return self._aliases[folded]
+            return output_of(self.source, self._aliases, node)
         column = self.names.find(node)
         if column is not None:
             if isinstance(column, AttributeRef) and column.index == ID_INDEX and self.part == WHERE:
                 raise self.source.unsupported("_id in WHERE", node, hint="select it, or use _time in WHERE")
             return column
         if folded in self._aliases:
-            return self._aliases[folded]
+            return output_of(self.source, self._aliases, node)
         if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
             return self._now(node)
         raise self.names.unknown(node, node, quoted=bool(node.this.args.get("quoted")))

@@ -19,11 +19,12 @@ from sqlglot import exp
 from psoup.errors import SqlError
 from psoup.expressions.conversion import truth
 from psoup.expressions.functions import resolve
-from psoup.expressions.tree import GROUPED, AttributeRef, Call, Expr, Literal, columns_of, reads_now
+from psoup.expressions.tree import GROUPED, OVER, AttributeRef, Call, Expr, Literal, columns_of, reads_now
 from psoup.model import BIGINT
 from psoup.plan.nodes import Aggregate, Having, Measure, Node, OrderKey, Output
 from psoup.sql.aggregates import GROUP_BY, HAVING
 from psoup.sql.binder import Binder
+from psoup.sql.output_names import output_names
 from psoup.sql.over import reads_over, refused_in
 from psoup.sql.source import StatementText
 
@@ -37,11 +38,11 @@ def group_keys(
         return ()
     if group.args.get("all"):
         return tuple(dict.fromkeys(output.expr for output in outputs if _of_tuples(output.expr)))
-    by_name = {output.name.lower(): output.expr for output in outputs}
+    names = output_names(outputs)
     keys: dict[Expr, None] = {}
     for node in _flat(group.expressions):
         with binder.within(GROUP_BY):
-            key = binder.with_aliases(node, by_name)
+            key = binder.with_aliases(node, names)
         keys[_checked(source, node, key, outputs)] = None
     return tuple(key for key in keys if _of_tuples(key))
 
@@ -92,6 +93,8 @@ def having_condition(
         conditions.append(resolve("gt", [tuples, Literal(BIGINT, 0)]))
     if node is not None:
         bound = in_having(binder, outputs, keys)(node.this)
+        if reads_over(columns_of(bound)):
+            raise refused_in(source, HAVING, node)
         with source.placed(node):
             conditions.append(truth(bound, HAVING))
     return resolve("and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
@@ -106,7 +109,7 @@ def _groups_by_constants(select: exp.Select) -> bool:
 def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -> Callable[[exp.Expr], Expr]:
     """A function that binds an expression of HAVING."""
     grouped = {key.name.lower() for key in keys if isinstance(key, AttributeRef)}
-    names = {output.name.lower(): output.expr for output in outputs}
+    names = output_names(outputs)
     first = {name for name in names if name not in grouped}
 
     def bound(node: exp.Expr) -> Expr:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 PARAMETER = "a parameter without a value"
 NAMED_ARGUMENT = "an argument by name"
-OVER = "OVER (window functions)"
 ORDER_IN_FUNCTION = "ORDER BY in a function that is not an aggregate"
 NESTED_JOIN = "a join in parentheses, or several before one ON"
 
@@ -27,7 +26,6 @@ _WAYS_OUT = {
     "an aggregate": "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max,"
     " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and,"
     " bool_or, bit_and, bit_or, bit_xor and string_agg",
-    OVER: "GROUP BY has a row for each group, ORDER BY and LIMIT the first rows",
     ORDER_IN_FUNCTION: "aggregates take ORDER BY: first(x ORDER BY y), string_agg(x, ',' ORDER BY y)",
     **dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS", "WITH TOTALS"), "register a query for each set of keys"),
     "WITHIN GROUP": "write quantile_cont(x, 0.5), or quantile_disc",

@@ -21,7 +21,7 @@ from psoup.expressions.conversion import cast
 from psoup.expressions.tree import OVER, AttributeRef, Expr, Literal, reads_now
 from psoup.model import BIGINT, DOUBLE
 from psoup.plan.nodes import Measure, OrderKey
-from psoup.plan.over import UP_TO_PEERS, WHOLE, Frame, WindowFunction
+from psoup.plan.over import UP_TO_PEERS, WHOLE, WINDOW_FUNCTIONS, Frame, WindowFunction
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, FILTER, GROUP_BY, HAVING, WHERE, AggregateBinder, measure_of
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.spans import Operand, Span
@@ -44,9 +44,6 @@ _VALUES = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1, "nth_value": 
 _SHIFTS = ("lag", "lead")
 _NUMBERED = {"ntile": 0, "lag": 1, "lead": 1, "nth_value": 1}
 """The place of the argument that is a constant."""
-WINDOW_FUNCTIONS = frozenset((*_NUMBERS, *_VALUES))
-"""The functions that need OVER."""
-
 _ANY_FRAME = frozenset(["count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"])
 """The aggregates that take frames other than the whole partition."""
 

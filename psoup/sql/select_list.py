@@ -12,6 +12,7 @@ from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES
 from psoup.plan.nodes import OrderKey, Output
 from psoup.sql.binder import Binder
+from psoup.sql.output_names import OutputNames, output_names
 from psoup.sql.refusals import refuse_node
 from psoup.sql.source import StatementText, nearest
 
@@ -24,39 +25,14 @@ are cut."""
 def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
     """The columns of the answer. Raises SqlError."""
     outputs: list[Output] = []
-    seen: set[str] = set()
     binder.windows.declare(source, select.args.get("windows") or ())
     if not select.expressions:
         raise source.error("the SELECT list is empty", select, hint="write * for all columns")
     for item in select.expressions:
-        for output in _item(source, item, binder):
-            folded = output.name.lower()
-            if folded in seen:
-                raise source.error(
-                    f"the answer would have two columns {output.name!r}",
-                    item,
-                    hint=_way_out(binder, item, output),
-                    reason="DUPLICATE_COLUMN",
-                )
-            seen.add(folded)
-            outputs.append(output)
+        outputs += _item(source, item, binder)
         if len(outputs) > MAX_OUTPUTS:
             raise source.error(f"a query has at most {MAX_OUTPUTS:,} columns", item)
     return tuple(outputs)
-
-
-def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
-    """A hint how to give two columns of the answer different names."""
-    sources, expr = binder.names.sources, output.expr
-    if len(sources) <= 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
-        return "name one with AS"
-    alias = sources[expr.source].alias
-    if not item.find(exp.Star):
-        return f"name one with AS: {alias}.{expr.name} AS {alias}_{expr.name}"
-    before = {name.lower() for spec, _ in sources[: expr.source] for name in spec.schema.names}
-    shared = [name for name in sources[expr.source].spec.schema.names if name.lower() in before]
-    named = ", ".join(f"{alias}.{name} AS {alias}_{name}" for name in shared[:3])
-    return f"leave out what has a name twice, or name it: {alias}.* EXCLUDE ({', '.join(shared[:12])}), {named}"
 
 
 def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]:
@@ -120,7 +96,7 @@ def order_keys(
     order = select.args.get("order")
     if order is None:
         return ()
-    by_name = {output.name.lower(): output.expr for output in outputs}
+    names, selected = output_names(outputs), {output.expr for output in outputs}
     keys = []
     for item in order.expressions:
         if not isinstance(item, exp.Ordered):
@@ -130,8 +106,8 @@ def order_keys(
         descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
         if _is_all(item.this) and len(order.expressions) == 1:
             return tuple(OrderKey(output.expr, descending, nulls_first) for output in outputs)
-        expr = _order_expr(source, item.this, binder, by_name, outputs)
-        if distinct and expr not in by_name.values():
+        expr = _order_expr(source, item.this, binder, names, outputs)
+        if distinct and expr not in selected:
             raise source.error(
                 "SELECT DISTINCT can only be ordered by what it selects", item, hint="add the expression to the list"
             )
@@ -145,9 +121,9 @@ def _is_all(node: exp.Expr) -> bool:
 
 
 def _order_expr(
-    source: StatementText, node: exp.Expr, binder: Binder, by_name: dict[str, Expr], outputs: tuple[Output, ...]
+    source: StatementText, node: exp.Expr, binder: Binder, names: OutputNames, outputs: tuple[Output, ...]
 ) -> Expr:
-    expr = binder.order_key(node, by_name)
+    expr = binder.order_key(node, names)
     if not isinstance(expr, Literal) or isinstance(node, exp.Column):  # a column may have one value in all rows
         return expr
     if expr.type != BIGINT or not isinstance(expr.value, int):

@@ -24,6 +24,7 @@ def test_replay_in_any_runs_gives_the_same_answers() -> None:
             engine.check()
             admission.check()
             assert admission.state() == played.psoup.admission.state(), f"runs of {run_length}"
+            assert engine.snapshot().groups == played.psoup.engine.snapshot().groups, f"runs of {run_length}"
             assert answers(engine, played) == wanted, f"runs of {run_length}"
         return 3
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from psoup_testing.oracles.composed_duel import ComposedDuel
 from psoup_testing.oracles.duckdb_answers import normal_rows
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 from psoup_testing.oracles.join_duel import BASE, SPAN
+from psoup_testing.oracles.small_pieces import small_pieces
 from psoup_testing.suite.budget import Budget, run_cases
 
 OUTER = frozenset(("outer",))
@@ -70,10 +72,10 @@ def play(name: str, path: Path, cases: int) -> Counter[str]:
         note(f"seed {seed}")
         histories += 1
         duel = ComposedDuel(seed, path / str(histories), WANTED[name][0])
-        try:
+        with pytest.MonkeyPatch.context() as patch, closing(duel):
+            if seed % 2:
+                small_pieces(patch)
             duel.run(events=16)
-        finally:
-            duel.close()
         kinds.update(duel.kinds)
         return duel.compared
 

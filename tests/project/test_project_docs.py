@@ -77,7 +77,10 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.mark.parametrize(
-    "document", swept(["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"], 1)
+    "document",
+    swept(
+        ["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/sql.md", "docs/windows.md"], 1
+    ),
 )
 def test_python_session_prints_what_the_document_shows(
     document: str, address: str, monkeypatch: pytest.MonkeyPatch

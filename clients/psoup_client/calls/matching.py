@@ -85,6 +85,7 @@ class MatchingCalls(Session):
         tuple: int | Row | Rows | None = None,
         *,
         key: str | None = None,
+        source: str | None = None,
         as_of: Instant | None = None,
         wait_for: int | None = None,
         timeout: float | None = None,
@@ -92,8 +93,9 @@ class MatchingCalls(Session):
         """Explain why a tuple is in the answer of a query, or why not: each condition with its values and verdict.
 
         `key` names the query instead of `query`. `tuple` is the ID of a tuple, or a row that is not pushed (a dict).
-        GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT are not evaluated. Raises OutOfRange for a tuple that never
-        existed, or waits for the watermark.
+        `source`: for a query over several sources, the name of the tuple's source in the statement. The partners of the
+        tuple follow then; a row that is not pushed has none. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT are not
+        evaluated. Raises OutOfRange for a tuple that never existed, or waits for the watermark.
         """
         check_key(key)
         if not isinstance(query, Query | str) and (query is not None or key is None):
@@ -101,7 +103,7 @@ class MatchingCalls(Session):
         if query is not None and key is not None:
             raise ValueError("give a query or a key, not both")
         query_id = query.id if isinstance(query, Query) else query or ""
-        request = matching_pb2.WhyRequest(query_id=query_id, key=key or "")
+        request = matching_pb2.WhyRequest(query_id=query_id, key=key or "", source=source or "")
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(instant(as_of, self.timezone)))
         if isinstance(tuple, int | Integral):  # also NumPy's integers, as frames have them

@@ -37,6 +37,12 @@ class _WhyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WhyKind.Value
     """What the stream keeps."""
     WHY_KIND_ARRIVAL: _WhyKind.ValueType  # 4
     """Whether a push takes the row, or would: it is not too late, and not too far ahead of the clock."""
+    WHY_KIND_PARTNER: _WhyKind.ValueType  # 5
+    """A join: the row of the tuple needs a partner, or shows one if there is one."""
+    WHY_KIND_ABSENCE: _WhyKind.ValueType  # 6
+    """NOT EXISTS, NOT IN and ANTI JOIN: the row of the tuple must not have a partner."""
+    WHY_KIND_REMOVAL: _WhyKind.ValueType  # 7
+    """The same for a tuple that may be such a partner: the row that it takes away, if there is one. It always passes."""
 
 class WhyKind(_WhyKind, metaclass=_WhyKindEnumTypeWrapper):
     """What a condition looks at."""
@@ -51,6 +57,12 @@ WHY_KIND_RETENTION: WhyKind.ValueType  # 3
 """What the stream keeps."""
 WHY_KIND_ARRIVAL: WhyKind.ValueType  # 4
 """Whether a push takes the row, or would: it is not too late, and not too far ahead of the clock."""
+WHY_KIND_PARTNER: WhyKind.ValueType  # 5
+"""A join: the row of the tuple needs a partner, or shows one if there is one."""
+WHY_KIND_ABSENCE: WhyKind.ValueType  # 6
+"""NOT EXISTS, NOT IN and ANTI JOIN: the row of the tuple must not have a partner."""
+WHY_KIND_REMOVAL: WhyKind.ValueType  # 7
+"""The same for a tuple that may be such a partner: the row that it takes away, if there is one. It always passes."""
 Global___WhyKind: _TypeAlias = WhyKind  # noqa: Y015
 
 @_typing.final
@@ -361,6 +373,7 @@ class WhyRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     tuple_id: _builtins.int
@@ -371,6 +384,10 @@ class WhyRequest(_message.Message):
     """As in InvokeRequest."""
     key: _builtins.str
     """Instead of `query_id`: the query that has this key."""
+    source: _builtins.str
+    """The source whose tuple it is, by its name in the statement, or the name of its stream. Empty: the only source.
+    INVALID_ARGUMENT with reason UNKNOWN_SOURCE: there is none of this name, or there are several.
+    """
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -384,10 +401,11 @@ class WhyRequest(_message.Message):
         as_of: _timestamp_pb2.Timestamp | None = ...,
         min_sequence: _builtins.int = ...,
         key: _builtins.str = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "tuple_id", b"tuple_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "source", b"source", "tuple_id", b"tuple_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -457,6 +475,7 @@ class WhyStep(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     PASSED_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
+    PARTNERS_FIELD_NUMBER: _builtins.int
     kind: Global___WhyKind.ValueType
     """What it looks at."""
     text: _builtins.str
@@ -467,6 +486,10 @@ class WhyStep(_message.Message):
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___WhyValue]:
         """What it reads."""
 
+    @_builtins.property
+    def partners(self) -> _containers.RepeatedCompositeFieldContainer[Global___WhyPartner]:
+        """The first tuples that satisfy a condition over several sources together with the tuple. Empty: there are none."""
+
     def __init__(
         self,
         *,
@@ -474,10 +497,11 @@ class WhyStep(_message.Message):
         text: _builtins.str = ...,
         passed: _builtins.bool = ...,
         values: _abc.Iterable[Global___WhyValue] | None = ...,
+        partners: _abc.Iterable[Global___WhyPartner] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "passed", b"passed", "text", b"text", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "partners", b"partners", "passed", b"passed", "text", b"text", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -63,6 +63,8 @@ class MatchingServiceStub:
     Why: _grpc.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
     DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
+    Of a query over several sources, the conditions on the tuple's source, then each join with the partner that was found,
+    or without; for an absence, the partner that prevents the row. That costs as much as an invocation.
 
     NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
     NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
@@ -103,6 +105,8 @@ class MatchingServiceAsyncStub(MatchingServiceStub):
     Why: _aio.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]  # type: ignore[assignment]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
     DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
+    Of a query over several sources, the conditions on the tuple's source, then each join with the partner that was found,
+    or without; for an absence, the partner that prevents the row. That costs as much as an invocation.
 
     NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
     NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
@@ -164,6 +168,8 @@ class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_matching_pb2.WhyResponse, _abc.Awaitable[_matching_pb2.WhyResponse]]:
         """Why a tuple is in the answer of a query, or why not: every condition with its verdict. GROUP BY, HAVING, ORDER BY,
         DISTINCT and LIMIT are not asked, as they look at other tuples: of an aggregate, whether the tuple is counted.
+        Of a query over several sources, the conditions on the tuple's source, then each join with the partner that was found,
+        or without; for an absence, the partner that prevents the row. That costs as much as an invocation.
 
         NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
         NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.

@@ -23,6 +23,42 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SourceRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SourceRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SOURCE_ROLE_UNSPECIFIED: _SourceRole.ValueType  # 0
+    """Not set."""
+    SOURCE_ROLE_ROWS: _SourceRole.ValueType  # 1
+    """They make the rows of the answer."""
+    SOURCE_ROLE_OPTIONAL: _SourceRole.ValueType  # 2
+    """They make the rows of the answer, and are missing in some rows: a side of an outer join."""
+    SOURCE_ROLE_PARTNER: _SourceRole.ValueType  # 3
+    """A row needs a partner among them: EXISTS, IN, SEMI JOIN, and the right of INTERSECT."""
+    SOURCE_ROLE_ABSENCE: _SourceRole.ValueType  # 4
+    """A row must not have a partner among them: NOT EXISTS, NOT IN, ANTI JOIN, and the right of EXCEPT."""
+    SOURCE_ROLE_SCALAR: _SourceRole.ValueType  # 5
+    """They make the value of a scalar subselect."""
+
+class SourceRole(_SourceRole, metaclass=_SourceRoleEnumTypeWrapper):
+    """The use of a source's tuples in the answer."""
+
+SOURCE_ROLE_UNSPECIFIED: SourceRole.ValueType  # 0
+"""Not set."""
+SOURCE_ROLE_ROWS: SourceRole.ValueType  # 1
+"""They make the rows of the answer."""
+SOURCE_ROLE_OPTIONAL: SourceRole.ValueType  # 2
+"""They make the rows of the answer, and are missing in some rows: a side of an outer join."""
+SOURCE_ROLE_PARTNER: SourceRole.ValueType  # 3
+"""A row needs a partner among them: EXISTS, IN, SEMI JOIN, and the right of INTERSECT."""
+SOURCE_ROLE_ABSENCE: SourceRole.ValueType  # 4
+"""A row must not have a partner among them: NOT EXISTS, NOT IN, ANTI JOIN, and the right of EXCEPT."""
+SOURCE_ROLE_SCALAR: SourceRole.ValueType  # 5
+"""They make the value of a scalar subselect."""
+Global___SourceRole: _TypeAlias = SourceRole  # noqa: Y015
+
 class _UpdatePattern:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -183,7 +219,9 @@ class Query(_message.Message):
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuerySource]:
-        """Of a join, the sources of FROM, in its order. Empty for a query over one stream, which the fields above describe."""
+        """Of a join, and of a statement with subselects or set operations: its sources in the order of FROM, those of subselects
+        after. Empty for a query over one stream, which the fields above describe.
+        """
 
     @_builtins.property
     def outside(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -223,7 +261,9 @@ Global___Query: _TypeAlias = Query  # noqa: Y015
 
 @_typing.final
 class QuerySource(_message.Message):
-    """A source of a join: a stream in FROM. One stream may be several sources."""
+    """A source of a query with several: a stream in FROM, in a subselect, or in a SELECT of a set operation. One stream may be
+    several sources.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -232,8 +272,11 @@ class QuerySource(_message.Message):
     CLAUSE_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     WINDOW_KIND_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
-    """Its name in the statement; that of the stream, unless it has another."""
+    """Its name in the statement; that of the stream, unless it has another. A name that an earlier source has gets a number:
+    trades, trades_2.
+    """
     stream: _builtins.str
     """The stream."""
     clause: _builtins.str
@@ -242,6 +285,8 @@ class QuerySource(_message.Message):
     """Its canonical window."""
     window_kind: _types_pb2.WindowKind.ValueType
     """The kind of its window."""
+    role: Global___SourceRole.ValueType
+    """The use of its tuples in the answer."""
     def __init__(
         self,
         *,
@@ -250,10 +295,11 @@ class QuerySource(_message.Message):
         clause: _builtins.str = ...,
         window: _builtins.str = ...,
         window_kind: _types_pb2.WindowKind.ValueType = ...,
+        role: Global___SourceRole.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "clause", b"clause", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "clause", b"clause", "role", b"role", "stream", b"stream", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,6 +344,7 @@ class RegisterRequest(_message.Message):
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB. FROM may have 2 to 8 sources, as a list or as JOIN … ON, each with a window of its own in brackets.
+    Subselects, WITH and set operations may add sources, up to 16 in all.
     """
     request_id: _builtins.str
     """Any text of at most 256 bytes, unique for this registration. A call with the same ID and the same statement
@@ -872,6 +919,7 @@ class ExplainResponse(_message.Message):
     DETAILS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For people, line by line."""
@@ -888,6 +936,10 @@ class ExplainResponse(_message.Message):
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanNode]:
         """The same with what is known of each step, and what it takes its rows from."""
 
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Remarks for the author of the statement, as a LEFT JOIN that WHERE turns into an inner join."""
+
     def __init__(
         self,
         *,
@@ -895,10 +947,11 @@ class ExplainResponse(_message.Message):
         details: _struct_pb2.Struct | None = ...,
         plan: _abc.Iterable[Global___PlanStep] | None = ...,
         nodes: _abc.Iterable[Global___PlanNode] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["details", b"details"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines", "nodes", b"nodes", "plan", b"plan"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines", "nodes", b"nodes", "notes", b"notes", "plan", b"plan"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -940,6 +993,7 @@ class CheckResponse(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     update_pattern: Global___UpdatePattern.ValueType
     """How its rows come and leave while time goes on."""
     sequence: _builtins.int
@@ -954,6 +1008,10 @@ class CheckResponse(_message.Message):
         many of them are on disk.
         """
 
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Remarks for the author of the statement: as in ExplainResponse, and hints at windows that may be too short."""
+
     def __init__(
         self,
         *,
@@ -961,10 +1019,11 @@ class CheckResponse(_message.Message):
         nodes: _abc.Iterable[Global___PlanNode] | None = ...,
         update_pattern: Global___UpdatePattern.ValueType = ...,
         sequence: _builtins.int = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "query", b"query", "sequence", b"sequence", "update_pattern", b"update_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "notes", b"notes", "query", b"query", "sequence", b"sequence", "update_pattern", b"update_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1026,7 +1085,10 @@ class PlanNode(_message.Message):
     id: _builtins.int
     """Its place in the list of nodes, from 0; the node at 0 is the last step."""
     operator: _builtins.str
-    """What it is: "source", "join", "project", "distinct", "sort", "limit". More may come."""
+    """What it is: "source", "join", "project", "distinct", "sort", "limit"; a join with a rule for rows without a partner by
+    its words, as "left join", "anti join", "not in"; "union", "intersect", "except"; "relation" is a subselect that is
+    evaluated whole; "filter", "over", "values". More may come.
+    """
     text: _builtins.str
     """What it does, for people: "Sort price DESC"."""
     update_pattern: Global___UpdatePattern.ValueType

@@ -369,6 +369,8 @@ class SourceCompleteness(_message.Message):
     AHEAD_IN_WINDOW_FIELD_NUMBER: _builtins.int
     PENDING_IN_WINDOW_FIELD_NUMBER: _builtins.int
     IDLE_FIELD_NUMBER: _builtins.int
+    MAY_TAKE_AWAY_FIELD_NUMBER: _builtins.int
+    OLDER_DROPPED_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name of the source in the statement."""
     stream: _builtins.str
@@ -394,6 +396,15 @@ class SourceCompleteness(_message.Message):
     idle: _builtins.bool
     """The stream is idle (IDLE AFTER), so that NOW does not wait for it: the answer is never final then, and NOW may step
     back when the stream goes on.
+    """
+    may_take_away: _builtins.bool
+    """Whether tuples of this source take rows away from the answer: it is behind NOT EXISTS, NOT IN, ANTI JOIN or EXCEPT, or
+    it is the side of an outer join that may be missing. A tuple that is late, ahead or pending, or is not kept any more,
+    may then be the reason why a row is in the answer.
+    """
+    older_dropped: _builtins.bool
+    """Whether such a source has the window BEGIN (START), and older tuples were dropped by retention. They may have taken
+    rows away.
     """
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
@@ -425,10 +436,12 @@ class SourceCompleteness(_message.Message):
         ahead_in_window: _builtins.int | None = ...,
         pending_in_window: _builtins.int | None = ...,
         idle: _builtins.bool = ...,
+        may_take_away: _builtins.bool = ...,
+        older_dropped: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "may_take_away", b"may_take_away", "older_dropped", b"older_dropped", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015

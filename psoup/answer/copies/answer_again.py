@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.answer.completeness import Completeness, part_of
+from psoup.answer.completeness import Completeness, parts_of
 from psoup.answer.copies.id_intervals import Intervals, without
 from psoup.answer.copies.rows_since import RangeSearch
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
@@ -31,9 +31,8 @@ from psoup.budgets import COPIED_BYTES
 from psoup.data.windows import WindowRange
 from psoup.errors import ResourceExhausted
 from psoup.execution.select.window import Ranges, Reach
-from psoup.expressions.tree import reads_now
 from psoup.kernels.rows.increasing_subsequence import longest_rising
-from psoup.plan.nodes import Filter, Having, Node
+from psoup.plan.node_exprs import plan_reads_now
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array
@@ -168,10 +167,10 @@ def again(
     ranges = [(part.range.low, part.range.high) for part in seen]
     if (
         held.whole
-        and not _reads_now(record.query.plan)
+        and not plan_reads_now(record.query.plan)
         and not _any_moved(snapshot, sides, held.ranges, ranges, budget)
     ):
-        completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(record.query.plan, seen))
         return Unchanged(
             completeness, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges)
         )
@@ -199,12 +198,6 @@ def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
     """Stream and clause of each source."""
     sides = snapshot.sides_of(record)
     return [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
-
-
-def _reads_now(plan: Node) -> bool:
-    """Whether HAVING or QUALIFY reads NOW, so that rows may change as NOW advances. No output of the plan reads NOW."""
-    here = isinstance(plan, Having | Filter) and reads_now(plan.condition)
-    return here or any(map(_reads_now, plan.inputs))
 
 
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:

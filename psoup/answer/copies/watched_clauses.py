@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.answer.copies.range_plans import ranged
-from psoup.answer.copies.rows_since import Travel, travel_of
 from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
+from psoup.plan.node_exprs import plan_reads_now
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.open import OpenView
@@ -165,7 +165,8 @@ def slides_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | No
     specs = [snapshot.by_id[stream_id].spec for stream_id in snapshot.streams_of(record)]
     if specs[0].event_time:
         return len(specs) > 1 and any(spec.idle_after is not None for spec in specs)
-    if travel_of(record.query.plan) is Travel.ALWAYS or any(spec.retention.duration is not None for spec in specs):
+    plan = record.query.plan
+    if plan_reads_now(plan) or any(spec.retention.duration is not None for spec in specs):
         return True
     bounds = [bound for clause in windows_of(record.query, window) for bound in (clause.begin, clause.end)]
     return any(bound.offset or bound.anchor is Anchor.ABSOLUTE for bound in bounds)

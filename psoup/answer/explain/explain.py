@@ -50,6 +50,8 @@ class Explanation:
     """The way in which copies of the answer are kept up to date: a name of `Travel` in lower case."""
     budgets: tuple[Spend, ...] = ()
     """The expected spend of an invocation now, for each budget for which it is known."""
+    notes: tuple[str, ...] = ()
+    """Remarks for the author of the statement."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -85,7 +87,8 @@ class Explanation:
         return [*self.cost.lines(), *spend_lines(self.budgets)]
 
     def _plan_lines(self) -> list[str]:
-        return [*plan_lines(self.nodes), f"  copies   {Travel[self.copies.upper()].value}"]
+        notes = [f"  {'note':9}{note}" for note in self.notes]
+        return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}"]
 
 
 def explain(
@@ -110,7 +113,7 @@ def explain(
     before = budget.examined
     folded = frozenset() if query.sides else folded_of(wanted[0], query.plan, config.texts)
     sources = tuple(
-        explain_source(part, selection, clause, config, budget, folded)
+        explain_source(part, selection, clause, config, budget, folded, query.plan)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
 
@@ -125,6 +128,7 @@ def explain(
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_in(query.plan, seen).name.lower(),
         budgets=expected_spends(query.plan, nodes, sources, measured, config, groups, budget),
+        notes=query.notes,
     )
 
 

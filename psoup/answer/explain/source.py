@@ -20,7 +20,10 @@ from psoup.execution.select.window import Reach
 from psoup.matching.search import Search
 from psoup.model import WindowClause, time_text
 from psoup.phrases import counted, verb
+from psoup.plan.absences import absences
 from psoup.plan.canonical import written_window
+from psoup.plan.nodes import Node
+from psoup.plan.source_roles import SourceRole, source_roles
 from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
@@ -75,6 +78,10 @@ class SourceExplanation:
     """The number of tuples in the sample for the factors; see `psoup.answer.explain.sample`."""
     idle: bool = False
     """Whether the stream has been silent for longer than its IDLE AFTER: NOW of the join does not wait for it."""
+    role: str = SourceRole.ROWS.value
+    """The use of its tuples: a value of `SourceRole`."""
+    may_take_away: bool = False
+    """Whether its tuples may take rows away from the answer."""
 
     @property
     def name(self) -> str:
@@ -114,6 +121,8 @@ class SourceExplanation:
             "begin": self.begin,
             "end": self.end,
             "idle": "yes" if self.idle else "no",
+            "role": self.role,
+            "may_take_away": "yes" if self.may_take_away else "no",
             **{f"factor_{number}": text for number, (_, text) in enumerate(tried, 1)},
         }
         return Findings(figures, facts)
@@ -126,6 +135,8 @@ class SourceExplanation:
             f"  clause   {self.clause}",
             f"           shared by {counted(self.shared_by, 'query')}",
         ]
+        if self.may_take_away:
+            lines.append("           its tuples may take rows away")
         if self.idle:
             lines.append("           the stream is idle: NOW does not wait for it")
         for number, factor in enumerate(self.factors, 1):
@@ -196,12 +207,14 @@ def explain_source(
     config: EngineConfig,
     budget: ReadBudget,
     folded: frozenset[int] = frozenset(),
+    plan: Node | None = None,
 ) -> SourceExplanation:
     """Explain the selection of a query from one source. `seen`: its window now. Costs what counting matches costs.
 
-    `folded`: the places of folded chunks, whose tuples an invocation does not read.
+    `folded`: the places of folded chunks, whose tuples an invocation does not read. `plan`: the plan that has the
+    source, for its role.
     """
-    view, window, extent = seen.view, seen.window, seen.range
+    view, window, extent, place = seen.view, seen.window, seen.range, selection.source.place
     begin, end = _ends(window, view, extent)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
@@ -237,6 +250,8 @@ def explain_source(
         outside=tuple(map(str, outside)),
         sample=sample.rows,
         idle=seen.idle,
+        role=SourceRole.ROWS.value if plan is None else source_roles(plan)[place].value,
+        may_take_away=plan is not None and place in absences(plan),
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.follow.clause_queries import ClauseQueries
+from psoup.answer.follow.distinct import distinct_first
 from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
 from psoup.answer.follow.told import FollowWanted, wanted_queries
 from psoup.data.windows import retention_edge
@@ -223,9 +224,9 @@ def fitting_page(
     if not len(tuple_ids):
         none = gathered_rows(snapshot, view, tuple_ids, most_bytes, budget)
         return FollowPage(tuple_ids, queries, none, _NO_TAGS, place, view.next_id, left_out)
-    tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
+    tuples, first_of_tuple = distinct_first(tuple_ids)
     rows = gathered_rows(snapshot, view, tuples, most_bytes, budget)
-    ids, first_of_query = np.unique(queries, return_index=True)
+    ids, first_of_query = distinct_first(queries)
     tags = tags_of(snapshot, ids)
     sizes: Array = np.full(len(tuple_ids), PAIR_BYTES, np.int64)
     np.add.at(sizes, first_of_query, row_bytes(tags))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf, joined_queries
+from psoup.answer.follow.distinct import distinct_places
 from psoup.answer.tuples.queries_of_tuple import clause_pairs, pass_tuples
 from psoup.execution.select.many_matches import Together, parts_of
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -57,7 +58,7 @@ def every_pair(
         parts.append(pair)
     sqc_ids, which = (np.concatenate(column) for column in zip(*parts, strict=True))
     first_id, end_id = entry.data.first_id + start, entry.data.first_id + int(offsets[-1]) + 1
-    clauses, names = np.unique(sqc_ids, return_inverse=True)
+    clauses, names = distinct_places(sqc_ids)
     return _told(view, catalog.of(snapshot, view, clauses), names, which + first_id, (low, after, end_id))
 
 
@@ -131,8 +132,11 @@ def _in_order(tuple_ids: Array, queries: Array, low: int, end_id: int) -> tuple[
     if (end_id - low) * span >= 1 << 62:
         order = np.lexsort((queries, tuple_ids))
         return tuple_ids[order], queries[order]
-    tuples, queries = np.divmod(np.sort((tuple_ids - low) * span + queries), span)  # several times as fast
-    return tuples + low, queries
+    keys = (tuple_ids - low) * span + queries  # several times as fast
+    kind = np.dtype(np.uint32 if (end_id - low) * span < 1 << 32 else np.int64)  # 32 bits take half the time
+    keys = np.sort(keys.astype(kind))
+    tuples = keys // kind.type(span)
+    return tuples.astype(np.int64) + low, (keys - tuples * kind.type(span)).astype(np.int64)
 
 
 def _expanded(

@@ -16,34 +16,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal as OneOf
 
 import numpy as np
 
+from psoup.answer.tuples.conditions import MatchCondition
+from psoup.answer.tuples.partners import Subject, partner_steps
 from psoup.data.windows import retention_edge
-from psoup.errors import OutOfRange
-from psoup.execution.select.window import Reach, instant, reach
+from psoup.errors import InvalidInput, OutOfRange
+from psoup.execution.join.located_side import found_sides
+from psoup.execution.rows.source_rows import Reading
+from psoup.execution.select.clause_matches import ChunkMatches
+from psoup.execution.select.window import Reach, instant, reach, reaches, windows_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
 from psoup.plan.canonical import expr_text, factor_text, literal_text, written_window
+from psoup.plan.standing_query import StandingQuery
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array, Column
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
 """The most characters of a text in a reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatchCondition:
-    """A condition. `text`: in SQL, except for `arrival`. `values`: the expressions that it reads, with values."""
-
-    kind: OneOf["factor", "window", "retention", "arrival"]
-    text: str
-    passed: bool
-    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +75,24 @@ def why(
     tenant: str,
     now: int,
     as_of: int | None = None,
+    source: str = "",
     budget: ReadBudget = UNBOUNDED,
 ) -> Why:
     """Explain whether a tuple is in the answer of a query at NOW, or at `as_of`.
 
-    `subject`: a tuple ID, or a row that is not pushed. Raises NotFound for the query. Raises OutOfRange for a tuple
-    that does not exist or still waits, or an `as_of` after NOW. O(factors), and a read of columns on disk.
+    `subject`: a tuple ID, or a row that is not pushed; such a row has no partners. `source`: the name of the tuple's
+    source, if the query has several. Raises NotFound for the query, InvalidInput for the source. Raises OutOfRange for
+    a tuple that does not exist or still waits, or an `as_of` after NOW. O(factors), and a read of columns on disk. For
+    several sources, it costs an invocation too.
     """
-    record = snapshot.selection(query_id, tenant)
-    view = snapshot.by_id[record.stream_id]
+    record = snapshot.query(query_id, tenant)
+    place = source_called(record.query, source)
+    side = snapshot.sides_of(record)[place]
+    seen = _seen(snapshot, record, now, as_of)
+    part = seen[place]
     budget.examine(1)
-    current = view.now(now)
-    seen = reach(view, record.query.window, current, instant(current, as_of), as_of)
-    edge = retention_edge(view.timeline(), view.spec.retention, current)
-    row = subject if isinstance(subject, Row) else _stored(view, subject, edge)
+    edge = retention_edge(part.view.timeline(), part.view.spec.retention, part.current)
+    row = subject if isinstance(subject, Row) else _stored(part.view, subject, edge)
     if row is None:
         return Why((MatchCondition("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
     steps = [*_of_clause(snapshot, part.view, snapshot.clause(side.sqc_id), row, budget), *_of_time(part, row, edge)]
@@ -154,19 +154,17 @@ def _of_clause(
 ) -> Iterator[MatchCondition]:
     """The factors of the clause, each with the values that it reads."""
     wary = frozenset[Expr]()
-    clause = snapshot.clause(record.sqc_id)
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
     ids, times = np.array([row.tuple_id or 0], np.int64), np.array([row.time], np.int64)
-    compute, texts, steps = every_row(budget, wary), snapshot.config.texts, list[MatchCondition]()
+    compute, texts = every_row(budget, wary), snapshot.config.texts
     for factor in clause.factors:
         read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
         result = scan((factor,), row.columns, ids, times, texts, compute)
         for column in (column for expr in tuple(read) for column in columns_of(expr)):
             read.setdefault(column, compute(column, row.columns, ids, times, texts))
         values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
-        steps.append(MatchCondition("factor", factor_text(factor), bool(result.mask[0]), values))
-    return Why((*steps, *_of_time(seen, row, edge)))
+        yield MatchCondition("factor", factor_text(factor), bool(result.mask[0]), values)
 
 
 def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:

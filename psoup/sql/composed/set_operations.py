@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import cast, common_type, is_null_literal
-from psoup.expressions.tree import SET_COLUMNS, AttributeRef, Expr
+from psoup.expressions.tree import SET_COLUMNS, AttributeRef, Expr, Literal
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal, wide
 from psoup.plan.nodes import Node, Output, Project, SetOperation, SetOperator
 from psoup.sql.composed.composition import Composition
@@ -96,9 +96,9 @@ def _projected(composition: Composition, plan: Node) -> Project:
 
 def _type(left: Expr, right: Expr) -> DataType:
     """The type of a column that the two columns become. Raises InvalidInput if there is none."""
-    if _is_untyped(one) != _is_untyped(other):
-        return other.type if _is_untyped(one) else one.type
-    if TEXT in (one.type, other.type):
+    if _is_untyped(left) != _is_untyped(right):
+        return right.type if _is_untyped(left) else left.type
+    if TEXT in (left.type, right.type):
         return TEXT
     refs = [AttributeRef(expr.type, 0, "") for expr in (left, right)]  # a constant does not take another type here
     if {left.type.kind, right.type.kind} <= _EXACT and left.type != right.type:

@@ -7,9 +7,9 @@ SELECT to_char(at) FROM trades   ->   there is no function 'to_char'
 from __future__ import annotations
 
 from psoup.expressions import functions
+from psoup.plan.over import WINDOW_FUNCTIONS
 from psoup.sql.elsewhere.functions import FUNCTIONS
 from psoup.sql.instead import FOR_FUNCTION, feature_hint
-from psoup.sql.over import WINDOW_FUNCTIONS
 from psoup.sql.source import Place, StatementText, nearest
 
 

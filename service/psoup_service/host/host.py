@@ -75,7 +75,6 @@ class Host(Generic[SnapshotT]):
     ) -> None:
         self._engine = engine
         self._admission = admission
-        self.check_labels = admission.tags.check_selection
         self._store = store
         self.clock = clock
         self._lock = threading.Lock()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from psoup.admission.tags import tag_in
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
-from psoup.events.tags import Labels
 from psoup.published.snapshot import Snapshot
 from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.meters import Meters
@@ -87,15 +85,6 @@ class Backend:
             raise InvalidInput("give a query_id or a key, not both", field="key")
         number = self.host.snapshot().query_with(key, tenant).query_id
         return number, self.ids.query(number)
-
-    def labels_of(self, request_labels: Mapping[str, str], tenant: str) -> Labels:
-        """The labels by which a request selects queries.
-
-        Raises InvalidInput, and NotFound for a name that no query has, while queries of the tenant have labels.
-        """
-        labels = tag_in("", request_labels).labels
-        self.host.check_labels(tenant, labels)
-        return labels
 
     def check_stream(self, name: str, caller: Caller) -> None:
         """Raise NotFound for a stream that is not there, or that the caller may not push to."""

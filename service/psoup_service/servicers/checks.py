@@ -39,4 +39,5 @@ def _response(checked: CheckedStatement) -> queries_pb2.CheckResponse:
         nodes=nodes,
         update_pattern=nodes[0].update_pattern,
         sequence=checked.sequence,
+        notes=checked.notes,
     )

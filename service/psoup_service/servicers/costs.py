@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+from psoup.admission.tags import tag_in
 from psoup.answer.figures.query_costs import QueryCost
 from psoup.answer.figures.top_queries import ORDERS, Rank, top_queries
 from psoup.answer.tuples.match_tags import keys_of
@@ -45,7 +46,7 @@ class CostCalls:
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
             raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
-        by, labels = ORDERS[max(request.order, 1) - 1], backend.labels_of(request.labels, tenant)
+        by, labels = ORDERS[max(request.order, 1) - 1], tag_in("", request.labels).labels
         shown = json.dumps([by, request.stream, *labels])
         after = _place(request.page_token, shown)
 

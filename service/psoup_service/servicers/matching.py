@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from psoup.admission.pushes import offered
 from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
+from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import match
 from psoup.answer.tuples.match_tags import PAIR_BYTES, Tagged, WantedTags, tagged
@@ -161,7 +162,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
                 raise InvalidInput(f"{field} is {getattr(request, field)}; it must not be negative", field=field)
         after = ids.read_query(request.after_query_id) if request.after_query_id else -1
         query_ids = [ids.read_query(text) for text in request.query_ids]
-        return Choice(query_ids, list(request.keys), self._backend.labels_of(request.labels, tenant), after)
+        return Choice(query_ids, list(request.keys), tag_in("", request.labels).labels, after)
 
     def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
         """The queries that `find` returns. Errors have the client's query ID instead of the engine's number."""
@@ -196,7 +197,16 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             if decoded is not None:
                 view = stream_of_source(snapshot, query_id, tenant, request.source)
                 subject = _row(view, decoded.table, snapshot, backend.now())
-            explanation = why(snapshot, query_id, subject, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
+            explanation = why(
+                snapshot,
+                query_id,
+                subject,
+                tenant=tenant,
+                now=backend.now(),
+                as_of=as_of,
+                source=request.source,
+                budget=budget,
+            )
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
 
         try:
@@ -240,7 +250,8 @@ def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot,
 def _step(step: MatchCondition) -> matching_pb2.WhyStep:
     values = [matching_pb2.WhyValue(text=text, value=value) for text, value in step.values]
     kind = matching_pb2.WhyKind.Value(f"WHY_KIND_{step.kind.upper()}")
-    return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
+    partners = [matching_pb2.WhyPartner(source=source, tuple_id=tuple_id) for source, tuple_id in step.partners]
+    return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values, partners=partners)
 
 
 def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> WantedTags:

@@ -154,7 +154,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
-        labels = backend.labels_of(request.labels, tenant)
+        labels = tag_in("", request.labels).labels
         within = lifetime_days(request.expiring_within) * DAY
         shown = _shown(request, within, labels)
         expiring = backend.now() + within if within else None
@@ -240,6 +240,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
                 lines=explanation.lines(name),
                 plan=map(convert.plan_step, explanation.nodes),
                 nodes=map(convert.plan_node, explanation.nodes),
+                notes=explanation.notes,
             )
             details = {**explanation.to_dict(_MAX_SPANS), "query_id": name}
             response.details.update({field: _plain(value) for field, value in details.items()})

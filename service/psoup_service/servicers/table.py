@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.tags import check_prefix
+from psoup.admission.tags import check_prefix, tag_in
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.budgets import REPLY_BYTES
@@ -150,7 +150,7 @@ class TableCalls:
         """The answers of many queries as one table, in pieces."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         _check(request)
-        wanted = _Wanted(request, backend.labels_of(request.labels, tenant), tenant, backend.ids)
+        wanted = _Wanted(request, tag_in("", request.labels).labels, tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
         check_pinned(backend, tenant)
         now, budget, pin = backend.now(), backend.host.budget(tenant), None

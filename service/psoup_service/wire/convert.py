@@ -20,9 +20,10 @@ from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.model import SECOND, STREAMED, DataType, Kind, Schema, WindowClause
 from psoup.plan.canonical import exact_name, written_window
-from psoup.plan.nodes import Join, Source, walk
+from psoup.plan.nodes import Filter, Join, PartnerJoin, SetOperation, Source, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
+from psoup.plan.source_roles import SourceRole, source_roles
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
@@ -51,6 +52,13 @@ WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
 _PATTERNS: dict[str, queries_pb2.UpdatePattern.ValueType] = {
     pattern.name.lower(): queries_pb2.UpdatePattern.Value(f"UPDATE_PATTERN_{pattern.name}") for pattern in Pattern
 }
+
+_ROLES: dict[SourceRole, queries_pb2.SourceRole.ValueType] = {
+    role: queries_pb2.SourceRole.Value(f"SOURCE_ROLE_{role.name}") for role in SourceRole
+}
+
+_OVER_SOURCES = (Join, PartnerJoin, Filter, SetOperation)
+"""The nodes with conditions over several sources, and set operations: their labels are part of a join's clause."""
 
 _MAX_SECONDS = (2**63 - 1) // SECOND
 
@@ -213,6 +221,7 @@ def standing(query: StandingQuery) -> queries_pb2.Query:
 
 def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
     """Fill in the sources of a join, and its combined clause, window and window kind."""
+    roles = source_roles(standing.plan)
     for selection in standing.selections:
         source = selection.source
         message.sources.add(
@@ -221,8 +230,9 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
             clause=selection.clause,
             window=written_window(source.window),
             window_kind=WINDOW_KINDS[source.window.kind],
+            role=_ROLES[roles[source.place]],
         )
-    joins = [node.label for _, node in walk(standing.plan) if isinstance(node, Join)]
+    joins = [node.label for _, node in walk(standing.plan) if isinstance(node, _OVER_SOURCES)]
     message.clause = "; ".join([*(source.clause for source in message.sources), *joins])
     windows = [source.window for source in message.sources]
     named = [f"{exact_name(source.alias)} {source.window}" for source in message.sources]
@@ -300,6 +310,8 @@ def _part(part: SourcePart, source: Source) -> types_pb2.SourceCompleteness:
         ahead_in_window=part.ahead_inside,
         pending_in_window=part.pending_inside,
         idle=part.idle,
+        may_take_away=part.may_take_away,
+        older_dropped=part.older_dropped,
     )
 
 

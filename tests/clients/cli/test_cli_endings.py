@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +111,26 @@ def test_what_is_not_an_id_is_not_found_as_an_id_of_nothing_is(psoup: Psoup, fil
             assert (ran.code, ran.out) == (4, ""), (arguments, ran.err)
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Press Ctrl-C until the process ends: Python ignores an interrupt that comes while it finalizes an object."""
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+LOSING = """
+import signal, threading
+from psoup_cli.process_end import repeating_interrupts
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+with repeating_interrupts():
+    try:
+        Finalized()
+        threading.Event().wait(60)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_an_interrupt_that_a_finalizer_loses_comes_again() -> None:
+    ran = subprocess.run([sys.executable, "-c", LOSING], capture_output=True, text=True, timeout=50, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted\n", "")
 
 
 def test_a_push_that_waits_for_a_quota_says_so_before(
@@ -132,7 +145,7 @@ def test_a_push_that_waits_for_a_quota_says_so_before(
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
             assert waiting.stderr is not None
             line = waiting.stderr.readline()
-            interrupt(waiting)
+            waiting.send_signal(signal.SIGINT)
             assert (waiting.wait(), "interrupted" in waiting.stderr.read()) == (130, True)
     finally:
         client.alter_tenant("default", pushed_bytes_per_second=0)

@@ -190,7 +190,7 @@ def test_a_join_shows_its_sources(client: Client) -> None:
     query = client.register(f"SELECT a.x FROM {name} a JOIN {name} b ON a.x = b.x WHERE a.x < 5")
     rows = [cells.split("<td") for cells in query.invoke().completeness._repr_html_().split("<tr>")]
     assert [row[1].partition(">")[2].partition("<")[0] for row in rows[-2:]] == ["a", "b"]
-    assert _Cells(query._repr_html_()).cells[-10:-7] == ["a", name, f"FROM {name} WHERE x < 5"]
+    assert _Cells(query._repr_html_()).cells[-12:-9] == ["a", name, f"FROM {name} WHERE x < 5"]
     assert "more line" not in query.explain()._repr_html_()
 
 

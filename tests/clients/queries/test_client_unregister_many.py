@@ -49,24 +49,22 @@ def test_by_ids_labels_and_prefixes(client: Client) -> None:
     assert client.unregister_many(client.queries()) == 4
 
 
-def test_a_label_name_that_no_query_has_is_an_error(client: Client) -> None:
-    """Without any label nothing can be told of a name. A value that no query has selects nothing."""
+def test_a_label_name_that_no_query_has_is_an_error_for_calls_that_remove(client: Client) -> None:
+    """Without any label nothing can be told of a name. Calls that read select nothing then."""
     assert client.unregister_many(labels={"usr": "u0"}) == 0
     assert client.queries(labels={"usr": "u0"}) == []
     tagged(client)
     said = "^no query has a label 'usr'; did you mean 'user'\\? the names of labels are user$"
-    for select in (
-        lambda labels: client.unregister_many(labels=labels),
-        lambda labels: client.unregister_many(labels=labels, dry_run=True),
-        lambda labels: client.queries(labels=labels),
-        lambda labels: client.top_queries(labels=labels),
-        lambda labels: client.invoke_table(labels=labels),
-        lambda labels: client.results("s", labels=labels),
-    ):
+    for dry_run in (False, True):
         with pytest.raises(NotFound, match=said) as unknown:
-            select({"usr": "u0"})
+            client.unregister_many(labels={"usr": "u0"}, dry_run=dry_run)
         assert (unknown.value.reason, unknown.value.facts["label"]) == ("UNKNOWN_LABEL", "usr")
-        select({"user": "u9"})
+        assert client.unregister_many(labels={"user": "u9"}, dry_run=dry_run) == 0
+    for labels in ({"usr": "u0"}, {"user": "u9"}, {"user": "u0", "usr": "u0"}):
+        assert client.queries(labels=labels) == client.top_queries(labels=labels) == []
+        assert list(client.invoke_many(labels=labels)) == []
+        assert len(client.invoke_table(labels=labels)) == 0
+        assert len(client.results("s", labels=labels)) == 0
     with pytest.raises(NotFound, match=r"no query has a label 'plan'; the names of labels are user$"):
         client.unregister_many(labels={"user": "u0", "plan": "free"})
     assert len(client.queries(labels={"user": "u0"})) == 4

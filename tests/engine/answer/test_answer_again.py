@@ -324,7 +324,7 @@ def no_digest(table: pa.Table) -> bytes:
         ({"_computed": at_the_present, "digest_of": no_digest}, 20),
         ({"_moves": none_moves}, 20),
         ({"_any_moved": only_what_came}, 20),
-        ({"_reads_now": never_now}, 60),
+        ({"plan_reads_now": never_now}, 60),
     ],
     ids=["a lost range", "no digest", "NOW of now", "rows that move", "rows that leave", "NOW in HAVING"],
 )

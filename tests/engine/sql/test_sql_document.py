@@ -14,9 +14,9 @@ from psoup.expressions.evaluate import Scope, evaluate, first_value
 from psoup.expressions.functions import names
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Project
+from psoup.plan.over import WINDOW_FUNCTIONS
 from psoup.sql import create_stream, standing_query
 from psoup.sql.aggregates import AGGREGATES
-from psoup.sql.over import WINDOW_FUNCTIONS
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text()
 SPEC = create_stream("CREATE STREAM x (b BIGINT, t TEXT)")

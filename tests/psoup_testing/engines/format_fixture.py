@@ -7,7 +7,7 @@
 Contents: every type, NULLs, both time domains, sealed and expired chunks, tuples that wait for the watermark, late and
 far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, tenants, a push whose tuples were there before it, tuples of which no push came, and passed chunks.
+tokens, tenants, groups of followers, a push whose tuples were there before it, tuples without a push, passed chunks.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """
@@ -45,6 +45,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_testing.histories.follower_groups import share_matches, shown_groups
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=2)
 START = 1_700_000_000 * SECOND
@@ -173,6 +174,7 @@ def tell(soup: Soup) -> None:
     join_and_count(soup)
     let_in(soup)
     part(soup)
+    share_matches(soup)
     push_ahead(soup)
 
 
@@ -266,7 +268,7 @@ def ask(soup: Soup) -> list[Any]:
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
-    return [*said, _tokens(soup), _tenants(soup), _spooled(soup), _passed(soup)]
+    return [*said, _tokens(soup), _tenants(soup), _spooled(soup), _passed(soup), shown_groups(soup)]
 
 
 def _joined(soup: Soup) -> Any:

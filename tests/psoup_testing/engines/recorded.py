@@ -3,6 +3,8 @@
     Player(history).said      one entry an action: rows and completeness, IDs, or the name of an error
     Player(history).psoup     an embedded engine that keeps its events, for `replayed`
 
+Each maintenance of a history also changes a group of followers, which changes no answer.
+
 For tests that compare the product with itself: other sizes, other cuts, the log played again.
 """
 
@@ -21,6 +23,7 @@ from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
+from psoup_testing.histories.follower_groups import change_group
 from psoup_testing.histories.histories import (
     BASE,
     Action,
@@ -114,6 +117,7 @@ class Player:
                 return self._matches(place)
             case Maintain():
                 psoup.maintain()
+                change_group(psoup, name, len(self.said))
             case Advance(seconds):
                 self.clock.advance(seconds=seconds)
         return None

@@ -309,7 +309,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "SELECT k FROM trades WHERE v => 1": ">=",
         "SELECT k FROM trades HAVING v > 1": "GROUP BY",
         "SELECT k FORM trades": "FROM",
-        "WITH x AS (SELECT k FROM trades) SELECT k FROM x": "WITH",
         "VALUES (1)": "SELECT",
         "USE db": "serve",
         "SET x = 1": "serve",

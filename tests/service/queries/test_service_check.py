@@ -31,7 +31,7 @@ WRONG = (
     "SELECT x FROM s WHERE x = 'one'",
     "SELECT x FROM s WHERE x = ?",
     "SELECT random() FROM s",
-    "SELECT x FROM s LEFT JOIN o ON x = y",
+    "SELECT x FROM s POSITIONAL JOIN s o",
     "SELECT x FROM s BEGIN (NOW - 1 FORTNIGHT)",
     "CREATE STREAM t (a BIGINT)",
     "SELECT x FROM s; SELECT x FROM s",

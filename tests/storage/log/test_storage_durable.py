@@ -10,6 +10,7 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from hypothesis import note
 
 from psoup.admission import Admission
 from psoup.errors import Internal, InvalidInput, ResourceExhausted
-from psoup.events.commands import RegisterMany
-from psoup.events.events import Pushed, RegisteredMany
+from psoup.events.commands import AlterStream, RegisterMany
+from psoup.events.events import Event, Pushed, RegisteredMany
+from psoup.events.groups import GroupChanged
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
@@ -156,10 +159,11 @@ def test_random_histories_come_back_from_disk(tmp_path: Path) -> None:
         store.append(played.psoup.events)
         back = list(store.read())
         store.close()
-        assert list(map(encode, back)) == list(map(encode, played.psoup.events))
+        assert rows_of(back) == rows_of(played.psoup.events)
         engine, admission = replayed(back, history.config, 5)
         engine.check()
         assert admission.state() == played.psoup.admission.state()
+        assert engine.snapshot().groups == played.psoup.engine.snapshot().groups
         assert answers(engine, played) == answers(played.psoup.engine, played)
         return 1
 
@@ -291,8 +295,10 @@ def test_a_full_disk_is_told_with_the_size_and_in_the_log(
     store.check_room(1_000)
     assert caplog.records[-1].getMessage() == "the disk has room again"
     assert caplog.records[-1].__dict__["refused"] == 3
+    assert store.shortage() == ""
     free[0] = 399_999
     store.room.look_again()
+    assert "is full: 399,999 bytes are free, and 400,000 are kept in reserve; free some" in store.shortage()
     with pytest.raises(ResourceExhausted, match="399,999 bytes are free, and 400,000 are kept in reserve; free some"):
         store.check_room(0)
     assert caplog.records[-1].levelname == "ERROR"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect
+from psoup_cli.legible import legible
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import Checked, PlanNode
 from psoup_client.phrases import counted
@@ -27,8 +28,8 @@ def check(
       psoup check - < query.sql
 
     Show a SELECT as the standing query that it would become, without registering it: columns, windows and plan. The
-    output also says how many tuples a first invocation would read. An invalid statement is refused, with its place and
-    a hint.
+    output also says how many tuples a first invocation would read. Notes warn of windows that may be too short. An
+    invalid statement is refused, with its place and a hint.
     """
     with connect(address, timeout) as client:
         checked = client.check(sys.stdin.read() if sql == "-" else sql, wait_for=wait_for)
@@ -45,6 +46,8 @@ def check(
             ("to look at", counted(checked.tuples, "tuple")),
         ]
     )
+    for note in checked.notes:
+        print(f"\nNote: {legible(note)}")
     print()
     print_table(["column", "type"], [(column.name, column.type) for column in checked.columns])
 
@@ -68,6 +71,7 @@ def _facts(checked: Checked) -> dict[str, Any]:
         "clause": checked.clause,
         "update_pattern": checked.update_pattern,
         "tuples": checked.tuples,
+        "notes": list(checked.notes),
         "columns": [{"name": column.name, "type": column.type} for column in checked.columns],
         "plan": [
             {

@@ -23,9 +23,20 @@ Words = Annotated[
 ]
 
 
+Source = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The tuple's source, by its name in the statement, if the query has several sources.",
+        show_default=False,
+    ),
+]
+
+
 def why(
     words: Words,
     key: OfKey = None,
+    source: Source = None,
     as_of: AsOf = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -37,6 +48,7 @@ def why(
       psoup why q-7f3a91c2-1 123456
       psoup why --key search-42 123456
       psoup why q-7f3a91c2-1 '{"symbol": "ACME", "price": "99.5", "at": "2026-07-01T12:05:00Z"}'
+      psoup why q-7f3a91c2-9 7 --source d
 
     Print each condition between a tuple and the answer of a query, with its verdict. The conditions are the parts of
     WHERE with their values, the window, the stream's retention, and whether a push takes the row. The first failed
@@ -48,18 +60,26 @@ def why(
         raise typer.BadParameter("give the ID of a query, or --key, and a tuple")
     query_id, subject = None if key is not None else words[0], _tuple(words[-1])
     with connect(address, timeout) as client:
-        reasons = client.why(query_id, subject, key=key, as_of=instant_of(as_of), wait_for=wait_for)
+        reasons = client.why(query_id, subject, key=key, source=source, as_of=instant_of(as_of), wait_for=wait_for)
     for step in reasons.steps:
         if as_json:
-            print_json({"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values})
+            facts = {"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values}
+            print_json(facts | ({"partners": step.partners} if step.kind in _OVER_SEVERAL else {}))
         else:
             print(legible(str(step)))
     if not as_json:
-        excluded = reasons.kept_out
+        excluded, removals = reasons.kept_out, [step for step in reasons.steps if step.kind == "removal"]
+        if removals and excluded is None:
+            message("No row shows the tuple: it can only take rows away.")
+            return
         inside = (
             "No condition keeps the tuple out." if isinstance(subject, int) else "No condition would keep the row out."
         )
         message(inside if excluded is None else f"Kept out by: {excluded.text}")
+
+
+_OVER_SEVERAL = ("partner", "absence", "removal")
+"""The kinds of conditions over several sources."""
 
 
 def _tuple(text: str) -> int | dict[str, Any]:

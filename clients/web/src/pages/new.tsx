@@ -169,6 +169,9 @@ function Right({ told }: { told: CheckResponseJson }) {
     <div class="note good">
       <code>{told.query?.window ?? ""}</code>: {counted(tuples, "row")} in this window now
       {onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}. Rows of the answer {patternWords(told.updatePattern)}.
+      {(told.notes ?? []).map((note) => (
+        <p key={note}>Note: {note}.</p>
+      ))}
     </div>
   );
 }

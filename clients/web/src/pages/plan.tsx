@@ -34,6 +34,11 @@ export function Plan({ id }: { id: string }) {
               onChange={setView}
             />
           </div>
+          {(told.notes ?? []).map((note) => (
+            <p key={note} class="note">
+              {note}
+            </p>
+          ))}
           {view === "text" ? (
             <pre class="lines" tabIndex={0}>
               {(told.lines ?? []).join("\n")}
@@ -127,8 +132,9 @@ function percent(share: number): string {
 
 /** What a node does, without the word for what it is. */
 function rest(node: PlanNodeJson): string {
-  const [first = "", ...others] = (node.text ?? "").split(" ");
-  return first.toLowerCase() === node.operator ? others.join(" ") : (node.text ?? "");
+  const text = node.text ?? "";
+  const operator = node.operator ?? "";
+  return text.toLowerCase().startsWith(operator) ? text.slice(operator.length).trim() : text;
 }
 
 /** A fact of a node; instants in the zone that is shown. */

@@ -39,6 +39,9 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   chunks_on_disk: ["Blocks on disk only", ""],
   tuples_on_disk_in_window: ["Rows of the window on disk only", ""],
   errors: ["Rows with an error", "Rows whose conditions could not be computed, after a division by zero for instance."],
+  rows: ["Rows", ""],
+  partners: ["Rows with a partner", ""],
+  missing: ["Rows without a partner", "The columns of the other source are NULL in these rows."],
   groups: ["Groups", ""],
   keys: ["Columns of GROUP BY", ""],
   measures: ["Aggregates", ""],
@@ -53,6 +56,8 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   begin: ["Window from", ""],
   end: ["Window to", ""],
   idle: ["Stream is idle", ""],
+  role: ["Use of its rows", ""],
+  may_take_away: ["May take rows away", ""],
   ways: ["Method", ""],
   // What takes memory.
   tuples: ["Rows", ""],
