@@ -139,9 +139,9 @@ _UNNAMED = ("", "subselect", "operand")
 
 def _subject(node: Relation) -> str:
     """The name of a relation in messages. The binder names relations without an alias `subselect`, `union` etc."""
-    operation = set_name(node.input) if isinstance(node.input, SetOperation) else ""
-    if operation and node.alias.upper() in ("", node.input.operator.value):
-        return operation
+    operation = node.input if isinstance(node.input, SetOperation) else None
+    if operation is not None and node.alias.upper() in ("", operation.operator.value):
+        return set_name(operation)
     return "a subselect" if node.alias in _UNNAMED else f"the subselect {exact_name(node.alias)}"
 
 

@@ -43,5 +43,4 @@ def exprs_of(node: Node) -> Iterator[Expr]:
 
 def _of_over(node: Over) -> Iterator[Expr]:
     for function in node.functions:
-        yield from (*function.args, *function.partition)
-        yield from (key.expr for key in function.order)
+        yield from function.read

@@ -22,6 +22,7 @@ from psoup.model import BIGINT
 from psoup.plan.nodes import Filter, Measure, Node, OrderKey, Output, Over
 from psoup.plan.over import UP_TO_PEERS, WHOLE, WindowFunction
 from psoup.sql.binder import Binder
+from psoup.sql.output_names import output_names
 from psoup.sql.over import QUALIFY
 from psoup.sql.source import StatementText
 
@@ -48,7 +49,7 @@ def qualify_condition(
 
 def in_qualify(binder: Binder, outputs: Sequence[Output]) -> Callable[[exp.Expr], Expr]:
     """A function that binds an expression of QUALIFY."""
-    names = {output.name.lower(): output.expr for output in outputs}
+    names = output_names(outputs)
 
     def bound(node: exp.Expr) -> Expr:
         with binder.within(QUALIFY):

@@ -144,5 +144,5 @@ def distinct_keys(
     nodes = keys.expressions if isinstance(keys, exp.Tuple) else [keys]
     if not nodes:
         raise source.error("DISTINCT ON needs a key", distinct, hint="DISTINCT ON (k) keeps the first row of each k")
-    by_name = {output.name.lower(): output.expr for output in outputs}
-    return tuple([_order_expr(source, node, binder, by_name, outputs) for node in nodes])
+    names = output_names(outputs)
+    return tuple([_order_expr(source, node, binder, names, outputs) for node in nodes])

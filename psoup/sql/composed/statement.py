@@ -32,7 +32,8 @@ def bind_composed(
 ) -> StandingQuery:
     """The standing query of a parsed statement. The arguments are those of `psoup.sql.select.bind_select`. Raises
     SqlError."""
-    plan, drafts = drafted(source, statement, lookup, names, parameters or {})
+    plan, composition = composed(source, statement, lookup, names, parameters or {})
+    drafts, notes = composition.drafts, tuple(dict.fromkeys(composition.notes))
     leaves = [draft.leaf for draft in drafts]
     texts = [draft.text() for draft in drafts]
     known_sides = [None if known is None else known(text) for text in texts]
@@ -40,18 +41,18 @@ def bind_composed(
     if len(leaves) == 1 and (only := _selection(plan, drafts[0])) is not None:
         return StandingQuery(source.text, (only,), _over(plan, only.source))
     selections = [Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True)]
-    return StandingQuery(source.text, tuple(selections), plan, tuple(sides), tuple(dict.fromkeys(composition.notes)))
+    return StandingQuery(source.text, tuple(selections), plan, tuple(sides), notes)
 
 
-def drafted(
+def composed(
     source: StatementText,
     statement: exp.Expr,
     lookup: Lookup,
     names: Sequence[str],
     parameters: Mapping[int, Literal],
     shown: Mapping[int, str] | None = None,
-) -> tuple[Node, Sequence[Draft]]:
-    """The plan of a parsed statement, and the drafts of its sides.
+) -> tuple[Node, Composition]:
+    """The plan of a parsed statement, and its composition, with the drafts of its sides.
 
     `shown`: the texts of parameters in the conditions of sides, by their offsets. The default is the constants. Raises
     SqlError.
@@ -62,7 +63,7 @@ def drafted(
     if not composition.drafts:
         raise source.error("the statement reads no stream", statement, hint="name a stream: SELECT ... FROM stream")
     _check_domains(source, statement, [draft.leaf for draft in composition.drafts])
-    return plan, composition.drafts
+    return plan, composition
 
 
 def _selection(plan: Node, draft: Draft) -> Selection | None:

@@ -18,9 +18,7 @@ def _words(listed: str) -> frozenset[str]:
 
 
 _AGGREGATES = _words(
-    "mode list array_agg corr covar_pop covar_samp "
-    "sumif histogram product skewness kurtosis entropy "
-    "grouping"
+    "mode list array_agg corr covar_pop covar_samp sumif histogram product skewness kurtosis entropy grouping"
 )
 _VOLATILE = _words(
     "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "

@@ -26,7 +26,7 @@ from psoup.plan.standing_query import ClauseColumns, Parameter, Selection, Stand
 from psoup.sql.binder import Binder
 from psoup.sql.composed.refusals import TOKENS
 from psoup.sql.composed.shapes import unwrapped
-from psoup.sql.composed.statement import bind_composed, drafted
+from psoup.sql.composed.statement import bind_composed, composed
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
 from psoup.sql.names import Names
@@ -179,8 +179,8 @@ def _composed(
 ) -> PreparedStatement:
     """The template of a composed statement: a template of each side if no other part has a parameter."""
     nulls = {hole.start: NULL for hole in holes.places}
-    plan, drafts = drafted(source, statement, lookup, names, nulls, parameter_names(holes))
-    frame = bind_composed(source, statement, lookup, names, nulls)
+    plan, composition = composed(source, statement, lookup, names, nulls, parameter_names(holes))
+    frame, drafts = bind_composed(source, statement, lookup, names, nulls), composition.drafts
     texts = [draft.text() for draft in drafts]
     whole = WholeTemplate(frame, holes, [None] * len(holes.places), partial(_whole, lookup))
     if not frame.sides or not all_in_sides(drafts, holes):
