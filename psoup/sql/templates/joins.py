@@ -43,6 +43,7 @@ class JoinTemplate(PreparedStatement):
     ) -> None:
         super().__init__(frame, holes, expected)
         self._sides = [(side, _numbers(side)) for side in sides]
+        self._notes = frame.notes
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters, as `PreparedStatement.bind`."""
@@ -58,7 +59,7 @@ class JoinTemplate(PreparedStatement):
         selections = tuple(
             Selection(source, side.clause, side.factors) for source, side in zip(self.sources, sides, strict=True)
         )
-        return StandingQuery(text, selections, self.plan, sides)
+        return StandingQuery(text, selections, self.plan, sides, self._notes)
 
     def block(self, columns: Columns) -> BoundBlock | None:
         """The queries of many rows of values, as `PreparedStatement.block`. None unless each side can be a block."""

@@ -140,6 +140,8 @@ def test_an_outer_join_that_where_makes_inner_is_noted() -> None:
     explained = soup.explain(soup.register(sql))
     assert explained.notes == (note,) and f"  note     {note}" in explained.lines()
     assert explained.to_dict()["notes"] == (note,)
+    many = soup.register_many(f"{sql} AND s.k > $1", pa.table({"1": [0, 1]}))
+    assert [soup.explain(query).notes for query in many] == [(note,)] * 2
 
 
 @pytest.mark.parametrize(
