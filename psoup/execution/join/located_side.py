@@ -80,7 +80,7 @@ class ChunkRun:
 
     @property
     def outer_table(self) -> ChunkTable:
-        """The addresses of all columns of the chunks, then those of the null row. O(chunks * columns), once."""
+        """The addresses of all columns of the chunks, then of the null row. O(chunks * columns), once."""
         if self._outer is None:
             table = self.table
             self._outer = ChunkTable(np.concatenate([table.sources, null_part(table.stride)]), table.stride, True)
@@ -153,7 +153,7 @@ class Located(Sequence[Known]):
 
     @property
     def outer_table(self) -> ChunkTable:
-        """The addresses of all columns of the chunks, then those of the null row."""
+        """The addresses of all columns of the chunks, then of the null row."""
         return self._run.outer_table
 
     def shorten(self, column: int, room: KeyRoom) -> None:

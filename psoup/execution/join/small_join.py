@@ -80,8 +80,8 @@ def one_call(case: AnswerCase, known: PairForm | None, *, outer: bool) -> Iterat
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
     most_looked = SMALL, _LOOKED, most, _READY_BYTES
-    answer, asked = (answer_outer, other.asked_outer) if outer else (answer_located, other.asked)
-    pairs, size, other_size, message = answer(one.asked, asked, *wanted, most_looked, left, right, places)
+    answer, right_side = (answer_outer, other.asked_outer) if outer else (answer_located, other.asked)
+    pairs, size, other_size, message = answer(one.asked, right_side, *wanted, most_looked, left, right, places)
     room.close()
     one.note(size)
     other.note(other_size)

@@ -148,7 +148,7 @@ def number_rows(rng: Rng) -> Arguments:
 
 
 def merge_missing(rng: Rng) -> Arguments:
-    """Rows of a part of a side, all or some with pairs; the pairs may begin with a row before the part."""
+    """Rows of a part of a side, all or some with pairs. The pairs may begin with a row before the part."""
     first, stop = np.sort(rng.integers(0, 20, 2)).tolist()
     rows = np.arange(first, stop, dtype=np.int32)
     left = np.sort(rng.integers(max(first - 1, 0), max(stop, first + 1), int(rng.integers(0, 30)))).astype(np.int32)

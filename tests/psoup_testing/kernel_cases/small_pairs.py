@@ -234,11 +234,11 @@ def answer_located(rng: Rng) -> Arguments:
 
 def answer_outer(rng: Rng) -> Arguments:
     """As `answer_located`, with a null row behind the chunks of the right side."""
-    one, other, *wanted = answer_located(rng)
-    *located, sources, stride = other
+    left_side, right_side, *wanted = answer_located(rng)
+    *located, sources, stride = right_side
     null = np.array([[_NULL.ctypes.data, _NULL.ctypes.data, 0]] * (stride // PARTS), np.int64)
     null[-2:, 0] = 0  # the tuple ID is not read from an array
-    return one, (*located, np.concatenate([sources, null.reshape(-1)]), stride), *wanted
+    return left_side, (*located, np.concatenate([sources, null.reshape(-1)]), stride), *wanted
 
 
 def read_side(rng: Rng) -> Arguments:
