@@ -343,6 +343,23 @@ def test_rows_with_one_key_need_no_pairs_to_find_whether_there_is_a_partner(
         assert reading.budget.joined == 0
 
 
+@pytest.mark.usefixtures("small_pieces")
+def test_a_reader_that_leaves_holds_no_bytes() -> None:
+    streams = Streams(4, (12, 13, 9))
+    trees = Trees(random.Random(4), streams.sources)
+    for _ in range(20):
+        node = trees.tree([0, 1, 2])
+        plan = Project(node, tuple(outputs_of(node)))
+        reading = replace(streams.reading, joins=TINY)
+        for way in ANSWER.serving(plan):
+            case = AnswerCase(plan, reading, 2, 1 << 20, rows_of)
+            if way.accepts(case):
+                parts = iter(way.run(case))
+                next(parts, None)
+                del parts
+                assert reading.budget.joined == 0, (way.name, node)
+
+
 def test_a_failed_condition_makes_no_partner_and_is_counted() -> None:
     streams = Streams(2, (3, 3))
     left, right = streams.sources
