@@ -271,6 +271,8 @@ class Arranged:
         """Compute expressions over the rows, in order. Raises ResourceExhausted if it must sort too many rows."""
         rows, reading = self.rows, self.rows.reading
         sorting = Sorting(self.distinct, self.order, self.limit, reading.budget, reading.sort_rows)
+        if isinstance(rows, TableRows):
+            sorting.beside = rows
         total = rows.count
         if total is not None and total > reading.sort_rows and not sorting.reducible:
             raise over_rows(total, reading.sort_rows)

@@ -6,7 +6,8 @@
 
 Files, in reading order:
 
-    table_rows     the rows of a relation: read once piece by piece, or kept as chunks in memory
+    table_rows     the rows of a relation: read once piece by piece, or kept
+    kept_chunks    kept rows, as chunks in memory
     row_numbers    numbers of rows: equal rows have equal numbers
     set_rows       UNION, INTERSECT and EXCEPT, piece by piece
     constants      the columns of VALUES

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.aggregates.keys import Keys
-from psoup.execution.relations.table_rows import over_rows
+from psoup.execution.relations.kept_chunks import over_rows
 from psoup.execution.rows.sort_keys import sorted_by
 from psoup.model import DataType
 from psoup.values.columns import Array, Column

@@ -15,8 +15,9 @@ from contextlib import closing
 
 import numpy as np
 
+from psoup.execution.relations.kept_chunks import over_rows
 from psoup.execution.relations.row_numbers import RowNumbers, first_rows, one_row_each, rows_within
-from psoup.execution.relations.table_rows import Pieces, over_rows
+from psoup.execution.relations.table_rows import Pieces
 from psoup.execution.rows.source_rows import Reading
 from psoup.plan.nodes import SetOperation, SetOperator
 from psoup.values.columns import Array, Column

@@ -3,8 +3,7 @@
     pieces ──> columns: SELECT, LIMIT, GROUP BY      each piece is read once, and dropped
            └─> matches: ORDER BY, DISTINCT, joins    all pieces are kept as chunks in memory, like a stream
 
-Expressions read a column by its position. A kept row has a number, as a tuple has an ID: its position among all rows.
-The reader charges kept chunks to the budget of sorts. `sort_rows` bounds their rows.
+Expressions read a column by its position. A kept row has a number, as a tuple has an ID (`kept_chunks`).
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.budgets import SORT_ROWS
 from psoup.config import CHUNK_ROWS
 from psoup.data.chunk import ChunkView
-from psoup.errors import ResourceExhausted
+from psoup.execution.relations.kept_chunks import KeptChunks, chunk_of
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.select.clause_matches import Packed
 from psoup.expressions.tree import Expr
@@ -33,8 +31,6 @@ _MOST_BYTES = 1 << 28
 """The bytes that a read without a limit assumes, to derive the size of a piece."""
 _FEWEST = 64
 """The least number of rows of a piece, however few bytes the budget allows."""
-_TIMES: Array = np.zeros(CHUNK_ROWS, np.int64)
-"""The times of the rows of a chunk, which no expression reads."""
 
 Pieces = Callable[[int], Generator[list[Column], None, None]]
 """A function that yields all rows as columns, at most the given number of rows at a time. The caller closes it."""
@@ -55,8 +51,7 @@ class TableRows:
     skip: int = 0
     conditions: tuple[Expr, ...] = ()
     """Conditions that remove rows, before LIMIT."""
-    _table: list[Packed] | None = None
-    _held: int = 0
+    _kept: KeptChunks | None = None
 
     @property
     def count(self) -> int | None:
@@ -93,54 +88,59 @@ class TableRows:
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """Yield numbers of rows, at most `most` at once, with the values of `keys` in parts. Keeps all rows."""
-        yield from SourceRows(self.reading, self.matches()).keyed(keys, most)
+        kept = self._kept = KeptChunks(self.reading, self.subject)
+        with closing(self._chunks(most)) as chunks:
+            for whole, offsets in chunks:
+                chunk = kept.add(whole, offsets)
+                rows = np.arange(len(chunk))
+                yield rows + chunk.first_id, self.reading.computed(keys, [(chunk, rows)])
+
+    @property
+    def fresh_bytes(self) -> int:
+        """The bytes of the rows that `keyed` has kept after the last call of `drop`."""
+        return 0 if self._kept is None else self._kept.fresh_bytes
+
+    def drop(self, remaining: Array, last: int) -> None:
+        """Drop the rows with numbers of at most `last`, except for `remaining` (int64, ascending)."""
+        if self._kept is not None:
+            self._kept.drop(remaining, last)
 
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows with the numbers `places`, in that order, at most `most` at a time."""
-        yield from SourceRows(self.reading, self.matches()).arranged(outputs, places, most)
+        kept = self._kept
+        if kept is not None:
+            yield from SourceRows(self.reading, kept.matches).arranged(outputs, kept.positions(places), most)
 
     def matches(self) -> list[Packed]:
         """All rows as chunks in memory, in the form of the matches of a stream. O(rows), once.
 
         `close` returns their bytes. Raises ResourceExhausted if the rows are too many, or too large.
         """
-        if self._table is None:
-            reading = self.reading
+        if self._kept is None:
+            kept = self._kept = KeptChunks(self.reading, self.subject)
             try:
-                with reading.texts_within(reading.texts.in_pieces(self._piece_bytes)):
-                    self._table = self._kept()
+                with (
+                    self.reading.texts_within(self.reading.texts.in_pieces(self._piece_bytes)),
+                    closing(self._chunks(CHUNK_ROWS)) as chunks,
+                ):
+                    for whole, offsets in chunks:
+                        kept.add(whole, offsets)
+                        kept.check_rows()
             except BaseException:
                 self.close()
                 raise
-        return self._table
+        return self._kept.matches
 
     def close(self) -> None:
         """Drop the kept rows and return their bytes. After that no row can be shown. Idempotent."""
-        self._table = None
-        self.reading.budget.give_back(self._held)
-        self._held = 0
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = None
 
     @property
     def _piece_bytes(self) -> int:
         """The most bytes of the rows of a piece, approximately, without their texts."""
         return max(min(self.reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
-
-    def _kept(self) -> list[Packed]:
-        """Read all pieces, and charge each of them before the next one is computed."""
-        table, rows, reading = list[Packed](), 0, self.reading
-        with closing(self._chunks(CHUNK_ROWS)) as chunks:
-            for whole, offsets in chunks:
-                columns = whole.columns
-                if len(offsets) < len(whole):
-                    columns = tuple([column.take(offsets) for column in columns])
-                chunk = chunk_of(columns, rows)
-                reading.budget.hold(chunk.nbytes, self.subject)
-                self._held += chunk.nbytes
-                table.append(Packed(chunk, 0, len(chunk), None))
-                rows += len(chunk)
-                if rows > reading.sort_rows:
-                    raise over_rows(self.subject, rows, reading.sort_rows)
-        return table
 
     def _chunks(self, size: int) -> Generator[tuple[ChunkView, Array], None, None]:
         """Yield the rows that remain: chunks of at most `size` rows, and offsets of rows in each."""
@@ -180,34 +180,3 @@ class TableRows:
             if not len(rows):
                 break
         return rows
-
-
-def chunk_of(columns: Sequence[Column], first_id: int) -> ChunkView:
-    """Make a chunk of columns of at most `CHUNK_ROWS` rows. Their values are shared, and errors are dropped.
-
-    The errors were counted when the columns were computed, and such values are NULL.
-    """
-    rows = len(columns[0])
-    parts = tuple([_plain(column) for column in columns])
-    return ChunkView(0, first_id, _TIMES[:rows], parts, sum([column.nbytes for column in parts]))
-
-
-def _plain(column: Column) -> Column:
-    """The column without errors, and with contiguous arrays, as kernels need them."""
-    values, valid = column.values, column.valid
-    if not values.flags.c_contiguous:
-        values = values.copy()
-    if valid is not None and not valid.flags.c_contiguous:
-        valid = valid.copy()
-    return Column(column.type, values, valid, column.data)
-
-
-def over_rows(subject: str, rows: int, limit: int) -> ResourceExhausted:
-    """Make the error of a relation with more rows than one invocation may hold."""
-    return ResourceExhausted(
-        f"{subject} has {rows:,} rows and more, and one invocation may hold {limit:,} (sort_rows); narrow the windows"
-        " or the WHERE clauses of its streams, or add a LIMIT to it",
-        reason="SORT_BUDGET",
-        rows=rows,
-        **SORT_ROWS.over(rows, limit),
-    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 
@@ -33,6 +34,8 @@ _REDUCED_BYTES = 1 << 25
 """The least bytes of new rows at which the sort drops rows, unless the budget is short. It matters for long keys."""
 _ROOM_SHARE = 8
 """The budget is short if new rows take more than an eighth of the bytes that older rows leave."""
+_FREE_SHARE = 4
+"""New rows beside the keys take at most a quarter of the free bytes. A drop copies the rows that remain."""
 _PIECE_SHARE = 16
 """The keys of one piece of rows take at most a sixteenth of the bytes that the budget allows."""
 _MOST_BYTES = 1 << 28
@@ -46,6 +49,19 @@ _ID_BYTES = 8
 def most_held(rows: int, limit: int | None) -> int:
     """An upper bound of the rows that a sort of `rows` rows holds at once. `limit`: the rows of the answer."""
     return rows if limit is None else min(rows, max(_REDUCED_FROM, _GROWN * limit))
+
+
+class KeptRows(Protocol):
+    """Rows that are kept beside their sort keys, until they are shown."""
+
+    @property
+    def fresh_bytes(self) -> int:
+        """The bytes of the rows that came after the last call of `drop`."""
+        ...
+
+    def drop(self, remaining: Array, last: int) -> None:
+        """Drop the rows with IDs of at most `last`, except for `remaining` (int64, ascending)."""
+        ...
 
 
 class Sorting:
@@ -73,6 +89,8 @@ class Sorting:
         self._piece = max(min(budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
         """The approximate bytes of the sort keys of one piece of rows."""
         self._groups: list[tuple[Array, list[Column]]] = []
+        self.beside: KeptRows | None = None
+        """Rows whose IDs are sorted, if they are kept. They are dropped together with their keys."""
         self.reduced = 0
         """The number of times that the sort dropped rows that cannot be in the answer."""
         self._fresh = 0
@@ -112,6 +130,7 @@ class Sorting:
             self._rows > max(_REDUCED_FROM, _GROWN * self._of_use)
             or self._rows > self._most_rows
             or self._fresh > self._enough()
+            or (self.beside is not None and self.beside.fresh_bytes > min(self._enough(), self._free // _FREE_SHARE))
         ):
             self._reduce()
         if self._rows > self._most_rows:
@@ -165,6 +184,11 @@ class Sorting:
         used = self._held - self._fresh
         return min(max(_REDUCED_BYTES, _GROWN * used), max(self._budget.sort_bytes - used, 0) // _ROOM_SHARE)
 
+    @property
+    def _free(self) -> int:
+        """The bytes that the budget of the read still allows."""
+        return max(self._budget.sort_bytes - self._budget.held, 0)
+
     def _work(self) -> int:
         """An upper bound of the bytes that a sort of the held rows allocates. It joins and ranks column by column."""
         columns = [*zip(*(keys for _, keys in self._groups), strict=True)]
@@ -177,6 +201,7 @@ class Sorting:
         with self._while_held(self._work()):
             ids, keys = self._joined()
             rows = self._distinct(keys) if self._limit is None else self._useful(keys)
+        last = int(ids[-1]) if ids.ndim == 1 and len(ids) else 0
         if rows is not None:
             size = ids.itemsize * len(rows) + sum([column.bytes_at(rows) for column in keys])
             with self._while_held(size):
@@ -188,6 +213,8 @@ class Sorting:
         self._hold(_bytes(ids, keys))
         self._fresh = 0
         self.reduced += 1
+        if self.beside is not None:
+            self.beside.drop(ids, last)
 
     def _useful(self, keys: list[Column]) -> Array:
         """The places of the rows that the answer would have if no more rows were added, ascending."""

@@ -107,6 +107,7 @@ def test_distinct_and_limit_hold_what_can_still_be_in_the_answer() -> None:
         "SELECT a, t FROM s ORDER BY a % 100, a DESC LIMIT 40",
         "SELECT a % 3 AS b FROM s ORDER BY b LIMIT 90",
         "SELECT DISTINCT a FROM s LIMIT 5",
+        "SELECT a FROM s ORDER BY t LIMIT 0",
     ):
         expected = _answer(soup, sql).to_table()
         assert _answer(soup, sql, sort_rows=200).to_table().equals(expected), sql

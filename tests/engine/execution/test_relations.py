@@ -255,7 +255,7 @@ def test_kept_rows_of_a_subselect_are_bounded_and_named(plans: HandMadePlans) ->
     leaf = relation(plans.select(0, "x", "t"), "Old Trades")
     plan = Sort(all_of(leaf), (OrderKey(_ref(DOUBLE, 0, "x"), True),))
     budget = ReadBudget()
-    with pytest.raises(ResourceExhausted, match=r'^the subselect "Old Trades" has .* 100 \(sort_rows\)'):
+    with pytest.raises(ResourceExhausted, match=r"^ORDER BY or DISTINCT over .* the 100 .* \(sort_rows\)"):
         plans.answer(plan, budget, sort_rows=100).to_table()
     assert budget.held == 0
     budget = ReadBudget(sort_bytes=3_000)
@@ -263,6 +263,33 @@ def test_kept_rows_of_a_subselect_are_bounded_and_named(plans: HandMadePlans) ->
         plans.answer(plan, budget).to_table()
     assert budget.held == 0
     assert plans.answer(plan, ReadBudget(sort_bytes=40_000)).to_table().num_rows == 200, "in small pieces"
+
+
+@pytest.mark.parametrize("size", [7, 64])
+def test_a_sort_with_a_limit_keeps_only_rows_that_it_may_show(
+    plans: HandMadePlans, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_rows, "CHUNK_ROWS", size)
+    both = set_operation(
+        plans.select(0, "n", "t", "x"), plans.select(1, "n", "t", "x"), SetOperator.UNION, all_rows=True
+    )
+    leaf = relation(both, "u")
+    n, t, x = _ref(BIGINT, 0, "n"), _ref(TEXT, 1, "t"), _ref(DOUBLE, 2, "x")
+    distinct = Distinct(Project(leaf, (Output("t", t), Output("n", n))))
+    for plan in (
+        Limit(Sort(all_of(leaf), (OrderKey(x, True), OrderKey(t))), 5, 3),
+        Limit(Sort(Project(leaf, (Output("t", t),)), (OrderKey(n), OrderKey(x))), 20),
+        distinct,
+        Sort(distinct, (OrderKey(n, True), OrderKey(t))),
+        Limit(distinct, 4),
+        Limit(Sort(all_of(leaf), (OrderKey(n),)), 0),
+    ):
+        expected = again(plans.answer, plan).to_table()
+        for config in ({"sort_rows": 40}, {"sort_rows": 90}):
+            assert plans.answer(plan, **config).to_table().equals(expected), plan
+        budget = ReadBudget(sort_bytes=12_000)
+        assert plans.answer(plan, budget).to_table().equals(expected), plan
+        assert budget.held == 0
 
 
 def test_constants_keep_their_types_and_nulls(plans: HandMadePlans) -> None:
