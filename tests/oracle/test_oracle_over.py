@@ -69,7 +69,7 @@ def _same(mine: Any, theirs: Any) -> bool:
     return bool(mine == theirs)
 
 
-@pytest.fixture(scope="module", params=range(max(scaled(8), 3)))
+@pytest.fixture(scope="module", params=range(scaled(8)))
 def twins(request: pytest.FixtureRequest) -> Iterator[_Twins]:
     made = _Twins(request.param)
     yield made

@@ -16,6 +16,7 @@ _AGGREGATES = (
     *("count(*)", "count(v)", "sum(v)", "sum(p)", "sum(d)", "sum(1)", "avg(v)", "avg(d)", "count_if(k IS NULL)"),
     *("min(v)", "max(t)", "min(d)", "max(p)", "min(t)", "bool_and(b)", "bool_or(b)"),
 )
+_ORDERED = ("string_agg(t, '-' ORDER BY v, t)", "first(p ORDER BY v DESC, p)", "bit_xor(k)")
 _ENDS = ("UNBOUNDED", "3", "2", "1", "0")
 
 
@@ -46,7 +47,7 @@ def _by_peers(random: Random, ordered: bool) -> tuple[str, str]:
     frames = ["", "RANGE UNBOUNDED PRECEDING", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "RANGE CURRENT ROW"]
     whole = ["RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"]
     if random.random() < 0.3:
-        aggregate = random.choice(("count(DISTINCT v)", "sum(DISTINCT p)", "median(v)", "stddev_pop(p)"))
+        aggregate = random.choice(("count(DISTINCT v)", "sum(DISTINCT p)", "median(v)", "stddev_pop(p)", *_ORDERED))
         return aggregate, whole[0] if ordered else ""
     return _aggregate(random), random.choice(frames + whole)
 
