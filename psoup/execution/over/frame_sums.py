@@ -28,8 +28,10 @@ _QUICK = 2.0**126
 """The bound of the sum of absolute values below which no sum leaves 128 bits."""
 _BEYOND = 10**38
 """The first integer with more than 38 digits."""
-_COPIES = 4
-"""The number of arrays as large as the states that differences need."""
+_PIECE = 65_536
+"""The number of rows for which differences are computed at once."""
+_SUMS = 32
+"""Bytes of a row for the sums from the first row on, of one word."""
 
 
 def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, account: SortBytes) -> Column:
@@ -47,7 +49,7 @@ def frame_sums(function: WindowFunction, rows: Partitions, ordered: Rows, accoun
         state = folding.empty(count)
         with account.while_held(room_to_add(folding, state, each)):
             state = folding.add(state, each)
-            with account.while_held(_COPIES * size_of(state)):
+            with account.while_held(size_of(state) + _SUMS * count):
                 return folding.finish(_between(state, low, high), measure, count)
 
 
@@ -76,18 +78,21 @@ def _summed(numbers: Array, low: Array, high: Array) -> Array:
     words = numbers.view(np.uint64)
     out: Array = np.empty(numbers.shape, np.uint64)
     carries = np.zeros(len(numbers) + 1, np.uint64)
-    borrow = np.zeros(len(numbers), np.uint64)
+    borrow = np.zeros(len(numbers), np.bool_)
     for k in range(numbers.shape[1]):
         sums = np.zeros(len(numbers) + 1, np.uint64)
         np.cumsum(words[:, k], out=sums[1:])
         beyond = np.zeros(len(numbers) + 1, np.uint64)
         np.cumsum(sums[1:] < words[:, k], out=beyond[1:])
         sums += carries
-        carries = beyond + (sums < carries)
-        left, right = sums[high], sums[low]
-        difference = left - right
-        out[:, k] = difference - borrow
-        borrow = ((left < right) | (difference < borrow)).astype(np.uint64)
+        beyond += sums < carries
+        carries = beyond
+        for start in range(0, len(numbers), _PIECE):
+            piece = slice(start, start + _PIECE)
+            left, right = sums[high[piece]], sums[low[piece]]
+            difference = left - right
+            out[piece, k] = difference - borrow[piece]
+            borrow[piece] = (left < right) | (difference < borrow[piece])
     return out.view(np.int64)
 
 

@@ -27,7 +27,7 @@ from psoup.model import BIGINT, DOUBLE
 from psoup.plan.over import WindowFunction
 from psoup.values.columns import Array, Column, concat_columns
 
-_WORK = 96
+_WORK = 48
 """Bytes of a row for the temporary arrays of one function."""
 
 
@@ -85,8 +85,8 @@ def evaluated(case: FunctionCase, results: SortBytes) -> Column:
     Raises ResourceExhausted. O(n), or what GROUP BY takes for a fold.
     """
     case.account.budget.check()
-    texts = sum(column.nbytes for column in case.args)
-    with case.account.while_held(_WORK * len(case.rows) + 2 * texts):
+    args = sum(column.nbytes for column in case.args)  # each is copied into the order
+    with case.account.while_held(_WORK * len(case.rows) + args):
         values = _evaluator(case.function)(case)
         results.hold(values.column.bytes_at(values.places))  # one text may be the value of a million rows
         column = values.column.take(values.places)
@@ -149,6 +149,7 @@ def _value(case: FunctionCase) -> Shown:
     places = rows.rows[np.where(present, positions, 0)].astype(np.int64)
     if case.function.name not in ("lag", "lead") or not default:
         return Shown(_without_errors(column), places, present)
+    case.account.hold(column.nbytes + default[0].nbytes)
     both = _without_errors(concat_columns([column, default[0]]))
     return Shown(both, np.where(present, places, len(rows) + rows.positions))
 

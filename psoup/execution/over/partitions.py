@@ -25,8 +25,10 @@ from psoup.plan.over import Frame
 from psoup.values.columns import Array, Column
 from psoup.work.read_budget import ReadBudget
 
-_ROW_BYTES = 96
-"""Bytes of a row for its position, and for the bounds of its partition, its peers and one frame."""
+_ROW_BYTES = 6
+"""Bytes of a row for its place in the order, and for two flags."""
+_INTEGER = 8
+"""Bytes of an integer for each row."""
 
 
 @dataclass
@@ -34,12 +36,13 @@ class Partitions:
     """The rows in order. `rows`: uint32[n], the row at each position.
 
     `begins`, `changes`: bool[n], whether a partition begins at a position, and whether the position is not a peer of
-    the one before.
+    the one before. `account`: the bytes of all arrays. An array is charged when it is computed, at its first use.
     """
 
     rows: Array
     begins: Array
     changes: Array
+    account: SortBytes
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,11 +50,13 @@ class Partitions:
     @cached_property
     def positions(self) -> Array:
         """All positions: int64[n]."""
+        self._charge()
         return np.arange(len(self.rows))
 
     @cached_property
     def inverse(self) -> Array:
         """The position of each row: int64[n]."""
+        self._charge()
         inverse: Array = np.empty(len(self.rows), np.int64)
         inverse[self.rows] = self.positions
         return inverse
@@ -59,27 +64,35 @@ class Partitions:
     @cached_property
     def numbers(self) -> Array:
         """The number of the partition at each position: int32[n], from 0."""
+        self._charge()
         return (np.cumsum(self.begins) - 1).astype(np.int32)
 
     @cached_property
     def starts(self) -> Array:
         """The first position of the partition at each position: int64[n]."""
+        self._charge()
         return _starts(self.begins)
 
     @cached_property
     def ends(self) -> Array:
         """The position after the partition at each position: int64[n]."""
+        self._charge()
         return _ends(self.begins)
 
     @cached_property
     def peer_starts(self) -> Array:
         """The first position of the peers at each position: int64[n]."""
+        self._charge()
         return _starts(self.changes)
 
     @cached_property
     def peer_ends(self) -> Array:
         """The position after the peers at each position: int64[n]."""
+        self._charge()
         return _ends(self.changes)
+
+    def _charge(self) -> None:
+        self.account.hold(_INTEGER * len(self.rows))
 
     def frame(self, frame: Frame) -> tuple[Array, Array]:
         """The range [low, high) of positions in the frame of each position: two int64[n]. Both ascend."""
@@ -100,14 +113,15 @@ def partitions(
 ) -> Partitions:
     """Sort `count` rows by the columns of PARTITION BY, then of ORDER BY with its `keys`. The sort is stable.
 
-    Holds the bytes of the result. Raises ResourceExhausted. O(n) for each 11 bits of a key.
+    `account`: holds the bytes of the result. Raises ResourceExhausted. O(n) for each 11 bits of a key.
     """
     budget = account.budget
     account.hold(_ROW_BYTES * count)
     parts = [(column, False, False) for column in partition]
     orders = [(column, key.descending, key.nulls_first) for column, key in zip(order, keys, strict=True)]
     texts = [column.nbytes for column in (*partition, *order) if column.type.kind is Kind.TEXT]
-    with account.while_held(8 * count * (2 * (len(parts) + len(orders)) + 2) + max(texts, default=0)):
+    arrays = sum(1 + (column.valid is not None) for column in (*partition, *order))
+    with account.while_held(_INTEGER * count * (arrays + 2) + max(texts, default=0)):
         first = [level for part in parts for level in _levels(*part, budget)]
         then = [level for part in orders for level in _levels(*part, budget)]
         rows = np.arange(count, dtype=np.uint32)
@@ -116,7 +130,7 @@ def partitions(
                 rows = sorted_by(level, rows, budget)
         begins = _changed(first, rows, np.zeros(count, np.uint8), budget)
         changes = _changed(then, rows, begins.copy(), budget)
-    return Partitions(rows, begins.view(np.bool_), changes.view(np.bool_))
+    return Partitions(rows, begins.view(np.bool_), changes.view(np.bool_), account)
 
 
 def _levels(column: Column, descending: bool, nulls_first: bool, budget: ReadBudget) -> list[Array]:

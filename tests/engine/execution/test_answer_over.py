@@ -134,6 +134,16 @@ def test_bytes_are_charged_and_returned(many: LocalPSoup, sql: str) -> None:
         _answer(many, sql, ReadBudget(), sort_rows=2_000).to_table()
 
 
+@pytest.mark.parametrize("call", ["row_number()", "sum(a)", "max(a)", "lag(a, 1, 0)", "count(DISTINCT a)"])
+def test_a_million_rows_fit_into_the_default_budget(call: str) -> None:
+    """The default `sort_mib` is 256: 256 bytes for each of 2^20 rows."""
+    rows = 20_000
+    soup, budget = _soup(a=np.arange(rows), k=np.arange(rows) % 7), ReadBudget()
+    frame = "" if "DISTINCT" in call else " ORDER BY a"
+    _answer(soup, f"SELECT {call} OVER (PARTITION BY k{frame}) FROM s", budget).to_table()
+    assert budget.wanted < 256 * rows
+
+
 def test_a_long_text_for_many_rows_is_charged_before_it_is_copied() -> None:
     """A text of a megabyte would be the least value of 20,000 rows."""
     soup = _soup(t=["a" * 1_000_000, *["b"] * 20_000])
