@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.sides import MOST_JOINED
-from psoup.sql.instead import NESTED_JOIN, feature_hint, join_hint
+from psoup.sql.instead import feature_hint, join_hint
 from psoup.sql.names import NamedStream, Names, listed
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.windows import window
@@ -84,20 +84,13 @@ def _check_join(source: StatementText, join: exp.Join) -> None:
 def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> NamedStream:
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        feature_name = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
         if isinstance(table.this, exp.Anonymous):
             hint = "FROM takes streams; push the rows into one"
             raise source.unsupported(f"the table function {table.this.name[:64]}()", table, hint=hint)
-        if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table):
-            feature_name = NESTED_JOIN
-        raise source.unsupported(feature_name, table, hint=feature_hint(feature_name))
+        raise source.unsupported("FROM other than streams and subselects", table)
     for key, value in table.args.items():
         if value and key not in ("this", "alias", "window"):
-            features = {
-                "joins": NESTED_JOIN,
-                "db": "a stream's name of several parts",
-                "pivots": "PIVOT",
-            }
+            features = {"db": "a stream's name of several parts", "pivots": "PIVOT"}
             feature = features.get(key, f"this form of {source.written(table)!r} in FROM")
             hint = f"leave out what stands before it: FROM {table.name}" if key == "db" else feature_hint(feature)
             raise source.unsupported(feature, table, hint=hint)

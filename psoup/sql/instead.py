@@ -10,7 +10,6 @@ from __future__ import annotations
 PARAMETER = "a parameter without a value"
 NAMED_ARGUMENT = "an argument by name"
 ORDER_IN_FUNCTION = "ORDER BY in a function that is not an aggregate"
-NESTED_JOIN = "a join in parentheses, or several before one ON"
 
 _JOINS_HERE = "the joins are [INNER], CROSS, LEFT, RIGHT, FULL, SEMI, ANTI, NATURAL and ASOF [LEFT] JOIN"
 _WAYS_OUT = {
@@ -18,7 +17,6 @@ _WAYS_OUT = {
     "ANY": "x = ANY (SELECT y …) is taken, as IN; x > ANY (SELECT y …) is x > (SELECT min(y) …)",
     "ALL": "x <> ALL (SELECT y …) is taken, as NOT IN; x > ALL (SELECT y …) is x > (SELECT max(y) …) if there is a"
     " row, and no NULL",
-    NESTED_JOIN: "write one JOIN after the other: a JOIN b ON … JOIN c ON …",
     "a list or a struct": "substr(x, 1, 1) takes letters of a text, split_part(x, ',', 2) a part of one",
     "current_date": "now() in the SELECT list is the NOW; BEGIN and END in place of a condition on it",
     "a row of several values": "compare one value at a time: a = b AND c = d",

@@ -34,6 +34,9 @@ _SIGNS = frozenset(
 )
 """Tokens that may belong to a composed statement."""
 
+_ITEMS = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COMMA})
+"""Tokens before an item of FROM. A parenthesis after them may begin a join."""
+
 
 def query_of(
     source: StatementText, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None
@@ -78,10 +81,13 @@ def bind_query(
 def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
     """Whether a statement has a form that `bind_select` does not know. O(tokens), and O(nodes) if a token may belong
     to such a form."""
-    words = 0
+    if not isinstance(node, exp.Select):
+        return True
+    words, before = 0, None
     for token in tokens:
         kind = token.token_type
         words += kind is TokenType.SELECT or kind is TokenType.FROM
-        if words > 2 or kind in _SIGNS:
-            return not isinstance(node, exp.Select) or shapes.is_composed(node)
-    return not isinstance(node, exp.Select)
+        if words > 2 or kind in _SIGNS or (kind is TokenType.L_PAREN and before in _ITEMS):
+            return shapes.is_composed(node)
+        before = kind
+    return any(join.this.args.get("joins") for join in node.args.get("joins") or ())

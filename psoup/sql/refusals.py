@@ -20,7 +20,6 @@ from psoup.sql.elsewhere.tokens import token_error
 from psoup.sql.instead import (
     FOR_STATEMENT,
     NAMED_ARGUMENT,
-    NESTED_JOIN,
     ORDER_IN_FUNCTION,
     PARAMETER,
     feature_hint,
@@ -222,7 +221,6 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Trim, "collation"): "COLLATE",
     (exp.Between, "symmetric"): "BETWEEN SYMMETRIC",
     (exp.Table, "pivots"): "PIVOT",
-    (exp.Table, "joins"): NESTED_JOIN,
     (exp.Table, "sample"): "TABLESAMPLE",
     (exp.Order, "siblings"): "ORDER SIBLINGS BY",
     (exp.Ordered, "with_fill"): "WITH FILL",

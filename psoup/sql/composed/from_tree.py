@@ -8,6 +8,7 @@ FROM a LEFT JOIN b ON …, c RIGHT JOIN d USING (k)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
@@ -21,7 +22,7 @@ from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.from_items import FromItems
 from psoup.sql.composed.placing import Condition, Inner, Kept, Tree
 from psoup.sql.composed.scope import Item, Scope, hidden_from_item
-from psoup.sql.composed.shapes import join_words
+from psoup.sql.composed.shapes import join_words, nested_join
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.parser.compositions import COMMA
 from psoup.sql.source import nearest
@@ -92,16 +93,34 @@ class _FromTree:
             )
         return whole, tree
 
-    def _group(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Scope, Tree]:
-        """The scope and the tree of some items of FROM without a comma between them."""
-        scope = self._scope()
+    def _group(self, first: exp.Expr, joins: Sequence[exp.Join], *, optional: bool = False) -> tuple[Scope, Tree]:
+        """The scope and the tree of some items of FROM without a comma between them. `optional`: whether its rows may
+        be missing."""
         kinds = [self._kind(join) for join in joins]
-        later = [any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
-        tree, item = self._item(first, optional=later[0])
-        scope.add(item, first)
+        later = [optional or any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
+        scope, tree = self._part(first, optional=later[0])
         for at, join in enumerate(joins, 1):
             tree = self._joined(scope, tree, join, *kinds[at - 1], later=later[at])
         return scope, tree
+
+    def _part(self, table: exp.Expr, *, optional: bool) -> tuple[Scope, Tree]:
+        """The scope and the tree of one item of FROM, or of a join in parentheses."""
+        nested = nested_join(table)
+        if nested is not None:
+            scope, tree = self._group(nested.first, nested.joins, optional=optional)
+            return (scope if nested.alias is None else self._named(scope, tree, nested.alias)), tree
+        scope = self._scope()
+        tree, item = self._item(table, optional=optional)
+        scope.add(item, table)
+        return scope, tree
+
+    def _named(self, inner: Scope, tree: Tree, alias: exp.Expr) -> Scope:
+        """The scope of a join in parentheses with a name: one item with all its columns."""
+        scope = self._scope()
+        columns = inner.star(exp.Star())
+        scope.add(Item(alias.name, tuple(columns), tree.places), alias)
+        scope.optional |= inner.optional
+        return scope
 
     def _item(self, table: exp.Expr, *, optional: bool) -> tuple[Tree, Item]:
         """The tree and the scope's item of one item of FROM, which cannot read the items before it."""
@@ -118,10 +137,26 @@ class _FromTree:
     ) -> Tree:
         """The tree of `left` and one JOIN. Adds the item of the JOIN to the scope. `later`: whether a later JOIN makes
         its rows missing."""
-        right, item = self._item(join.this, optional=later or (kind is not None and kind.keeps_left))
-        pairs = self._pairs(scope, item, join, kind, natural=natural)
+        joined, right = self._part(join.this, optional=later or (kind is not None and kind.keeps_left))
+        item = joined.items[0]
+        if len(joined.items) > 1:
+            columns = joined.star(exp.Star())
+            count = Counter(output.name.lower() for output in columns)
+            for node in join.args.get("using") or ():
+                if count[node.name.lower()] > 1:
+                    raise self._source.error(
+                        f"{count[node.name.lower()]} columns of the join in parentheses are called {node.name[:128]!r}",
+                        node,
+                        hint="write ON, and say whose",
+                        reason="AMBIGUOUS_COLUMN",
+                    )
+            single = [output for output in columns if count[output.name.lower()] == 1]
+            item = Item("the join in parentheses", tuple(single), right.places)
         hidden = list(scope.items)
-        scope.add(item, join)
+        pairs = self._pairs(scope, item, join, kind, natural=natural)
+        for other in joined.items:
+            scope.add(other, join)
+        scope.optional |= joined.optional
         conditions = [*pairs, *self._on(scope, join)]
         if kind is None:
             return Inner([left, right], conditions)

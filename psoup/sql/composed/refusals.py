@@ -23,9 +23,10 @@ from psoup.sql.composed.shapes import (
     is_partner_join,
     join_words,
     negated,
+    nested_join,
     operands,
 )
-from psoup.sql.instead import NESTED_JOIN, feature_hint, join_hint
+from psoup.sql.instead import feature_hint, join_hint
 from psoup.sql.parser.compositions import OPERATOR
 from psoup.sql.refusals import SYNTAX, refuse_clauses, refuse_syntax
 from psoup.sql.source import StatementText
@@ -49,10 +50,11 @@ _COMPOSED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: SYNTAX[exp.Select] | {"with_"},
     **dict.fromkeys((exp.Intersect, exp.Except), _SET),
     exp.Union: _SET | {"by_name"},
-    exp.Subquery: frozenset({"this", "alias", "window", "with_", *_ORDERED, *_BOUNDED}),
+    exp.Subquery: frozenset({"this", "alias", "window", "with_", "joins", *_ORDERED, *_BOUNDED}),
+    exp.Table: SYNTAX[exp.Table] | {"joins"},
     exp.With: frozenset({"expressions"}),
     exp.CTE: frozenset({"this", "alias", "materialized"}),  # an answer does not depend on MATERIALIZED
-    exp.Values: frozenset({"expressions", "alias", *_BOUNDED}),
+    exp.Values: frozenset({"expressions", "alias", "joins", *_BOUNDED}),
     exp.Exists: frozenset({"this"}),
     exp.Join: SYNTAX[exp.Join] | {"method", "side"},
     exp.TableAlias: SYNTAX[exp.TableAlias] | {"columns"},
@@ -107,8 +109,6 @@ def refuse_composed(source: StatementText, whole: exp.Expr) -> None:
             _check_with(source, node)
         elif isinstance(node, exp.Select):
             refuse_clauses(source, node, allowed=_WITH)
-        elif isinstance(node, exp.Subquery) and (isinstance(node.this, exp.Table) or node.args.get("joins")):
-            raise source.unsupported(NESTED_JOIN, node, hint=feature_hint(NESTED_JOIN))
     refuse_syntax(source, whole, _COMPOSED)
     for node in nodes:
         if isinstance(node, QUERIES) and node is not whole:
@@ -225,8 +225,13 @@ def _part(node: exp.Expr) -> str:
 
 
 def _check_subquery(source: StatementText, node: exp.Expr) -> None:
-    """Refuse a subselect as an operand that is not certainly one row of one value."""
+    """Refuse a subselect as an operand that is not certainly one row of one value, and a window of a join."""
     parent = node.parent
+    if nested_join(node) is not None:
+        alias = node.args.get("alias")
+        if (bounds := node.args.get("window") or (alias and alias.args.get("window"))) is not None:
+            raise source.unsupported("a window of a join", bounds, hint="each source has its own window: FROM s [NOW]")
+        return
     if parent is None or isinstance(parent, (*QUERIES, exp.From, exp.Join, exp.CTE, exp.Exists)):
         return
     if isinstance(parent, exp.In) and parent.args.get("query") is node:

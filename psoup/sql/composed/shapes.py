@@ -9,6 +9,7 @@
     FROM      Table(this=Identifier, alias=TableAlias, window)          a stream, or an item of WITH
               Subquery(this=query, alias=TableAlias(this, columns), window)
               Values(expressions=[Tuple(expressions=[…]), …], alias=TableAlias(this, columns))
+              Subquery(this=Table(joins=[Join, …]), alias)              a join in parentheses; joins may be empty
               The window in brackets is `window` of the item or of its alias: before or after the alias.
     Join      Join(this=item of FROM, method, side, kind, on=condition | using=[Identifier, …])
               a, b                                  meta[COMMA] is set. A comma binds less tightly than JOIN.
@@ -28,10 +29,21 @@ Exists has `start`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from psoup.sql.aggregates import AGGREGATES
+
+
+@dataclass(frozen=True, slots=True)
+class NestedJoin:
+    """A join in parentheses, or the first of several JOINs before one ON: its first item, its JOINs, and its name."""
+
+    first: exp.Expr
+    joins: list[exp.Join]
+    alias: exp.Expr | None
+
 
 QUERIES = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 """The nodes of queries."""
@@ -52,7 +64,7 @@ def is_composed(tree: exp.Expr) -> bool:
     for node in tree.walk():
         if isinstance(node, _INSIDE) or (isinstance(node, exp.Select) and node is not tree):
             return True
-        if isinstance(node, exp.Join) and is_partner_join(node):
+        if isinstance(node, exp.Join) and (is_partner_join(node) or node.this.args.get("joins")):
             return True
     return False
 
@@ -67,6 +79,28 @@ def join_words(join: exp.Join) -> str:
     """The words before JOIN, such as LEFT or ASOF LEFT. "" for a comma and a plain JOIN."""
     words = [word for part in ("method", "side", "kind") if (word := join.args.get(part))]
     return " ".join(word for word in words if word != "OUTER" or len(words) == 1)
+
+
+def nested_join(table: exp.Expr) -> NestedJoin | None:
+    """The join that stands at the place of one item of FROM. None for a stream and a subselect."""
+    joins = table.args.get("joins")
+    if joins:
+        return NestedJoin(_without_joins(table), joins, None)
+    inner = table.this
+    if not isinstance(table, exp.Subquery) or not (isinstance(inner, exp.Table) or inner.args.get("joins")):
+        return None
+    if isinstance(inner, exp.Select | exp.SetOperation):
+        return None
+    return NestedJoin(_without_joins(inner), inner.args.get("joins") or [], table.args.get("alias"))
+
+
+def _without_joins(table: exp.Expr) -> exp.Expr:
+    """The item of FROM alone. The node is a new one, because a tree may be bound several times."""
+    alone = type(table)()
+    alone.args = {name: value for name, value in table.args.items() if name != "joins"}
+    alone.meta.update(table.meta)
+    alone.parent = table.parent
+    return alone
 
 
 def bare(query: exp.Expr) -> exp.Expr:

@@ -124,7 +124,7 @@ UNSUPPORTED = [
     ("SELECT a FROM s EXCEPT ALL BY NAME SELECT b FROM r", "EXCEPT BY NAME"),
     ("SELECT a FROM s WHERE a > ANY (SELECT b FROM r)", "ANY"),
     ("SELECT a FROM s, LATERAL (SELECT b FROM r) t", "LATERAL"),
-    ("SELECT * FROM (a JOIN b ON a.k = b.k) JOIN c ON a.k = c.k", "a join in parentheses"),
+    ("SELECT a.k FROM (a JOIN b ON a.k = b.k) [NOW] JOIN c ON a.k = c.k", "a window of a join"),
     ("SELECT * FROM s t(a, b) LEFT JOIN r ON a = c", "a list of column names after the alias"),
 ]
 

@@ -235,6 +235,7 @@ REFUSED = [
     ("SELECT t.k FROM (SELECT k FROM a) t(z)", "UNKNOWN_COLUMN", "t has no column 'k'"),
     ("SELECT t.k FROM (SELECT k FROM b WHERE b.k = a.k) t, a", "UNKNOWN_COLUMN", "'a' is not in FROM"),
     ("SELECT t.k FROM (SELECT k FROM a) t, (SELECT k FROM b) T", "DUPLICATE_SOURCE", "two sources of FROM are called"),
+    ("SELECT a.x FROM a JOIN (b JOIN c ON b.k = c.k) USING (k)", "AMBIGUOUS_COLUMN", "2 columns of the join in"),
     ("SELECT * FROM (VALUES (1), (2)) v", "SQL", "the statement reads no stream"),
     ("SELECT a.k FROM a, (VALUES (1), (2, 3)) v", "SQL", "different numbers of values"),
     ("SELECT a.k FROM a, (VALUES (1), (k)) v", "SQL", "VALUES has constants only"),

@@ -56,6 +56,12 @@ SELECT r.k, n FROM r JOIN (VALUES (1, 'one'), (2, 'two'), (NULL, 'none')) v(k, n
 SELECT r.k, n FROM r LEFT JOIN (VALUES (1, 'one'), (3, NULL)) v(k, n) ON r.k = v.k AND r.x > 1
 SELECT v.a, x FROM (VALUES (1), (9)) v(a) LEFT JOIN r ON v.a = r.k
 SELECT k FROM r WHERE k IN (SELECT k FROM s UNION SELECT 2)
+SELECT r.k AS a, v.k AS b FROM (r JOIN s ON r.k = s.k) JOIN s v ON r.x = v.y
+SELECT r.k, s.y FROM r LEFT JOIN (s JOIN s v ON s.y = v.k) ON r.k = s.k WHERE v.w IS NULL OR v.w = 'a'
+SELECT r.k, s.y FROM r LEFT JOIN s LEFT JOIN s v ON s.y = v.k ON r.k = s.k AND v.y > 1
+SELECT j.x, j.y FROM (r JOIN s USING (k)) AS j WHERE j.k > 1
+SELECT q.k FROM (r) q WHERE q.x > 1
+SELECT r.x, v.y FROM r RIGHT JOIN (s v LEFT JOIN (SELECT k, 1 AS one FROM r) t USING (k)) USING (k) WHERE one = 1
 SELECT k FROM r WHERE k NOT IN (VALUES (1), (2))
 SELECT k, x FROM r UNION BY NAME SELECT y, K, w FROM s
 SELECT k FROM r UNION ALL BY NAME (SELECT DISTINCT z, k FROM s)
