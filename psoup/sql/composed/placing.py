@@ -126,7 +126,8 @@ def _simpler(tree: Tree, rejected: frozenset[int], note: Callable[[str], None]) 
         shown = "an inner join" if kind is None else f"a {kind.value}"
         note(f"the {tree.kind.value} is answered as {shown}: WHERE removes the rows with a missing tuple")
     if kind is None:
-        return _simpler(Inner([tree.left, tree.right], tree.conditions), rejected, note)
+        conditions = [*tree.conditions, *map(Condition, tree.filters)]  # of a subselect that was placed before
+        return _simpler(Inner([tree.left, tree.right], conditions), rejected, note)
     tree.kind = kind
     tree.left = _simpler(tree.left, rejected | own if _ignores_left(kind) else rejected, note)
     tree.right = _simpler(tree.right, rejected if kind.keeps_right else rejected | own, note)

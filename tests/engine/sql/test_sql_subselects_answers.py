@@ -62,6 +62,8 @@ SELECT r.k, s.y FROM r LEFT JOIN s LEFT JOIN s v ON s.y = v.k ON r.k = s.k AND v
 SELECT j.x, j.y FROM (r JOIN s USING (k)) AS j WHERE j.k > 1
 SELECT q.k FROM (r) q WHERE q.x > 1
 SELECT r.x, v.y FROM r RIGHT JOIN (s v LEFT JOIN (SELECT k, 1 AS one FROM r) t USING (k)) USING (k) WHERE one = 1
+SELECT x FROM r WHERE x IN (SELECT r.k FROM r RIGHT JOIN s ON r.x = s.y WHERE coalesce(r.x, 1) < 2)
+SELECT x FROM r WHERE x IN (SELECT r.k FROM r FULL JOIN s ON r.x = s.y WHERE s.k = 2 AND coalesce(r.x, 1) < 4)
 SELECT k FROM r WHERE k NOT IN (VALUES (1), (2))
 SELECT k, x FROM r UNION BY NAME SELECT y, K, w FROM s
 SELECT k FROM r UNION ALL BY NAME (SELECT DISTINCT z, k FROM s)
