@@ -88,7 +88,7 @@ class Names:
         return columns[0] if columns else None
 
     def called(self, node: exp.Expr) -> str:
-        """The name of an item of the SELECT list without AS, if it is not that of the bound column. Else ""."""
+        """The name of an item of the SELECT list without AS. "" if it is the name of the bound column, or its text."""
         return ""
 
     def star(self, node: exp.Expr) -> list[Output]:
