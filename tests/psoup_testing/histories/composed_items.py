@@ -99,7 +99,7 @@ Item = Named | Derived | Constants
 @dataclass(frozen=True)
 class Step:
     """An item of FROM. `word`: "" for the first, "," or the kind of the join. `nearest`: the column of ASOF, DESC or
-    not.
+    not. `more`: joins of the item, in parentheses with it.
     """
 
     word: str
@@ -107,6 +107,17 @@ class Step:
     on: tuple[str, ...] = ()
     using: tuple[str, ...] = ()
     nearest: str = ""
+    more: tuple[Step, ...] = ()
+
+    @property
+    def items(self) -> list[Item]:
+        """The item, and the items of the parentheses, as far as later clauses can read them."""
+        return [] if self.filters else [self.item, *(item for step in self.more for item in step.items)]
+
+    @property
+    def steps(self) -> list[Step]:
+        """The step, and all steps in its parentheses."""
+        return [self, *(inner for step in self.more for inner in step.steps)]
 
     @property
     def filters(self) -> bool:
@@ -116,6 +127,8 @@ class Step:
     def text(self, spans: Spans | None) -> str:
         """The step after the text of the steps before it."""
         item, conditions = self.item.text(spans), " AND ".join(self.on)
+        if self.more:
+            item = f"({item}{''.join(step.text(spans) for step in self.more)})"
         if self.word in ("", ","):
             return f"{self.word} {item}"
         if self.nearest and spans is not None:

@@ -37,7 +37,10 @@ def _kinds(statement: Ranked) -> Iterator[str]:
 
 def _select(select: Select) -> Iterator[str]:
     for step in select.steps:
-        yield from _step(step)
+        for inner in step.steps:
+            yield from _step(inner)
+        if step.more:
+            yield "join in parentheses"
     for condition in select.where:
         yield from _condition(condition)
     outputs = select.outputs

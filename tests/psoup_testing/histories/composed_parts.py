@@ -150,11 +150,11 @@ class Select:
     @property
     def places(self) -> list[str]:
         """The order of the rows, as columns of DuckDB's tables."""
-        return [f"{step.item.alias}._pos" for step in self.steps if not step.filters]
+        return [f"{item.alias}._pos" for step in self.steps for item in step.items]
 
     def streams(self) -> Iterator[Named]:
         """Every stream that is named, FROM before WHERE."""
-        for step in self.steps:
+        for step in [inner for whole in self.steps for inner in whole.steps]:
             if isinstance(step.item, Named):
                 yield step.item
             elif isinstance(step.item, Derived):

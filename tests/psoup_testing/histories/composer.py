@@ -37,11 +37,12 @@ from psoup_testing.histories.join_statements import Chance
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, draw_window
 
 JOINS = frozenset(("outer", "full", "semi", "using", "natural", "asof"))
+NESTED = frozenset(("nested",))
 SUBSELECTS = frozenset(("exists", "in", "scalar"))
 SETS = frozenset(("set",))
 DERIVED = frozenset(("derived", "whole", "with", "values"))
 OVERS = frozenset(("over", "qualify", "first"))
-FEATURES = JOINS | SUBSELECTS | SETS | DERIVED | OVERS
+FEATURES = JOINS | NESTED | SUBSELECTS | SETS | DERIVED | OVERS
 """All that is drawn. `whole`: subselects that are evaluated whole; `first`: DISTINCT ON."""
 MOST_STREAMS = 8
 """Streams from which on no more are drawn: a statement has at most 16."""
@@ -172,7 +173,7 @@ class Composer:
             if self._full:
                 break
             word, item = self.make.pick(self._words()), self._source(depth)
-            before = [steps[place].item for place in seen if not steps[place].filters]
+            before = [item for place in seen for item in steps[place].items]
             if word == ",":
                 seen = []
             steps.append(Step(word, item) if word == "," else self._joined(word, before, item, len(steps) == 1))
@@ -198,11 +199,19 @@ class Composer:
         other = make.pick(before)
         if "ASOF" in word:
             return self._nearest(word, other, item)
+        more = tuple[Step, ...]()
+        if self._may("nested", 8) and "JOIN" in word and not self._full:
+            inner = self._source(0)
+            more = (
+                self._joined(
+                    make.pick([word for word in self._words() if word not in (",", "FULL JOIN")]), [item], inner, False
+                ),
+            )
         on = [key_or_band(make, other, item)] if make.likely(93) or word == "FULL JOIN" else []
         on += [key_or_band(make, make.pick(before), item)] * make.likely(25)
         on += [on_one(make, item)] * make.likely(30) + [on_one(make, make.pick(before))] * make.likely(25)
         on += [neither_key_nor_band(make, make.pick(before), item)] * make.likely(15)
-        return Step(word, item, tuple(dict.fromkeys(on)) or (on_one(make, item),))
+        return Step(word, item, tuple(dict.fromkeys(on)) or (on_one(make, item),), more=more)
 
     def _nearest(self, word: str, other: Item, item: Item) -> Step:
         """ASOF: equalities and one band."""
@@ -221,7 +230,7 @@ class Composer:
 
     def _where(self, steps: Sequence[Step], depth: int, plain: bool = False) -> tuple[Condition, ...]:
         make = self.make
-        items = [step.item for step in steps if not step.filters]
+        items = [item for step in steps for item in step.items]
         conditions = list[Condition]()
         for item in (step.item for step in steps if step.word == ","):
             conditions.append(key_or_band(make, make.pick([other for other in items if other is not item]), item))
@@ -263,7 +272,7 @@ class Composer:
         """A subselect of WHERE over one stream or two. `outer`: the items around it."""
         make = self.make
         steps = self._steps(0, make.pick((1, 1, 1, 2)))
-        items = [step.item for step in steps if not step.filters]
+        items = [item for step in steps for item in step.items]
         conditions = list(self._where(steps, depth - 1))
         if correlated:
             for _ in range(make.pick((1, 1, 2))):
@@ -280,7 +289,7 @@ class Composer:
         """A SELECT. `plain`: a selection or a join, and nothing above it. `kinds`: of its columns."""
         make, fixed = self.make, bool(kinds)
         given = self._steps(depth, steps or make.pick((1, 2, 2, 2, 3, 3, 4)))
-        items = [step.item for step in given if not step.filters]
+        items = [item for step in given for item in step.items]
         where = self._where(given, depth, plain)
         if not fixed:
             all_kinds = [kind for item in items for _, kind in item.columns]

@@ -59,7 +59,11 @@ class ComposedDuel(JoinDuel):
         place = make.pick(places)
         template, value = f"{sql[: place.start(1)]}?{sql[place.end(1) :]}", int(place[1])
         values = pa.table({"value": pa.array([value + 1, value, value])})
-        queries = self.soup.register_many(template, values)
+        try:
+            queries = self.soup.register_many(template, values)
+        except PSoupError as problem:
+            assert "a parameter outside of" in str(problem) or problem.reason in self.refusals, f"{problem}\n{template}"
+            return self.soup.register(sql)
         self._check_table(queries)
         self.soup.unregister_many([queries[0], queries[2]])
         return int(queries[1])
