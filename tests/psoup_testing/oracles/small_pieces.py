@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from psoup.execution.join import join_case, sides
+from psoup.execution.over import over_rows
 from psoup.execution.partners import closest, composition, filtered_rows, join_inputs, partner_rows
 from psoup.execution.relations import table_rows
 
@@ -14,6 +15,7 @@ PIECES = (
     (partner_rows, "_ROWS", 7),
     (filtered_rows, "_MAX_ROWS", 5),
     (join_inputs, "_GROUP_ROWS", 6),
+    (over_rows, "_MAX_ROWS", 9),
     (table_rows, "_LEAST_ROWS", 4),
     (table_rows, "_FEWEST", 4),
     (table_rows, "_MOST_BYTES", 64),
