@@ -24,6 +24,7 @@ _FORMAT = "answers from files of older formats, which are written once"
 _TYPES = "a script for the type checker"
 _EXPECTED = "what is expected, from an engine that answers each query alone"
 _DAMAGED = "a start from damaged files, thousands of times"
+_ATTACKED = "a client that attacks a service, and one that is served beside it"
 _COUNTED = "the test counts what one question makes, reads or holds"
 EXCEPTIONS: dict[str, str] = {
     "engine/answer/test_answer_again.py History.compare": _CHANGES,
@@ -55,6 +56,10 @@ EXCEPTIONS: dict[str, str] = {
     "storage/damage/test_storage_overwritten.py said": _DAMAGED,
 }
 """Functions of random tests that ask once, by file and name, with the reason."""
+EXCEPTIONS |= {
+    f"service/queries/test_composed_bad_input.py {name}": _ATTACKED
+    for name in ("calls", "test_costly_statements_leave_calls_of_another_client_fast")
+}
 EXCEPTIONS |= {
     f"psoup_testing/engines/format_fixture.py {name}": _FORMAT
     for name in ("_answer", "_counted", "_joined", "_passed", "_replaced", "_spooled", "make")
