@@ -1,4 +1,4 @@
-"""Joins without a condition between some sources: each of their rows meets each row of the others.
+"""Joins without a condition between some sources: each row of one source meets each row of the other.
 
     r, s, t WHERE r.k = s.k      t is apart from r and s: its rows times the joined rows of r and s
 

@@ -30,7 +30,7 @@ WINDOW_FUNCTIONS = frozenset(
         *("lag", "lead", "first_value", "last_value", "nth_value"),
     )
 )
-"""The functions that need OVER. All others that take OVER are aggregates."""
+"""The functions that need OVER. Only aggregates take OVER beside them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,11 @@ class PartnerJoin:
     """The join of two inputs with a rule for rows that have no partner.
 
     The rows are in the order of FROM: by the tuple IDs of the first leaf, then of the second, and so on. A missing
-    tuple comes after all others. `keys`, `bands`, `rest`: conditions over both inputs, as in `Join`; a condition over
-    one input alone that must not remove its rows is in `rest`. `member`: for NOT_IN, the operand x over the left and
-    the column y over the right of `x NOT IN (SELECT y …)`; `keys`, `bands` and `rest` are then the other conditions
-    of the subselect over both inputs. For ASOF and ASOF_LEFT, `bands` has one band, and each row of the left gets only
-    the partner that is closest by this band.
+    tuple comes last. `keys`, `bands`, `rest`: conditions on pairs, as in `Join`. `rest` may also have conditions over
+    one input, which decide about partners only.
+
+    `member`: the two operands of `x NOT IN (SELECT y …)`, x over the left and y over the right. An ASOF join has one
+    band. It gives each row of the left its closest partner by this band.
     """
 
     left: Node

@@ -57,7 +57,7 @@ class Relation:
     """The whole result of a statement, computed when the query is asked: a leaf of another statement.
 
     `place`: FIRST_RELATION or more. Expressions read the column at position i as `AttributeRef(type, i, name, place)`.
-    `names`: the names of its columns, which may differ from those of the statement. `alias`: its name in FROM.
+    `names`: the names of its columns, which the statement around it may choose. `alias`: its name in FROM.
     `single`: whether it is a scalar subselect, which has one row and one column.
     """
 
@@ -90,7 +90,7 @@ class Relation:
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """() : no column gives the order of the rows, which is that of the statement."""
+        """(): no column gives the order of the rows."""
         return ()
 
     @property
@@ -122,8 +122,7 @@ class SetOperation:
     """UNION, INTERSECT or EXCEPT of two statements with the same number and types of columns. NULLs are equal.
 
     `all`: equal rows are counted; without it, the result has the first of equal rows. The rows of the left come first,
-    in their order. `outputs`: the columns, with the names of the left; their expressions are columns of the left's
-    schema, by position, of source `SET_COLUMNS`.
+    in their order. `outputs`: the columns, with the names of the left. They read the source `SET_COLUMNS` by position.
     """
 
     left: Node

@@ -19,7 +19,7 @@ from hypothesis import note
 from hypothesis import strategies as st
 
 from psoup_testing.histories.composed_parts import SetOperation
-from psoup_testing.histories.composer import DERIVED, FEATURES, JOINS, NESTED, OVERS, SETS, SUBSELECTS, Composer
+from psoup_testing.histories.composer import DERIVED, FEATURES, JOINS, OVERS, SETS, SUBSELECTS, Composer
 from psoup_testing.histories.join_statements import Chance
 from psoup_testing.oracles.composed_duel import ComposedDuel
 from psoup_testing.oracles.duckdb_answers import normal_rows
@@ -35,7 +35,7 @@ WANTED = {
     "sets": (SETS | DERIVED, ("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")),
     "derived": (DERIVED | OUTER, ("subselect in FROM", "WITH", "VALUES")),
     "over": (OVERS | OUTER, ("row_number OVER", "lag OVER", "QUALIFY", "DISTINCT ON")),
-    "all": (FEATURES - NESTED, ("LEFT JOIN", "NOT EXISTS", "UNION ALL", "subselect in FROM")),
+    "all": (FEATURES, ("LEFT JOIN", "NOT EXISTS", "UNION ALL", "subselect in FROM")),
 }
 """The features of each set of statements, and the parts that its answers must have."""
 

@@ -76,7 +76,7 @@ class KeptChunks:
             for chunk, start, first, stop in zip(self._chunks, starts, ends, ends[1:], strict=False)
             if stop > first
         ]
-        held = self._held
+        before = self._held
         self._hold(sum([column.nbytes for part in parts for column in part]))
         self._chunks, self._numbers = [], []
         whole = [concat_columns(columns) for columns in zip(*parts, strict=True)]
@@ -85,7 +85,7 @@ class KeptChunks:
             self._chunks.append(chunk_of([column.slice(start, stop) for column in whole], start))
             self._numbers.append(numbers[rows[start:stop]])
         self._rows, self.fresh_bytes = len(rows), 0
-        self._give_back(held)
+        self._give_back(before)
 
     @property
     def matches(self) -> list[Packed]:

@@ -88,10 +88,10 @@ class TableRows:
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
         """Yield numbers of rows, at most `most` at once, with the values of `keys` in parts. Keeps all rows."""
-        kept = self._kept = KeptChunks(self.reading, self.subject)
+        table = self._kept = KeptChunks(self.reading, self.subject)
         with closing(self._chunks(most)) as chunks:
             for whole, offsets in chunks:
-                chunk = kept.add(whole, offsets)
+                chunk = table.add(whole, offsets)
                 rows = np.arange(len(chunk))
                 yield rows + chunk.first_id, self.reading.computed(keys, [(chunk, rows)])
 
@@ -107,9 +107,9 @@ class TableRows:
 
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows with the numbers `places`, in that order, at most `most` at a time."""
-        kept = self._kept
-        if kept is not None:
-            yield from SourceRows(self.reading, kept.matches).arranged(outputs, kept.positions(places), most)
+        table = self._kept
+        if table is not None:
+            yield from SourceRows(self.reading, table.matches).arranged(outputs, table.positions(places), most)
 
     def matches(self) -> list[Packed]:
         """All rows as chunks in memory, in the form of the matches of a stream. O(rows), once.
@@ -117,15 +117,15 @@ class TableRows:
         `close` returns their bytes. Raises ResourceExhausted if the rows are too many, or too large.
         """
         if self._kept is None:
-            kept = self._kept = KeptChunks(self.reading, self.subject)
+            table = self._kept = KeptChunks(self.reading, self.subject)
             try:
                 with (
                     self.reading.texts_within(self.reading.texts.in_pieces(self._piece_bytes)),
                     closing(self._chunks(CHUNK_ROWS)) as chunks,
                 ):
                     for whole, offsets in chunks:
-                        kept.add(whole, offsets)
-                        kept.check_rows()
+                        table.add(whole, offsets)
+                        table.check_rows()
             except BaseException:
                 self.close()
                 raise

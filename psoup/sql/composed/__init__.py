@@ -14,8 +14,8 @@ Files, in reading order:
     composition      the parts of a statement that all its SELECTs share: sides, relations, windows
     scope            the columns that a name may mean, in nested statements
     from_tree        FROM as a tree of joins, with its conditions
-    missing          conditions that a missing tuple cannot satisfy: outer joins that are inner in truth
-    placing          the place of each condition in the tree: a side, a join, or a Filter
+    null_rejection   conditions that a missing tuple cannot satisfy: outer joins that are inner in truth
+    condition_places the place of each condition in the tree: a side, a join, or a Filter
     composed_binder  expressions with scalar subselects
     selects          one SELECT, from its tree to its plan; EXISTS and IN
     statement        a whole statement, from its tree to its standing query

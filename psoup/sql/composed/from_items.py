@@ -18,9 +18,9 @@ from sqlglot import exp
 from psoup.expressions.tree import Expr, reads_now, sources_of
 from psoup.plan.nodes import Node, Output, Project
 from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.condition_places import Part, Tree
 from psoup.sql.composed.constant_rows import values_plan
-from psoup.sql.composed.missing import is_null
-from psoup.sql.composed.placing import Part, Tree
+from psoup.sql.composed.null_rejection import is_null
 from psoup.sql.composed.scope import Item, item_of
 from psoup.sql.composed.shapes import bare, is_selection
 from psoup.sql.composed.with_items import WithItem

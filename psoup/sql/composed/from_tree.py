@@ -2,7 +2,7 @@
 
 FROM a LEFT JOIN b ON …, c RIGHT JOIN d USING (k)
   Inner
-    Kept a LEFT b          joins are taken in the order written, a comma joins what stands before and after it
+    Kept a LEFT b          a JOIN before a comma binds more tightly
     Kept c RIGHT d
 """
 
@@ -19,8 +19,8 @@ from psoup.plan.nodes import JoinKind, Output
 from psoup.plan.sides import MOST_JOINED
 from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.condition_places import Condition, Inner, Kept, Tree
 from psoup.sql.composed.from_items import FromItems
-from psoup.sql.composed.placing import Condition, Inner, Kept, Tree
 from psoup.sql.composed.scope import Item, Scope, hidden_from_item
 from psoup.sql.composed.shapes import join_words, nested_join
 from psoup.sql.join_conditions import and_nodes
@@ -212,11 +212,11 @@ class _FromTree:
         columns, right = scope.columns_called(folded), item.column(folded)
         if not columns or right is None:
             missing = item if columns else scope.items[0]
-            known = [output.name for output in missing.columns]
+            columns_there = [output.name for output in missing.columns]
             raise self._source.error(
                 f"USING ({name[:128]}): {missing.alias!r} has no such column",
                 node,
-                hint=nearest(name, known) or "other names join by ON a.k = b.j",
+                hint=nearest(name, columns_there) or "other names join by ON a.k = b.j",
                 reason="UNKNOWN_COLUMN",
             )
         if len(columns) > 1:
@@ -232,7 +232,7 @@ class _FromTree:
     def _merged(
         self, binder: Binder, kind: JoinKind | None, name: str, node: exp.Expr, left: Expr, right: Expr
     ) -> Output:
-        """The column that a name of USING means after the join: that of the source whose rows are kept."""
+        """The column that a name of USING means after the join: the column of the source whose rows are kept."""
         if kind is JoinKind.RIGHT:
             return Output(name, right)
         return Output(name, binder.call("coalesce", node, [left, right]) if kind is JoinKind.FULL else left)

@@ -225,7 +225,7 @@ def _part(node: exp.Expr) -> str:
 
 
 def _check_subquery(source: StatementText, node: exp.Expr) -> None:
-    """Refuse a subselect as an operand that is not certainly one row of one value, and a window of a join."""
+    """Refuse an operand that may have other than one row of one value, and a window of a join."""
     parent = node.parent
     if nested_join(node) is not None:
         alias = node.args.get("alias")

@@ -4,7 +4,7 @@
       inner scope   alerts: at, …
       outer scope   f: origin, …    w: wind, …        origin is a column of USING: of the source whose rows are kept
 
-A name means a column of the inner scope if there is one, or else a column of the next scope outside.
+A name means a column of the inner scope, or else a column of the scope around it.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Scope(Names):
         return ""
 
     def renamed(self, node: exp.Expr) -> Renamed | None:
-        """The places in the text of a condition at which its stream has another name for a column, with that name.
+        """The names of columns in the text of a condition that their stream does not have, each with the stream's name.
 
         () if all columns are written as their streams have them. None if the condition has no text for a side, because
         a column is not a column of a stream.
@@ -259,14 +259,14 @@ class Scope(Names):
             raise self._source.error("a name has at most two parts: stream.column", node)
         if table is None:
             return None
-        folded, scope, known = table.name.lower(), self, list[Item]()
+        folded, scope, items = table.name.lower(), self, list[Item]()
         while True:
             for item in scope.items:
                 if item.alias.lower() == folded:
                     return item
-            known += scope.items
+            items += scope.items
             if scope.outer is None:
-                raise self._not_in_from(node, table, known)
+                raise self._not_in_from(node, table, items)
             scope = scope.outer
 
     def _correlated(self, node: exp.Expr) -> SqlError | None:
@@ -283,11 +283,11 @@ class Scope(Names):
             scope = scope.outer
         return None
 
-    def _not_in_from(self, node: exp.Expr, table: exp.Expr, known: Sequence[Item]) -> SqlError:
+    def _not_in_from(self, node: exp.Expr, table: exp.Expr, items: Sequence[Item]) -> SqlError:
         if (correlated := self._correlated(node)) is not None:
             return correlated
-        aliases = [item.alias for item in known]
-        called = next((item.alias for item in known if item.spec and item.spec.name.lower() == table.name.lower()), "")
+        aliases = [item.alias for item in items]
+        called = next((item.alias for item in items if item.spec and item.spec.name.lower() == table.name.lower()), "")
         hint = f"FROM calls it {called}: write {called}.{node.name[:128] or '*'}" if called else ""
         return self._source.error(
             f"{table.name[:128]!r} is not in FROM; the sources are called {', '.join(aliases)}",

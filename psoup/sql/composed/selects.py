@@ -1,4 +1,4 @@
-"""One SELECT of a composed statement: from its tree to the plan of its rows.
+"""A SELECT of a composed statement: from its tree to the plan of its rows.
 
 FROM ──> scope, tree of joins
 WHERE ─> conditions, placed in the tree; EXISTS and IN become joins on top of it
@@ -18,10 +18,10 @@ from psoup.sql.aggregates import AGGREGATES
 from psoup.sql.binder import Binder
 from psoup.sql.composed.composed_binder import ComposedBinder
 from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.condition_places import Condition, Inner, Kept, Part, Placing, Tree, simplified
 from psoup.sql.composed.constant_rows import constant_select, values_plan
 from psoup.sql.composed.from_items import FromItems, Inlined
 from psoup.sql.composed.from_tree import from_tree
-from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Placing, Tree, simplified
 from psoup.sql.composed.scope import Scope, hidden_from_groups, item_of
 from psoup.sql.composed.set_operations import operation_plan
 from psoup.sql.composed.shapes import bare, is_existence, negated
@@ -175,7 +175,7 @@ class _Select:
     def _joined(self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, odd: bool) -> Tree:
         """The rows of a tree joined with the rows of a subselect that reads a scope around this one.
 
-        This SELECT is itself the subselect of an EXISTS or IN, for which the number of its rows does not matter.
+        This SELECT belongs to an EXISTS or IN, so the number of its rows does not matter.
         """
         if odd:
             raise self._source.unsupported(
@@ -204,9 +204,9 @@ class _Select:
             raise self._one_column(select)
         column = outputs[0].expr if word else None
         tree, conditions = self._where(select, inner, tree, binder)
-        own = [condition for condition in conditions if condition.places <= tree.places]
+        inner_conditions = [condition for condition in conditions if condition.places <= tree.places]
         correlated = [condition for condition in conditions if not condition.places <= tree.places]
-        return _Members(self._settled(tree, own), correlated, column)
+        return _Members(self._settled(tree, inner_conditions), correlated, column)
 
     def _nothing(self, tree: Tree) -> Node:
         """A node with the leaves of a tree, to bind a SELECT list over it."""

@@ -13,7 +13,7 @@ from psoup.plan.canonical import factor_text
 from psoup.plan.nodes import Filter, Node, Source
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.composed.composition import Composition, Draft, windows_of
-from psoup.sql.composed.placing import all_of
+from psoup.sql.composed.condition_places import all_of
 from psoup.sql.composed.refusals import refuse_composed
 from psoup.sql.composed.selects import query_plan
 from psoup.sql.from_list import Lookup
@@ -30,7 +30,7 @@ def bind_composed(
     parameters: Mapping[int, Literal] | None = None,
     known: Known | None = None,
 ) -> StandingQuery:
-    """The standing query of a parsed statement. The arguments are those of `psoup.sql.select.bind_select`. Raises
+    """The standing query of a parsed statement. For the arguments, see `psoup.sql.select.bind_select`. Raises
     SqlError."""
     plan, composition = composed(source, statement, lookup, names, parameters or {})
     drafts, notes = composition.drafts, tuple(dict.fromkeys(composition.notes))
@@ -97,7 +97,7 @@ def _check_domains(source: StatementText, statement: exp.Expr, leaves: Sequence[
     if len(by_domain) > 1:
         timed, other = by_domain[True].spec.name, by_domain[False].spec.name
         raise source.error(
-            f"stream {timed!r} has a time of its own and {other!r} that of the service's clock: they have no NOW in"
+            f"stream {timed!r} has a time of its own and {other!r} the time of the service's clock: they have no NOW in"
             " common",
             statement,
             hint=f"create {other} with TIMESTAMP BY a column",

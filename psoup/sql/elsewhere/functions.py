@@ -151,7 +151,7 @@ FUNCTIONS: dict[str, str] = {
     "width_bucket": "write floor(x / 10): the number of a bucket of 10",
     **_all("random_uuid newid uuid_string generateuuidv4 rands", _RANDOM),
     **_all("square", "write x * x"),
-    # Lists, tables and others
+    # Lists and tables
     **_all("explode unnest flatten arrayjoin posexplode generate_series", _NO_LIST),
     **_all(
         "json_extract json_value get_json_object jsonextractstring json_query",

@@ -122,7 +122,7 @@ OF_SELECT: dict[str, Phrase] = {
     "MATCH '": Phrase("the operator MATCH", "write contains(x, 'part'), or x LIKE '%part%'"),
     "INDEXED BY": Phrase("INDEXED BY", f"{_LEAVE}: PSoup makes its own indexes"),
     "FILTER WHERE": Phrase("FILTER without parentheses", "write FILTER (WHERE condition)"),
-    "KEEP (": Phrase("KEEP", "arg_max(x, t) has the x of the greatest t, arg_min(x, t) that of the least"),
+    "KEEP (": Phrase("KEEP", "arg_max(x, t) has the x of the greatest t, arg_min(x, t) the x of the least"),
     "( INSERT INTO": Phrase("INSERT in WITH", "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
     "AT ( VERSION": Phrase("AT (VERSION …)", _AS_OF),
     "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),

@@ -6,8 +6,8 @@
         Part b    x > 1           a condition of ON on the other source
       Filter b.w IS NULL          a condition of WHERE on a source that may be missing
 
-A condition in ON goes to a source only if no outer join at or above it keeps the rows of the source. A condition in
-WHERE goes to a source only if each outer join above keeps its rows, and none makes it missing.
+A condition in ON goes to a source only if its join, and each outer join above, may drop rows of the source.
+A condition in WHERE goes to a source only if no join above may lack a tuple of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup.model import BOOLEAN
 from psoup.plan.inputs import Join, PairFactor
 from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source
 from psoup.sql.composed.composition import Composition
-from psoup.sql.composed.missing import rejected_by
+from psoup.sql.composed.null_rejection import rejected_by
 from psoup.sql.composed.scope import Renamed
 from psoup.sql.join_conditions import Written, conjuncts, implied_keys, pair_factor
 from psoup.sql.parser.grammar import EXTENT
@@ -90,7 +90,7 @@ class Inner:
 
 @dataclass(slots=True)
 class Kept:
-    """A join with a rule for rows without a partner. `conditions`: those of ON."""
+    """A join with a rule for rows without a partner. `conditions`: the conditions of ON."""
 
     left: Tree
     right: Tree
@@ -117,9 +117,9 @@ def simplified(tree: Tree, conditions: Iterable[Condition], note: Callable[[str]
 def _simpler(tree: Tree, rejected: frozenset[int], note: Callable[[str], None]) -> Tree:
     if isinstance(tree, Part):
         return tree
-    own = frozenset[int]().union(*(rejected_by(condition.expr) for condition in tree.conditions))
+    by_on = frozenset[int]().union(*(rejected_by(condition.expr) for condition in tree.conditions))
     if isinstance(tree, Inner):
-        inputs = [_simpler(part, rejected | own, note) for part in tree.inputs]
+        inputs = [_simpler(part, rejected | by_on, note) for part in tree.inputs]
         return flat(Inner(inputs, tree.conditions))
     kind = _kind(tree, rejected)
     if kind is not tree.kind:
@@ -129,8 +129,8 @@ def _simpler(tree: Tree, rejected: frozenset[int], note: Callable[[str], None]) 
         conditions = [*tree.conditions, *map(Condition, tree.filters)]  # of a subselect that was placed before
         return _simpler(Inner([tree.left, tree.right], conditions), rejected, note)
     tree.kind = kind
-    tree.left = _simpler(tree.left, rejected | own if _ignores_left(kind) else rejected, note)
-    tree.right = _simpler(tree.right, rejected if kind.keeps_right else rejected | own, note)
+    tree.left = _simpler(tree.left, rejected | by_on if _ignores_left(kind) else rejected, note)
+    tree.right = _simpler(tree.right, rejected if kind.keeps_right else rejected | by_on, note)
     return tree
 
 
@@ -238,7 +238,7 @@ class Placing:
 
 
 def _ignores_left(kind: JoinKind) -> bool:
-    """Whether a row of the left without a partner leaves the result, as if ON were a condition on the left."""
+    """Whether a row of the left without a partner is not in the result."""
     return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT)
 
 
