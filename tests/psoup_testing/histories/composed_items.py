@@ -96,6 +96,10 @@ class Constants:
 Item = Named | Derived | Constants
 
 
+_COUNTS = {"SEMI JOIN": "> 0", "ANTI JOIN": "= 0"}
+"""The numbers of partners of the rows that a join keeps."""
+
+
 @dataclass(frozen=True)
 class Step:
     """An item of FROM. `word`: "" for the first, "," or the kind of the join. `nearest`: the column of ASOF, DESC or
@@ -137,6 +141,9 @@ class Step:
                 f"SELECT * FROM {item} WHERE {conditions} ORDER BY {self.nearest}, {self.item.alias}._pos DESC LIMIT 1"
             )
             return f" {kind} LATERAL ({rows}) AS {self.item.alias} ON TRUE"
+        if self.filters and self.on and spans is not None:  # a SEMI JOIN of DuckDB 2.0 may turn NULL into another value
+            some = f"SELECT count(*) AS n FROM {item} WHERE {conditions} HAVING count(*) {_COUNTS[self.word]}"
+            return f" JOIN LATERAL ({some}) AS {self.item.alias} ON TRUE"
         word = self.word if spans is None else self.word.replace("NATURAL ", "")
         if self.using and not (spans is None and "NATURAL" in self.word):
             return f" {word} {item} USING ({', '.join(map(quoted, self.using))})"
