@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from psoup_client import Client, InvalidData, InvalidStatement, NotFound, PSoupError, ServerFault
+from psoup_client import Client, InvalidStatement, NotFound, PSoupError, RowsRefused, ServerFault
 
 Call = Callable[[], object]
 
@@ -35,7 +35,7 @@ def test_a_script_sees_its_own_frames_and_the_caret(client: Client, make_stream:
     assert f"SELECT b FROM {stream}" in lines
     assert "       ^" in lines
     misfit = raised(lambda: client.push(stream, [{"a": "x"}]))
-    assert (type(misfit), frames(misfit)) == (InvalidData, ["call"])
+    assert (type(misfit), frames(misfit)) == (RowsRefused, ["call"])
     assert "direct cause" not in "".join(traceback.format_exception(misfit))
     listed = raised(lambda: list(client.match_pages(stream, [{"a": "x"}])))
     assert frames(listed) == ["call"]

@@ -345,7 +345,7 @@ def test_readers_of_matches_see_no_side() -> None:
     assert [record.query_id for record in soup.results("r").queries] == [*block, plain]
     with pytest.raises(InvalidInput, match=r"'SELECT .*' is a join \(r\)"):
         soup.results("r", queries=[join])
-    with pytest.raises(InvalidInput, match=r"'SELECT .*' is a join \(r\)"):
+    with pytest.raises(InvalidInput, match=r"its sources are called x0, x1: say whose tuple it is"):
         soup.why(join, 0)
 
 
