@@ -39,8 +39,9 @@ ROWS = """
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
+    join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first
     join.left.w65536.p2 join.left.w65536.p10 join.absent.band.w1m.p2 join.absent.in.w65536 join.sets.except.w65536
-    join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first join.adapt.star4
+    join.adapt.star4
     join.all1024.p2 join.all32.all join.many1024.p2 join.counts1024.p2 join.having1024.p2
     join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
     join.pairs.w1m join.pairs.bytes join.pairs.w1m.open
