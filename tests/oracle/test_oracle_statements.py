@@ -35,7 +35,7 @@ WANTED = {
     "sets": (SETS | DERIVED, ("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")),
     "derived": (DERIVED | OUTER, ("subselect in FROM", "WITH", "VALUES")),
     "over": (OVERS | OUTER, ("QUALIFY", "DISTINCT ON")),
-    "all": (FEATURES, ("LEFT JOIN", "NOT EXISTS", "UNION ALL", "subselect in FROM")),
+    "all": (FEATURES, ("LEFT JOIN", "NOT EXISTS", "UNION", "subselect in FROM")),
 }
 """The features of each set of statements, and the parts that its answers must have."""
 
