@@ -62,6 +62,8 @@ def psoup(
     PSoup keeps the answers to standing SQL queries over streams ready, for clients that come and go.
 
     \b
+    Commands call the service at --address, else PSOUP_ADDRESS, else the address in psoup.toml.
+
     Exit codes: 0 ok, 1 error, 2 usage, 3 unavailable, 4 not found, 5 conflict, 6 some rows refused.
     """
 

@@ -31,7 +31,10 @@ def unanswered(message: str, address: str) -> str:
     nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
     why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
     why = "the name of the host is not known" if "address lookup failed" in message else why
-    way = next((way for said, way in _WAYS if said in message), "start one with: psoup serve")
+    way = next(
+        (way for said, way in _WAYS if said in message),
+        "start one with: psoup serve, or name its address: PSOUP_ADDRESS",
+    )
     if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
         way = (
             "name the authority that signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and"
