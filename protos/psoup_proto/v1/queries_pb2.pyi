@@ -219,8 +219,8 @@ class Query(_message.Message):
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuerySource]:
-        """Of a join, and of a statement with subselects or set operations: its sources in the order of FROM, those of subselects
-        after. Empty for a query over one stream, which the fields above describe.
+        """Of a join, and of a statement with subselects or set operations: its sources, in the order of FROM. Sources of
+        subselects come last. Empty for a query over one stream, which the fields above describe.
         """
 
     @_builtins.property
@@ -274,8 +274,8 @@ class QuerySource(_message.Message):
     WINDOW_KIND_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
-    """Its name in the statement; that of the stream, unless it has another. A name that an earlier source has gets a number:
-    trades, trades_2.
+    """Its name in the statement: its alias, or else the name of the stream. A name that an earlier source has gets a
+    number: trades, trades_2.
     """
     stream: _builtins.str
     """The stream."""

@@ -47,7 +47,7 @@ class FilteredRows:
         self.skip = skip
 
     def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order, at most `most` rows at a time."""
+        """Compute expressions over the rows, in order, at most `at_once` rows at a time."""
         try:
             for places in self._places(_MAX_ROWS):
                 yield from self.rows.arranged(outputs, places, at_once)
@@ -55,7 +55,7 @@ class FilteredRows:
             self.close()
 
     def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """Yield references to rows, at most `most` at once, and the values of `keys` in parts."""
+        """Yield references to rows, at most `at_once` at once, and the values of `keys` in parts."""
         for places in self._places(at_once):
             yield places, self.rows.arranged(keys, places, at_once)
 
@@ -65,7 +65,7 @@ class FilteredRows:
             yield len(places)
 
     def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows at some references, at most `most` at a time."""
+        """Compute expressions over the rows at some references, at most `at_once` at a time."""
         return self.rows.arranged(outputs, places, at_once)
 
     def close(self) -> None:

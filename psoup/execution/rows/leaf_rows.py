@@ -131,7 +131,7 @@ class LeafRows:
         self.skip = skip
 
     def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order, at most `most` rows at a time."""
+        """Compute expressions over the rows, in order, at most `at_once` rows at a time."""
         flat = Flat(outputs, leaf_facts(self.node))
         try:
             for piece in self.pieces(at_once):
@@ -140,18 +140,18 @@ class LeafRows:
             self.close()
 
     def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """Yield rows as positions, int32[n, leaves], at most `most` at once, and the values of `keys` in parts."""
+        """Yield rows as positions, int32[n, leaves], at most `at_once` at once, and the values of `keys` in parts."""
         flat = Flat(keys, leaf_facts(self.node))
         for piece in self.pieces(at_once):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
     def counts(self, at_once: int) -> Iterator[int]:
-        """Yield counts that sum to the number of rows. `most`: the most rows of a piece."""
+        """Yield counts that sum to the number of rows. `at_once`: the most rows of a piece."""
         for piece in self.pieces(at_once):
             yield len(piece[0])
 
     def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows `places` (int32[n, leaves]), in their order, at most `most` at a time."""
+        """Compute expressions over the rows `places` (int32[n, leaves]), in order, at most `at_once` at a time."""
         flat = Flat(outputs, leaf_facts(self.node))
         for start in range(0, len(places), at_once):
             yield from self._computed(flat, list(places[start : start + at_once].T))
@@ -163,7 +163,7 @@ class LeafRows:
         self.sides = ()
 
     def pieces(self, at_once: int) -> Iterator[Piece]:
-        """Find the rows that LIMIT and `skip` leave, at most `most` in each piece. The caller then calls `close`."""
+        """Find the rows that LIMIT and `skip` leave, at most `at_once` in each piece. The caller then calls `close`."""
         reading, skip, left = self.reading, self.skip, self.limit
         opened = self.open()
         if opened is None:

@@ -33,15 +33,15 @@ class PlanRows(Protocol):
         ...
 
     def columns(self, outputs: list[Expr], at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order, at most `most` rows at a time. Then close the rows."""
+        """Compute expressions over the rows, in order, at most `at_once` rows at a time. Then close the rows."""
         ...
 
     def keyed(self, keys: list[Expr], at_once: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """Yield references to rows, at most `most` at once, and the values of `keys` in parts."""
+        """Yield references to rows, at most `at_once` at once, and the values of `keys` in parts."""
         ...
 
     def arranged(self, outputs: list[Expr], places: Array, at_once: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows at some references, in that order, at most `most` rows at a time."""
+        """Compute expressions over the rows at some references, in that order, at most `at_once` rows at a time."""
         ...
 
     def close(self) -> None:
@@ -53,5 +53,5 @@ class FoldableRows(PlanRows, Protocol):
     """Rows that an Aggregate may fold into groups."""
 
     def counts(self, at_once: int) -> Iterator[int]:
-        """Yield counts that sum to the number of rows. `most`: the most rows of a piece."""
+        """Yield counts that sum to the number of rows. `at_once`: the most rows of a piece."""
         ...
