@@ -139,7 +139,7 @@ class LocalPSoup:
 
     def _drop(self, dropping: Dropping) -> None:
         try:
-            self.submit(DropStream(dropping.stream, self.tenant, cascade=dropping.cascade))
+            self.submit(DropStream(dropping.stream, self.tenant, cascade=dropping.cascade, table=dropping.table))
         except NotFound:
             if not dropping.lenient:
                 raise

@@ -31,7 +31,7 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
     places: dict[str, int] = {}
     for attribute in schema.attributes:
         name = attribute.name.lower()
-        if name in by_name:
+        if name in by_name and attribute != FIRST_VERSION:
             places[name] = by_name.pop(name)
         elif not attribute.nullable:
             raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
@@ -46,6 +46,12 @@ SECOND = 1_000_000
 
 DEFAULT_AHEAD = 300 * SECOND
 """The AHEAD of a stream that states none, in microseconds. Tuples further ahead of the clock are refused one by one."""
+
+DAY = 86_400 * SECOND
+DEFAULT_HISTORY = 7 * DAY
+"""The HISTORY of a table that states none, in microseconds."""
+DEFAULT_DELETED_FOR = 30 * DAY
+"""The DELETED FOR of a table that states none, in microseconds."""
 
 EXACT_DOUBLE = 2**53
 """DOUBLE represents every integer from minus this number to this number exactly."""
@@ -114,11 +120,12 @@ STREAMED = tuple(kind for kind in Kind if kind is not Kind.WIDE)
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A named, typed column of a stream."""
+    """A named, typed column of a stream. `hidden`: no statement can name it, and `*` leaves it out."""
 
     name: str
     type: DataType
     nullable: bool = True
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +136,48 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attribute names in order."""
-        return tuple(attribute.name for attribute in self.attributes)
+        """The names of the attributes that are not hidden, in order."""
+        return tuple(attribute.name for attribute in self.attributes if not attribute.hidden)
+
+    @property
+    def shown(self) -> tuple[Attribute, ...]:
+        """The attributes that are not hidden, in order."""
+        return tuple(attribute for attribute in self.attributes if not attribute.hidden)
 
     def index(self, name: str) -> int | None:
-        """The position of `name` (any case), or None."""
+        """The position of `name` (any case), or None. Hidden attributes have no name for callers."""
         folded = name.lower()
         for position, attribute in enumerate(self.attributes):
-            if attribute.name.lower() == folded:
+            if attribute.name.lower() == folded and not attribute.hidden:
                 return position
         return None
+
+
+DELETION = Attribute("_deleted", BOOLEAN, hidden=True)
+"""The first column of a table's tuples: whether the tuple is the entry of a deletion. NULL is false."""
+FIRST_VERSION = Attribute("_first", BOOLEAN, hidden=True)
+"""The second column of a table's tuples: whether the tuple is the first version of its key. The engine writes it."""
+TABLE_COLUMNS = (DELETION, FIRST_VERSION)
+"""The hidden columns of each table, before its own. ALTER TABLE adds columns at the end."""
+DELETED_AT, FIRST_AT = range(len(TABLE_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """The part of a table's definition that streams do not have. Times are microseconds.
+
+    `key`: the positions of the primary key. `required`: the positions of the other columns with NOT NULL. The schema
+    calls them nullable, as the entry of a deletion has only its key. `history`: how long an ended version is kept.
+    `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY.
+    `first_from_arrival`: whether the first version of a key holds from its time, and not from the beginning.
+    """
+
+    key: tuple[int, ...]
+    required: tuple[int, ...] = ()
+    history: int = DEFAULT_HISTORY
+    deleted_for: int = DEFAULT_DELETED_FOR
+    expires: int | None = None
+    first_from_arrival: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +196,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """The definition of a stream, as in its CREATE STREAM statement.
+    """The definition of a stream, as in its CREATE STREAM statement, or of a table, as in its CREATE TABLE statement.
 
-    `time_attribute` is None in the system time domain. `ahead`: the most microseconds by which a tuple's time may be
-    ahead of the clock. It is None for a stream that was created before AHEAD existed. `ahead_stated`: False if `ahead`
-    is the service's default, and not in the statement. `by_clock`: whether the watermark follows the clock, too
-    (WATERMARK BY CLOCK).
+    `table`: None for a stream. `time_attribute` is None in the system time domain. `ahead`: the most microseconds by
+    which a tuple's time may be ahead of the clock. It is None for a stream that was created before AHEAD existed.
+    `ahead_stated`: False if `ahead` is the service's default, and not in the statement. `by_clock`: whether the
+    watermark follows the clock, too (WATERMARK BY CLOCK).
     """
 
     name: str
@@ -174,6 +213,28 @@ class StreamSpec:
     ahead: int | None = None
     ahead_stated: bool = True
     by_clock: bool = False
+    table: TableSpec | None = None
+
+    @property
+    def noun(self) -> str:
+        """`table` or `stream`, for messages."""
+        return "stream" if self.table is None else "table"
+
+    @property
+    def declared(self) -> tuple[Attribute, ...]:
+        """The columns as the statement declares them, without hidden ones."""
+        required = () if self.table is None else (*self.table.required, *self.table.key)
+        every = enumerate(self.schema.attributes)
+        return tuple(
+            replace(attribute, nullable=False) if place in required else attribute
+            for place, attribute in every
+            if not attribute.hidden
+        )
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The names of the columns of a table's primary key. Empty for a stream."""
+        return () if self.table is None else tuple(self.schema.attributes[place].name for place in self.table.key)
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
         """A copy of the definition with `added` columns at the end."""

@@ -23,7 +23,7 @@ from psoup.events.events import Attached, Pushed
 from psoup.expressions.tree import ID_INDEX
 from psoup.model import StreamSpec, time_text
 from psoup.phrases import counted
-from psoup.sql.ddl import name_text
+from psoup.sql.identifiers import name_text
 
 MAX_JOB_BYTES = 256
 """The most bytes of a job's name."""

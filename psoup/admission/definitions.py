@@ -41,8 +41,8 @@ def decide_create(
             spec = replace(spec, ahead=stream.spec.ahead, ahead_stated=stream.spec.ahead_stated)
         differ = differences(stream.spec, spec)
         raise AlreadyExists(
-            f"stream {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it first or choose"
-            " another name",
+            f"{stream.spec.noun} {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it first"
+            " or choose another name",
             reason="STREAM_EXISTS",
             stream=stream.spec.name,
             stream_id=stream.stream_id,
@@ -80,6 +80,7 @@ def decide_alter(
     check_budget(command.sql, defines=True)
     alteration = alter_stream(command.sql, new=True)
     stream = tenant.stream(alteration.stream)
+    _check_noun(stream.spec, "ALTER", alteration.table)
     alteration = replace(alteration, attributes=_missing_columns(stream.spec, alteration))
     if alteration.default_ahead:
         ahead, stated = _default_ahead(config)
@@ -126,6 +127,18 @@ def prepare_alter(
         budget.check_stream(command.tenant, event.spec, tenant.stream(event.spec.name).spec)
     last = sequence if event is None else event.sequence
     return Prepared(StreamAcknowledgement(last, event is None, stream_id), event)
+
+
+def _check_noun(spec: StreamSpec, verb: str, table: bool | None) -> None:
+    """Raise FailedPrecondition if a statement calls a table a stream, or a stream a table."""
+    if table is None or table == (spec.table is not None):
+        return
+    other = "table" if table else "stream"
+    raise FailedPrecondition(
+        f"{spec.name!r} is a {spec.noun}, not a {other}; write {verb} {spec.noun.upper()} {spec.name}",
+        reason="WRONG_KIND",
+        stream=spec.name,
+    )
 
 
 def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribute, ...]:
@@ -220,6 +233,7 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
     `users`: the queries over the stream, int64[k]. If there are any, raises FailedPrecondition. But if the command has
     their right number, it drops them, too.
     """
+    _check_noun(stream.spec, "DROP", command.table)
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(
             f"the name {command.name!r} has been given to another stream since; nothing was dropped",

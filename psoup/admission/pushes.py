@@ -25,6 +25,7 @@ from psoup.admission.catalog import KnownStream
 from psoup.admission.clock_heartbeats import live_after
 from psoup.admission.producers import check_identity
 from psoup.admission.refused_rows import rows_refused
+from psoup.admission.table_rows import table_columns
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
@@ -74,7 +75,7 @@ def read_columns(
         if column.type.kind is Kind.TEXT:
             check_text(attribute.name, column, config.text_bytes)
         check_finite(attribute.name, column)
-    return columns
+    return columns if spec.table is None else table_columns(spec, spec.table, columns)
 
 
 def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:

@@ -279,7 +279,7 @@ def join_answer(
     made_of = [part.range[:2] for part in seen]
     budget.window = sum([high - low for low, high in made_of])
     budget.check()
-    wanted = [(*side, *ends) for side, ends in zip(sides, made_of, strict=True)]
+    wanted = [(part.view, clause, *part.range[:2]) for part, (_, clause) in zip(seen, sides, strict=True)]
     matches_of_sides = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
     groups = snapshot.groups_of(record.tenant)

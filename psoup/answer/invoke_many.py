@@ -226,6 +226,8 @@ def _are_evaluated(made: Set) -> bool:
     `psoup.execution.join.located_side` has the same condition.
     """
     for part, sides in zip(made.seen, made.sides, strict=True):
+        if part.view.spec.table is not None:
+            return False
         wanted = np.unique(sides[sides != EVERY])
         low, high = part.range.low, part.range.high
         for entry in part.view.chunks:

@@ -69,6 +69,8 @@ def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
 def _placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
     sources = snapshot.sources_of(record)
     views = [view for view, _ in sources]
+    if any(view.spec.table is not None for view in views):
+        return None
     by_clock = not views[0].spec.event_time
     times = [view.last_time if by_clock else view.watermark for view in views]
     latest = joint_now(not by_clock, times, [False] * len(views))

@@ -16,6 +16,7 @@ from typing import Protocol, overload
 import numpy as np
 
 from psoup.data.chunk_caches import ChunkCaches, Zone
+from psoup.data.chunk_versions import ChunkVersions
 from psoup.data.sidecars import ChunkFile, Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
@@ -127,6 +128,11 @@ class Chunk(Protocol):
         """Whether columns are in memory."""
         ...
 
+    @property
+    def versions(self) -> ChunkVersions | None:
+        """The successors and ends of the rows. None in a stream."""
+        ...
+
     def __len__(self) -> int: ...
 
     def ids_of(self, start: int, stop: int) -> Array:
@@ -155,6 +161,7 @@ class ArchivedChunk:
 
     in_memory = False
     nbytes = 0
+    versions = None
 
     def __len__(self) -> int:
         return self.rows

@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import ChunkAddresses, MemoryCaches
+from psoup.data.chunk_versions import ChunkVersions
 from psoup.data.narrow import Short
 from psoup.expressions.tree import TIME_INDEX
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
@@ -46,6 +47,9 @@ class ChunkView:
     nbytes: int
     caches: MemoryCaches = field(default_factory=MemoryCaches, compare=False, repr=False)
     """Statistics and encodings that readers have computed from the columns. No other part of a view changes."""
+
+    versions: ChunkVersions | None = field(default=None, compare=False, repr=False)
+    """The successors and ends of the rows of a table. None in a stream."""
 
     in_memory = True
 
@@ -129,7 +133,8 @@ the stored chunk, or None if the chunk stays in memory.
 class OpenChunk:
     """The chunk to which the writer appends tuples. Any thread may read its views."""
 
-    def __init__(self, schema: Schema, number: int, first_id: int, rows: int) -> None:
+    def __init__(self, schema: Schema, number: int, first_id: int, rows: int, *, versioned: bool = False) -> None:
+        """`versioned`: whether the chunk is of a table."""
         self.number = number
         self.first_id = first_id
         self.length = 0
@@ -138,6 +143,7 @@ class OpenChunk:
         self._times: _Buffer = _Buffer(np.dtype(np.int64), rows)
         self._columns = [_column_buffer(attribute.type, rows) for attribute in schema.attributes]
         self._view: ChunkView | None = None
+        self._versions = ChunkVersions(rows) if versioned else None
 
     @property
     def room(self) -> int:
@@ -164,7 +170,8 @@ class OpenChunk:
         if self._view is None:
             n = self.length
             columns = tuple(buffer.view(n) for buffer in self._columns)
-            self._view = ChunkView(self.number, self.first_id, self._times.array[:n], columns, self.nbytes)
+            times, versions = self._times.array[:n], self._versions
+            self._view = ChunkView(self.number, self.first_id, times, columns, self.nbytes, versions=versions)
         return self._view
 
     def close(self) -> ChunkView:
@@ -173,7 +180,14 @@ class OpenChunk:
         if 8 * self.length >= 7 * len(self._times.array):
             return view
         columns = tuple(_compact(column) for column in view.columns)
-        return ChunkView(view.number, view.first_id, _copy(view.times), columns, view.nbytes)
+        return ChunkView(
+            view.number,
+            view.first_id,
+            _copy(view.times),
+            columns,
+            view.nbytes,
+            versions=None if self._versions is None else self._versions.cut(self.length),
+        )
 
 
 class _Buffer:

@@ -175,7 +175,7 @@ class DataSteM:
     def __init__(self, spec: StreamSpec, config: EngineConfig) -> None:
         self.spec = spec
         self._config = config
-        self.open = OpenChunk(spec.schema, 0, 0, config.chunk_rows)
+        self._begin(0, 0)
         self.last_time: int | None = None
         """The greatest physical ID of a released tuple."""
         self.first_time: int | None = None
@@ -264,7 +264,8 @@ class DataSteM:
             self.last_time = newest.last_time
 
     def _begin(self, number: int, first_id: int) -> None:
-        self.open = OpenChunk(self.spec.schema, number, first_id, self._config.chunk_rows)
+        rows, versioned = self._config.chunk_rows, self.spec.table is not None
+        self.open = OpenChunk(self.spec.schema, number, first_id, rows, versioned=versioned)
 
     def check(self) -> None:
         """Check that the open chunk is in time order, and ends with the last released tuple."""

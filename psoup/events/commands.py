@@ -52,7 +52,8 @@ class DropStream:
     too.
 
     `stream_id`: the ID that the name must mean, so that a repeated call drops no other stream. `queries`: the number of
-    queries that must use the stream, as the caller has confirmed.
+    queries that must use the stream, as the caller has confirmed. `table`: whether the name must be of a table. None:
+    it may be of either.
     """
 
     name: str
@@ -60,6 +61,7 @@ class DropStream:
     stream_id: int | None = None
     cascade: bool = False
     queries: int | None = None
+    table: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ class Source:
     def schema(self) -> tuple[Output, ...]:
         """The columns of the stream."""
         attributes = enumerate(self.spec.schema.attributes)
-        return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
+        refs = [(a, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes]
+        return tuple(Output(a.name, ref) for a, ref in refs if not a.hidden)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
@@ -99,6 +100,8 @@ class Source:
     @property
     def pattern(self) -> Pattern:
         """The update pattern: how rows are added and removed."""
+        if self.spec.table is not None:
+            return Pattern.STRICT
         retention, begin = self.spec.retention, self.window.begin
         forgets = retention.rows is not None or retention.duration is not None
         return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import Literal
@@ -34,6 +34,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
+from psoup.data.versions import LATEST
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -122,6 +123,8 @@ class StreamView:
     """The box of all streams into which readers put results that they offer to the writer."""
     outside: Outside = NONE_OUT
     """The clauses in quarantine, with the reasons."""
+    at: int = LATEST
+    """The time whose versions a reader of a table sees: LATEST for the present ones, or EVER for all of them."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about the chunks; see `psoup.execution.join.located_side`."""
 
@@ -150,6 +153,10 @@ class StreamView:
         if self.spec.time_attribute is not None:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
+
+    def as_of(self, time: int) -> StreamView:
+        """The view of a reader that sees the versions of a table that hold at `time`. The view itself for a stream."""
+        return self if self.spec.table is None or time == self.at else replace(self, at=time)
 
     def idle(self, clock: int) -> bool:
         """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""

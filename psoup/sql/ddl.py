@@ -1,40 +1,43 @@
-"""CREATE, ALTER and DROP STREAM: from the syntax tree to a `StreamSpec`, or to the change of a stream.
+"""CREATE, ALTER and DROP of streams and tables: from the syntax tree to a `StreamSpec`, or to a change.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [WATERMARK BY CLOCK | ROWS]
         [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
     ALTER STREAM s AHEAD n unit | AHEAD DEFAULT | LATENESS n unit | WATERMARK BY CLOCK | WATERMARK BY ROWS
-    DROP STREAM [IF EXISTS] s [CASCADE]
+    DROP STREAM | TABLE [IF EXISTS] s [CASCADE]
+    CREATE TABLE, ALTER TABLE   as above, without RETENTION, with a primary key (`psoup.sql.table_spec`)
 
 Admission checks whether the stream exists, and which columns it has.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
-from psoup.phrases import quoted
 from psoup.plan.canonical import describe_duration
-from psoup.sql.parser.dialect import PSoup
+from psoup.sql.identifiers import name_text
 from psoup.sql.source import StatementText, nearest
+from psoup.sql.table_spec import table_options, table_schema
 from psoup.sql.types import data_type
 from psoup.sql.windows import MAX_TIME, duration, is_rows, row_count
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
 """The longest name of a stream or an attribute, in characters."""
-_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def create_statement(spec: StreamSpec) -> str:
-    """The CREATE STREAM statement for `spec`, the inverse of `stream_spec`."""
-    columns = ", ".join(_column_text(attribute) for attribute in spec.schema.attributes)
-    parts = [f"CREATE STREAM {name_text(spec.name)} ({columns})"]
+    """The CREATE STREAM or CREATE TABLE statement for `spec`, the inverse of `stream_spec`."""
+    columns, options = [_column_text(attribute) for attribute in spec.declared], list[str]()
+    if spec.table is not None:
+        key, options = table_options(spec, spec.table)
+        columns.append(key)
+    parts = [f"CREATE {spec.noun.upper()} {name_text(spec.name)} ({', '.join(columns)})"]
     if spec.time_attribute is not None:
         parts.append(f"TIMESTAMP BY {name_text(spec.schema.attributes[spec.time_attribute].name)}")
     if spec.lateness:
@@ -50,12 +53,13 @@ def create_statement(spec: StreamSpec) -> str:
     if whole is not None:
         parts.append(f"RETENTION {text(whole - span.archive)}")
         parts.extend([f"ARCHIVE {text(span.archive)}"] if span.archive else [])
-    return " ".join(parts)
+    return " ".join([*parts, *options])
 
 
 def alter_statement(change: Alteration) -> str:
-    """The ALTER STREAM statement of a change. The inverse of `alteration`, but for IF NOT EXISTS."""
-    return f"ALTER STREAM {name_text(change.stream)} {_change_text(change)}"
+    """The ALTER statement of a change. The inverse of `alteration`, but for IF NOT EXISTS."""
+    noun = "TABLE" if change.table else "STREAM"
+    return f"ALTER {noun} {name_text(change.stream)} {_change_text(change)}"
 
 
 def _change_text(change: Alteration) -> str:
@@ -63,6 +67,10 @@ def _change_text(change: Alteration) -> str:
         return f"WATERMARK BY {'CLOCK' if change.by_clock else 'ROWS'}"
     if change.lateness is not None:
         return f"LATENESS {describe_duration(change.lateness)}"
+    if change.history is not None:
+        return f"HISTORY {describe_duration(change.history)}"
+    if change.deleted_for is not None:
+        return f"DELETED FOR {describe_duration(change.deleted_for)}"
     if change.default_ahead:
         return "AHEAD DEFAULT"
     if change.ahead is not None:
@@ -74,15 +82,11 @@ def _column_text(attribute: Attribute) -> str:
     return f"{name_text(attribute.name)} {attribute.type}{'' if attribute.nullable else ' NOT NULL'}"
 
 
-def name_text(name: str) -> str:
-    """A name as SQL text. It is in quotes unless it is plain and not a reserved word."""
-    plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
-    return name if plain else quoted(name)
-
-
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of an ALTER STREAM statement: new `attributes`, or another `ahead`, `lateness` or `by_clock`.
+    """The change of an ALTER statement: new `attributes`, or another value of an option.
+
+    `table`: whether it is ALTER TABLE, which may change `history` and `deleted_for`.
 
     `lenient`: names of attributes that the stream may have already. `default_ahead`: whether the statement says AHEAD
     DEFAULT. Then `ahead` is the service's default; None straight from the statement.
@@ -95,6 +99,9 @@ class Alteration:
     default_ahead: bool = False
     lateness: int | None = None
     by_clock: bool | None = None
+    table: bool = False
+    history: int | None = None
+    deleted_for: int | None = None
 
     @property
     def of_ahead(self) -> bool:
@@ -109,48 +116,66 @@ class Alteration:
             return replace(spec, lateness=self.lateness)
         if self.by_clock is not None:
             return replace(spec, by_clock=self.by_clock)
+        if spec.table is not None and self.history is not None:
+            return replace(spec, table=replace(spec.table, history=self.history))
+        if spec.table is not None and self.deleted_for is not None:
+            return replace(spec, table=replace(spec.table, deleted_for=self.deleted_for))
         return spec.with_columns(self.attributes)
 
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
     """The change in an `AlterStreamNode`. Raises SqlError."""
-    ahead, lateness, watermark = (node.args.get(option) for option in ("ahead", "lateness", "watermark"))
-    name = _name(source, node.this, "stream")
+    table = bool(node.args.get("table"))
+    name, watermark = _name(source, node.this, "table" if table else "stream"), node.args.get("watermark")
     if node.args.get("default_ahead"):
-        return Alteration(name, default_ahead=True)
-    if ahead is not None:
-        return Alteration(name, ahead=duration(source, ahead, "AHEAD"))
-    if lateness is not None:
-        return Alteration(name, lateness=duration(source, lateness, "LATENESS"))
+        return Alteration(name, default_ahead=True, table=table)
     if watermark is not None:
-        return Alteration(name, by_clock=_by_clock(watermark))
+        return Alteration(name, by_clock=_by_clock(watermark), table=table)
+    for option, (field, word) in _ALTERED.items():
+        if (value := node.args.get(option)) is not None:
+            changed: dict[str, Any] = {field: duration(source, value, word)}
+            return Alteration(name, table=table, **changed)
     for column in node.expressions:
         if column.args.get("not_null"):
             hint = "leave NOT NULL out; WHERE can ask for IS NOT NULL"
             raise source.error("an added column is NULL in the tuples that are there already", column.this, hint=hint)
     attributes = _attributes(source, node.expressions)
-    return Alteration(name, attributes, frozenset(node.args.get("lenient") or ()))
+    return Alteration(name, attributes, frozenset(node.args.get("lenient") or ()), table=table)
+
+
+_ALTERED = {
+    "ahead": ("ahead", "AHEAD"),
+    "lateness": ("lateness", "LATENESS"),
+    "history": ("history", "HISTORY"),
+    "deleted": ("deleted_for", "DELETED FOR"),
+}
+"""The options with a duration, by their names in the syntax tree: the field of the change, and the words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """The stream in DROP STREAM. `lenient`: a missing stream is not an error. `cascade`: its queries are dropped
-    too."""
+    """The stream or table in DROP. `lenient`: a missing one is not an error. `cascade`: its queries are dropped too.
+
+    `table`: whether it is DROP TABLE.
+    """
 
     stream: str
     lenient: bool
     cascade: bool
+    table: bool = False
 
 
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
     """The stream in a `DropStreamNode`. Raises SqlError."""
-    lenient, cascade = (bool(node.args.get(word)) for word in ("lenient", "cascade"))
-    return Dropping(_name(source, node.this, "stream"), lenient, cascade)
+    lenient, cascade, table = (bool(node.args.get(word)) for word in ("lenient", "cascade", "table"))
+    return Dropping(_name(source, node.this, "table" if table else "stream"), lenient, cascade, table)
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
-    """The stream in a `CreateStreamNode`. Raises SqlError."""
-    schema = _schema(source, node)
+    """The stream or table in a `CreateStreamNode`. Raises SqlError."""
+    schema, table = _schema(source, node), None
+    if node.args.get("table"):
+        schema, table = table_schema(source, node, schema.attributes)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
     for option, word in _OF_EVENT_TIME.items():
         value = node.args.get(option)
@@ -167,6 +192,7 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
         _retention(source, node.args.get("retention"), node.args.get("archive")),
         None if ahead is None else duration(source, ahead, "AHEAD"),
         by_clock=by_clock,
+        table=table,
     )
 
 

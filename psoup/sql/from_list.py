@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from psoup.errors import SqlError
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.sides import MOST_JOINED
 from psoup.sql.instead import feature_hint, join_hint
@@ -65,7 +66,7 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
         item = named_stream(source, table, lookup, names)
         _check_name(source, item, named, table)
         named.append(item)
-    windows = _windows(source, select, tables)
+    windows = _windows(source, select, tables, named)
     conditions = tuple(join.args["on"] for join in joins if join.args.get("on") is not None)
     merged, using = _using(source, joins, named)
     return FromList(Names(source, named, merged), windows, conditions, using)
@@ -115,13 +116,32 @@ def _check_name(source: StatementText, item: NamedStream, others: Sequence[Named
         )
 
 
-def _windows(source: StatementText, select: exp.Select, tables: Sequence[exp.Expr]) -> tuple[WindowClause, ...]:
+def refuse_window_of_table(source: StatementText, spec: StreamSpec, node: exp.Expr) -> SqlError:
+    """The error for a window, at `node`, of a table."""
+    return source.error(
+        f"{spec.name!r} is a table, which has no window: an answer has the rows that hold at NOW",
+        node,
+        hint="leave the window out; as_of asks for the rows of an earlier time",
+        reason="WINDOW_OF_TABLE",
+    )
+
+
+def _windows(
+    source: StatementText, select: exp.Select, tables: Sequence[exp.Expr], named: Sequence[NamedStream]
+) -> tuple[WindowClause, ...]:
     """The window of each source: its own window in brackets, or the window after WHERE. Raises SqlError."""
     begin, end = select.args.get("begin"), select.args.get("end")
     windows = [_own_window(source, table) for table in tables]
+    for node, (spec, _) in zip(windows, named, strict=True):
+        if node is not None and spec.table is not None:
+            raise refuse_window_of_table(source, spec, node)
     bracketed = [node for node in windows if node is not None]
     if not bracketed:
-        return (window(source, begin, end),) * len(tables)
+        clause = window(source, begin, end)
+        outer = begin if begin is not None else end
+        if outer is not None and all(spec.table is not None for spec, _ in named):
+            raise refuse_window_of_table(source, named[0].spec, outer)
+        return tuple(clause if spec.table is None else WindowClause() for spec, _ in named)
     outer = begin if begin is not None else end
     if outer is not None:
         raise source.error(

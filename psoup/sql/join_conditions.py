@@ -137,7 +137,8 @@ def selection_text(stream: NamedStream, window: WindowClause, conditions: Iterab
     spec, alias = stream
     named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
     where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
-    return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {written_window(window)}"
+    bounds = "" if spec.table is not None else f" {written_window(window)}"
+    return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''}{bounds}"
 
 
 def filled(text: str, constants: Mapping[int, str]) -> Written:

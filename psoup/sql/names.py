@@ -147,8 +147,8 @@ class Names:
         return [ref for ref in columns if self._merged.get(ref.name.lower(), ref.source) == ref.source]
 
     def _all(self, place: int) -> list[AttributeRef]:
-        attributes = self.sources[place].spec.schema.attributes
-        return [_reference(a.type, position, a.name, place) for position, a in enumerate(attributes)]
+        attributes = enumerate(self.sources[place].spec.schema.attributes)
+        return [_reference(a.type, position, a.name, place) for position, a in attributes if not a.hidden]
 
     def _ambiguous(self, node: exp.Expr, columns: Sequence[AttributeRef]) -> InvalidInput:
         aliases = [self.sources[ref.source].alias for ref in columns]

@@ -135,7 +135,7 @@ def check_conjuncts(source: StatementText, where: exp.Expr) -> None:
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
     """Refuse a join of event-time streams with system-time streams, because they have no common NOW."""
-    by_domain = {leaf.spec.event_time: leaf for leaf in leaves}
+    by_domain = {leaf.spec.event_time: leaf for leaf in leaves if leaf.spec.table is None}
     if len(by_domain) > 1:
         timed, other = by_domain[True].spec.name, by_domain[False].spec.name
         raise source.error(

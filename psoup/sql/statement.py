@@ -41,17 +41,17 @@ _WORD = re.compile("[A-Za-z_]{1,40}")
 
 
 def create_stream(text: str, *, new: bool = False) -> StreamSpec:
-    """The stream of a CREATE STREAM statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
+    """The stream or table of a CREATE statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
     return _safely(text, lambda source: _create(source, new))
 
 
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
-    """The change of an ALTER STREAM statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
+    """The change of an ALTER statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
     return _safely(text, lambda source: _alter(source, new))
 
 
 def drop_stream(text: str) -> Dropping:
-    """The stream of a DROP STREAM statement. Raises SqlError."""
+    """The stream or table of a DROP statement. Raises SqlError."""
     return _safely(text, _drop)
 
 
@@ -103,7 +103,7 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
     if [token.text.upper() for token in tokens[2:4]] == ["IF", "NOT"]:
         hint = "ask for it beside the statement: if_not_exists=True in Python, --if-not-exists in the shell"
         raise source.unsupported("IF NOT EXISTS", tokens[2].start, hint=hint)
-    if second.text.upper() != "STREAM":
+    if second.text.upper() not in ("STREAM", "TABLE"):
         word = second.text.upper()[:40]
         feature = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
         raise source.unsupported(feature, second.start, hint=_created(tokens, word))

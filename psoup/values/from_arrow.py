@@ -81,7 +81,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         offsets = np.frombuffer(offsets_buffer, np.int64, rows + 1, 8 * array.offset)
         data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
         column = Column(data_type, offsets, valid, data)
-        return _clear_null_text(column) if valid is not None else column
+        return clear_null_text(column) if valid is not None else column
     if data_type.kind is Kind.BOOLEAN:
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
@@ -93,7 +93,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
     return Column(data_type, values, valid)
 
 
-def _clear_null_text(column: Column) -> Column:
+def clear_null_text(column: Column) -> Column:
     """Replace the texts of NULL rows by empty texts. In Arrow such rows may have bytes."""
     if not np.diff(column.values)[~column.valid].any():  # type: ignore[operator]
         return column

@@ -58,6 +58,9 @@ class Stream(_message.Message):
     FIRST_TIME_IN_MEMORY_FIELD_NUMBER: _builtins.int
     WATERMARK_BY_CLOCK_FIELD_NUMBER: _builtins.int
     LIVE_FIELD_NUMBER: _builtins.int
+    PRIMARY_KEY_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
+    DELETED_FOR_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -146,6 +149,18 @@ class Stream(_message.Message):
     def first_time_in_memory(self) -> _timestamp_pb2.Timestamp:
         """The time of the oldest tuple in memory: those before it are on disk only. Unset: there is none in memory."""
 
+    @_builtins.property
+    def primary_key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The columns of a table's primary key. Empty for a stream."""
+
+    @_builtins.property
+    def history(self) -> _duration_pb2.Duration:
+        """The time for which a table keeps versions that have ended. Unset for a stream."""
+
+    @_builtins.property
+    def deleted_for(self) -> _duration_pb2.Duration:
+        """The time for which a table remembers deletions. Unset for a stream."""
+
     def __init__(
         self,
         *,
@@ -180,10 +195,13 @@ class Stream(_message.Message):
         first_time_in_memory: _timestamp_pb2.Timestamp | None = ...,
         watermark_by_clock: _builtins.bool = ...,
         live: _builtins.bool = ...,
+        primary_key: _abc.Iterable[_builtins.str] | None = ...,
+        history: _duration_pb2.Duration | None = ...,
+        deleted_for: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "deleted_for", b"deleted_for", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "history", b"history", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "deleted_for", b"deleted_for", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "history", b"history", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "primary_key", b"primary_key", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
@@ -435,6 +453,7 @@ class DropStreamRequest(_message.Message):
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
     CASCADE_FIELD_NUMBER: _builtins.int
     EXPECTED_QUERIES_FIELD_NUMBER: _builtins.int
+    IS_TABLE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The stream's name, in any case."""
     stream_id: _builtins.str
@@ -447,6 +466,8 @@ class DropStreamRequest(_message.Message):
     """Forget the queries on it, too."""
     expected_queries: _builtins.int
     """If set, with `cascade`: drop only if so many queries are on it, as somebody has confirmed."""
+    is_table: _builtins.bool
+    """If set: true to drop only a table, false to drop only a stream, as DROP TABLE and DROP STREAM say."""
     def __init__(
         self,
         *,
@@ -455,14 +476,20 @@ class DropStreamRequest(_message.Message):
         allow_missing: _builtins.bool = ...,
         cascade: _builtins.bool = ...,
         expected_queries: _builtins.int | None = ...,
+        is_table: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "expected_queries", b"expected_queries"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "_is_table", b"_is_table", "expected_queries", b"expected_queries", "is_table", b"is_table"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "allow_missing", b"allow_missing", "cascade", b"cascade", "expected_queries", b"expected_queries", "name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries", "_is_table", b"_is_table", "allow_missing", b"allow_missing", "cascade", b"cascade", "expected_queries", b"expected_queries", "is_table", b"is_table", "name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expected_queries: _TypeAlias = _typing.Literal["expected_queries"]  # noqa: Y015
     _WhichOneofArgType__expected_queries: _TypeAlias = _typing.Literal["_expected_queries", b"_expected_queries"]  # noqa: Y015
+    _WhichOneofReturnType__is_table: _TypeAlias = _typing.Literal["is_table"]  # noqa: Y015
+    _WhichOneofArgType__is_table: _TypeAlias = _typing.Literal["_is_table", b"_is_table"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_queries) -> _WhichOneofReturnType__expected_queries | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_table) -> _WhichOneofReturnType__is_table | None: ...
 
 Global___DropStreamRequest: _TypeAlias = DropStreamRequest  # noqa: Y015
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from psoup.aggregates.folds import FoldRoom
+from psoup.aggregates.packs import PackRoom
 from psoup.data.data_stem import DataSteM
 from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import StreamFeed
@@ -22,7 +24,10 @@ from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
-    """Makes the readers' view of one stream. Holds the stream's ID, tenant, time of creation and statement."""
+    """Makes the readers' view of one stream. Holds the stream's ID, tenant, time of creation and statement.
+
+    Of a table no folds are kept: the matches of a chunk change when versions end.
+    """
 
     def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
         self._stream_id = event.stream_id
@@ -32,6 +37,9 @@ class Publication:
         self._room = MatchRoom()
         self._keys = rooms.keys.of(event.tenant)
         self._rooms = rooms
+        table = event.spec.table is not None
+        self._folds = FoldRoom(0, 1) if table else rooms.folds
+        self._packs = PackRoom(0, 1) if table else rooms.packs
 
     def alter(self, sql: str) -> None:
         """Set the CREATE STREAM statement of the stream's present form."""
@@ -66,8 +74,8 @@ class Publication:
             clauses=clauses.index.view(),
             room=self._room,
             keys=self._keys,
-            folds=self._rooms.folds,
-            packs=self._rooms.packs,
+            folds=self._folds,
+            packs=self._packs,
             offers=self._rooms.offers,
             outside=clauses.quarantine.outside,
         )

@@ -18,6 +18,7 @@ from itertools import pairwise
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
+from psoup.data.chunk_versions import ChunkVersions
 from psoup.data.key_index import KeyIndex
 from psoup.data.schema_growth import widen_chunk
 from psoup.data.stored_chunk import Stored
@@ -71,14 +72,16 @@ class Shelf:
 
     # Chunks come and go ----------------------------------------------------------------------------------
 
-    def load(self, stored: Stored) -> None:
-        """Load the chunks of a store at a start. No clause covers them; maintenance will."""
+    def load(self, stored: Stored, *, versioned: bool = False) -> None:
+        """Load the chunks of a store at a start. No clause covers them; maintenance will. `versioned`: of a table."""
         first = stored.chunks[0].number if stored.chunks else 2**62
         self.follow([file for file in stored.archive if file.number < first])
         files = {file.number: file for file in stored.archive}
         for chunk in stored.chunks:
             batch = chunk.batch
-            data = ChunkView(chunk.number, chunk.first_id, batch.times, batch.columns, batch.nbytes)
+            versions = ChunkVersions(len(batch)) if versioned else None
+            parts = batch.times, batch.columns, batch.nbytes
+            data = ChunkView(chunk.number, chunk.first_id, *parts, versions=versions)
             self.put(data, ChunkResults(None, covered_before=0), files.get(chunk.number))
         self.dropped_time = stored.dropped_time
         newest = self.entries[-1].data if self.entries else stored.passed

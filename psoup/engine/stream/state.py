@@ -21,9 +21,11 @@ from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
 from psoup.config import EngineConfig
-from psoup.data.archived_chunk import ENTRY_BYTES
+from psoup.data.archived_chunk import ENTRY_BYTES, Chunk
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
+from psoup.data.newest_versions import TableVersions
+from psoup.data.stored_chunk import Stored
 from psoup.engine.stream.allowance import SEVERAL
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
@@ -78,12 +80,23 @@ class StreamState:
         """The number of matches of new tuples since `count_matches`. None if they are not counted."""
         self._publication = Publication(event, rooms)
         self._attention = attention
+        self.versions = TableVersions(event.spec, self._chunks) if event.spec.table is not None else None
+        """The versions of a table. None for a stream."""
         if event.stored is not None:
-            self.shelf.load(event.stored)
-            newest = self.shelf.entries[-1].data if self.shelf.entries else event.stored.passed
-            self.data.load(event.stored.first_time, newest)
+            self._load(event.stored)
         attention.changed()
         attention.look_after()
+
+    def _load(self, stored: Stored) -> None:
+        self.shelf.load(stored, versioned=self.versions is not None)
+        newest = self.shelf.entries[-1].data if self.shelf.entries else stored.passed
+        self.data.load(stored.first_time, newest)
+        if self.versions is not None:
+            self.versions.load([entry.data for entry in self.shelf.entries])
+
+    def _chunks(self) -> list[Chunk]:
+        """All chunks in memory, oldest first, the last one open."""
+        return [*(entry.data for entry in self.shelf.in_memory), self.data.open.view()]
 
     # Data ------------------------------------------------------------------------------------------------
 
@@ -99,7 +112,10 @@ class StreamState:
         """
         costs = self.clauses.index.costs
         compute = costs.timed(care.compute, timer)
-        released = rest = self.feed.release(self.data.next_id)
+        released = self.feed.release(self.data.next_id)
+        if released is not None and self.versions is not None:
+            released, entries = self.versions.release(released, self.data.next_id)
+        rest = released
         while rest is not None:
             taken, rest = self.data.append(rest)
             for piece in pieces_of(taken, self.clauses.index, self.config.piece_rows):
@@ -113,6 +129,8 @@ class StreamState:
                     self.matches += self.open.matched(piece.start, piece.start + len(piece))
             if self.data.full:
                 self.close_open()
+        if released is not None and self.versions is not None:
+            self.versions.enter(entries)
         return 0 if released is None else len(released)
 
     def count_matches(self, *, wanted: bool) -> None:
@@ -175,6 +193,8 @@ class StreamState:
                 self.close_open()
             self.shelf.widen(spec)
         self.data.alter(spec)
+        if self.versions is not None:
+            self.versions.alter(spec)
         return self.feed.widen(spec.schema) if wider else 0
 
     # Clauses ---------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class WindowCase:
 
     def __post_init__(self) -> None:
         """Look up the kept fold of the window's middle, if the plan has aggregates. O(1)."""
-        self.folding = folding = folding_of(self.plan)
+        self.folding = folding = None if self.view.spec.table is not None else folding_of(self.plan)
         sqc_id = self.clause.sqc_id
         self.keeps_folds = folding is not None and sqc_id < ALL and self.view.folds.fan > 1
         if folding is not None and self.keeps_folds:
@@ -124,7 +124,7 @@ def serves(plan: Node) -> bool:
 
 def accepts_rows(case: WindowCase) -> bool:
     """Whether the service keeps folds that later invocations may use."""
-    return case.view.folds.fan > 1
+    return case.folding is not None and case.view.folds.fan > 1
 
 
 def inner_of(view: StreamView, low: int, high: int) -> Inner | None:

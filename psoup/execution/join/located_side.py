@@ -229,6 +229,8 @@ RUNS = NoteKind[tuple[int, int, bool], ChunkRun | None](64)
 def run_of(side: Side) -> ChunkRun | None:
     """The chunks of a side. None if `located` would return None."""
     view, clause, low, high = side
+    if view.spec.table is not None:  # a version may have ended after the search
+        return None
     chunks = view.chunks
     first, stop = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0), len(chunks)
     if high <= chunks[-1].data.first_id:  # hardly ever: windows end at NOW

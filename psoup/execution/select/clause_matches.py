@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.config import CHUNK_ROWS, TextLimits
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
+from psoup.data.versions import open_offsets
 from psoup.execution.select.archive_work import ArchiveWork, refuse_together
 from psoup.execution.select.column_offers import offer
 from psoup.execution.select.match_bits_at_ends import EndBits
@@ -181,7 +182,26 @@ def matches_in(
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
         offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
-    return [match for match in matches if isinstance(match, ChunkMatches) and (len(match.offsets) or match.errors)]
+    found = [match for match in matches if isinstance(match, ChunkMatches)]
+    if view.spec.table is not None:
+        found = _holding(view, found, high)
+    return [match for match in found if len(match.offsets) or match.errors]
+
+
+def _holding(view: StreamView, matches: Sequence[Known | None], high: int) -> list[ChunkMatches]:
+    """The matches of a table without the versions that do not hold at the view's time. O(matches).
+
+    Entries with IDs from `high` on end no version, so an earlier `high` gives an earlier answer.
+    """
+    table = view.spec.table
+    assert table is not None
+    found = list[ChunkMatches]()
+    for match in matches:
+        if match is not None:
+            offsets = open_offsets(match.data, table, match.offsets, view.at, high)
+            covered = isinstance(match, KeptBits) or match.covered
+            found.append(ChunkMatches(match.entry, offsets, match.errors, covered))
+    return found
 
 
 def matches_together(
@@ -222,7 +242,11 @@ def sides_of_join(
         if unknown:
             _search(search, parts, unknown, matches, run, budget, work)
             offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
-    return [[m for m in matches if m is not None and (m.count or m.errors)] for _, matches, _ in looked]
+    found: list[Sequence[Known | None]] = [
+        matches if side[0].spec.table is None else _holding(side[0], matches, side[3])
+        for side, (_, matches, _) in zip(sides, looked, strict=True)
+    ]
+    return [[m for m in matches if m is not None and (m.count or m.errors)] for matches in found]
 
 
 def _looked_up(

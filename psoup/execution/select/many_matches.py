@@ -22,12 +22,14 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.data_stem import Piece
+from psoup.data.versions import open_offsets
 from psoup.execution.select.archive_work import ArchiveWork
 from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
 from psoup.execution.select.column_offers import is_wanted, offer_pairs
 from psoup.expressions.error_guard import every_row
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import COVER_TOGETHER
+from psoup.model import TableSpec
 from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import Members, with_sides
 from psoup.published.records import ClauseBlock, ClauseRecord, picked
@@ -124,7 +126,7 @@ class Together:
         The errors are None if there are none.
         """
         entry, start, stop = part
-        if all_evaluated(entry.results, self.ids):
+        if all_evaluated(entry.results, self.ids) and self.view.spec.table is None:
             counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), limit)
             return counts, self._errors_kept(entry.results)
         matches = self.in_chunk(entry, start, stop, limit, progress)
@@ -132,6 +134,19 @@ class Together:
 
     def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
         """Find the matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
+        matches = self._in_chunk(entry, start, stop, limit, progress)
+        return matches if self.view.spec.table is None else self._holding(matches, self.view.spec.table)
+
+    def _holding(self, matches: ManyMatches, table: TableSpec) -> ManyMatches:
+        """The matches in a chunk of a table without the versions that do not hold at the view's time. O(rows)."""
+        data, pairs = matches.entry.data, matches.pairs
+        holds: Array = np.zeros(len(data), np.bool_)
+        holds[open_offsets(data, table, np.unique(pairs.offsets), self.view.at, self.view.next_id)] = True
+        kept = holds[pairs.offsets]
+        return ManyMatches(matches.entry, Pairs(pairs.which[kept], pairs.offsets[kept]), matches.errors)
+
+    def _in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
+        """Find the matches in a part of a chunk, as `in_chunk`, also of versions that do not hold."""
         results = entry.results
         errors = self._errors_kept(results)
         if all_evaluated(results, self.ids):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
+from psoup.plan.inputs import Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
@@ -60,6 +61,17 @@ def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]
     return min(defined) if event_time else max(defined)
 
 
+def _now_of(views: Sequence[StreamView], times: Sequence[int | None], out: Sequence[bool]) -> int | None:
+    """NOW of a join. Tables have no part in it, unless there are only tables."""
+    places = [place for place, view in enumerate(views) if view.spec.table is None]
+    if len(places) == len(views):  # nearly always
+        return joint_now(views[0].spec.event_time, times, out)
+    if not places:
+        places = [place for place, view in enumerate(views) if not view.spec.event_time] or list(range(len(views)))
+    event_time = views[places[0]].spec.event_time
+    return joint_now(event_time, [times[place] for place in places], [out[place] for place in places])
+
+
 def instant(now: int | None, as_of: int | None = None) -> int | None:
     """The instant of an answer: `as_of` if it is given, else `now`. None before the first tuple.
 
@@ -88,11 +100,21 @@ def reach(
 
     A window that ends after `as_of` ends at `as_of` instead, so that no later tuple changes the answer.
     """
+    if view.spec.table is not None:
+        return _reach_of_table(view, window, current, now, as_of, idle)
     cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
     extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
     if extent is None:
         extent = apply_window(cut, view.timeline(), retention, current, now)
     return Reach(view, window, extent, current, now, idle)
+
+
+def _reach_of_table(
+    view: StreamView, window: WindowClause, current: int | None, now: int | None, as_of: int | None, idle: bool
+) -> Reach:
+    """All tuples of a table, seen at `as_of`, or at present. The view says which versions hold then."""
+    extent = WindowRange(view.first_id, view.next_id, None, now, False)
+    return Reach(view if as_of is None else view.as_of(as_of), window, extent, current, now, idle)
 
 
 def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[WindowClause, ...]:
@@ -103,8 +125,9 @@ def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[Windo
     if choice is None:
         return tuple([selection.source.window for selection in query.selections])
     sources = query.sources
+    _refuse_windows_of_tables(sources, choice)
     if isinstance(choice, WindowClause):
-        return (choice,) * len(sources)
+        return tuple([choice if source.spec.table is None else source.window for source in sources])
     names = [(source.alias or source.spec.name).lower() for source in sources]
     unknown = [name for name in choice if name.lower() not in names]
     if unknown:
@@ -121,6 +144,21 @@ def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[Windo
             field="windows",
         )
     return tuple([given.get(name, source.window) for name, source in zip(names, sources, strict=True)])
+
+
+def _refuse_windows_of_tables(sources: Sequence[Source], choice: WindowChoice) -> None:
+    """Raise InvalidInput if a window is given to a table."""
+    tables = {(source.alias or source.spec.name).lower() for source in sources if source.spec.table is not None}
+    only = isinstance(choice, WindowClause) and len(tables) == len(sources)
+    named = [] if isinstance(choice, WindowClause) else [name for name in choice if name.lower() in tables]
+    if only or named:
+        name = named[0] if named else sources[0].spec.name
+        raise InvalidInput(
+            f"{name!r} is a table, which has no window: an answer has the rows that hold at NOW; as_of asks for the"
+            " rows of an earlier time",
+            reason="WINDOW_OF_TABLE",
+            field="windows",
+        )
 
 
 Ranges = Sequence[tuple[int, int]]
@@ -141,7 +179,7 @@ def reaches(
     if ranges is not None and len(ranges) != len(views):
         raise InvalidInput(f"tuples of {len(ranges)} sources, and the query has {len(views)}", reason="PAGE_TOKEN")
     out, times = left_out(views, clock), [view.now(clock) for view in views]
-    now = as_of if ranges is not None else instant(joint_now(views[0].spec.event_time, times, out), as_of)
+    now = as_of if ranges is not None else instant(_now_of(views, times, out), as_of)
     sources = zip(views, windows, times, out, strict=True)
     seen = [reach(view, window, current, now, as_of, idle) for view, window, current, idle in sources]
     return seen if ranges is None else [_again(part, *ends) for part, ends in zip(seen, ranges, strict=True)]
@@ -176,8 +214,7 @@ def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
     views = [snapshot.by_id[side.stream_id] for side in sides]
     if not any(view.archived for view in views):
         return True
-    times, event_time = [view.now(clock) for view in views], views[0].spec.event_time
-    now = joint_now(event_time, times, left_out(views, clock))
+    now = _now_of(views, [view.now(clock) for view in views], left_out(views, clock))
     return all(in_memory(view, side.query.window, now) for view, side in zip(views, sides, strict=True))
 
 

@@ -22,7 +22,7 @@ from psoup.plan.nodes import Node, Project, Relation, Source
 from psoup.plan.sides import FIRST_RELATION, MOST_SOURCES
 from psoup.sql.composed.scope import Hidden
 from psoup.sql.composed.with_items import WithItem, with_items
-from psoup.sql.from_list import Lookup
+from psoup.sql.from_list import Lookup, refuse_window_of_table
 from psoup.sql.join_conditions import Written, filled, selection_text
 from psoup.sql.names import NamedStream
 from psoup.sql.source import StatementText
@@ -97,9 +97,18 @@ class Composition:
                 hint="split the query; a WITH item counts each time it is used",
                 reason="TOO_MANY_SOURCES",
             )
-        leaf = Source(len(self.drafts), spec, self.windows.of(self.source, table, self.enclosing), self._unique(alias))
+        leaf = Source(len(self.drafts), spec, self._window(spec, table), self._unique(alias))
         self.drafts.append(Draft(leaf, alias))
         return leaf
+
+    def _window(self, spec: StreamSpec, table: exp.Expr) -> WindowClause:
+        """The window of a source; a table has none."""
+        if spec.table is None:
+            return self.windows.of(self.source, table, self.enclosing)
+        node = own_window(self.source, table)
+        if node is not None:
+            raise refuse_window_of_table(self.source, spec, node)
+        return WindowClause()
 
     def add_relation(self, plan: Node, alias: str, names: Sequence[str], *, single: bool = False) -> Relation:
         """Add a relation for a subselect that is computed as a whole. Raises SqlError if there are too many."""

@@ -93,7 +93,7 @@ def _over(plan: Node, leaf: Source) -> Node:
 
 def _check_domains(source: StatementText, statement: exp.Expr, leaves: Sequence[Source]) -> None:
     """Refuse event-time streams beside system-time streams, because they have no common NOW."""
-    by_domain = {leaf.spec.event_time: leaf for leaf in leaves}
+    by_domain = {leaf.spec.event_time: leaf for leaf in leaves if leaf.spec.table is None}
     if len(by_domain) > 1:
         timed, other = by_domain[True].spec.name, by_domain[False].spec.name
         raise source.error(

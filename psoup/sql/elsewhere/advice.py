@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.errors import NotSupported, SqlError
 from psoup.model import StreamSpec
 from psoup.sql.elsewhere.functions import ARGUMENTS
-from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT, Phrase
+from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT, OF_TABLE, Phrase
 from psoup.sql.elsewhere.signs import SIGNS
 from psoup.sql.source import StatementText
 
@@ -81,10 +81,16 @@ def _better(
     better = _of_sign(source, tokens)
     if better is None and problem.reason != "UNKNOWN_COLUMN":
         named = problem.problem if isinstance(problem, NotSupported) and problem.hint else ""
-        better = _of_phrase(source, tokens, OF_CREATE if lookup is None else OF_SELECT, at, named)
+        phrases = OF_SELECT if lookup is not None else OF_TABLE if _is_table(tokens) else OF_CREATE
+        better = _of_phrase(source, tokens, phrases, at, named)
     if better is None and problem.reason in _SYNTAX:
         better = _of_word(source, tokens, lookup, problem, at)
     return better
+
+
+def _is_table(tokens: Sequence[Token]) -> bool:
+    """Whether a statement begins with CREATE TABLE."""
+    return [token.text.upper() for token in tokens[:2]] == ["CREATE", "TABLE"]
 
 
 def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:

@@ -135,10 +135,15 @@ The first phrase in the text counts. If several begin at one place, the first in
 OF_CREATE: dict[str, Phrase] = {
     "AS SELECT": Phrase("CREATE … AS SELECT", _REGISTER),
     "WATERMARK FOR": Phrase("WATERMARK FOR", "write behind the columns: TIMESTAMP BY at LATENESS 5 SECONDS"),
-    "PRIMARY KEY": Phrase("PRIMARY KEY", f"{_LEAVE}: a stream has no keys, and an equal row is another tuple"),
-    "KEY": Phrase("KEY", f"{_LEAVE}: a stream has no keys"),
+    "PRIMARY KEY": Phrase(
+        "PRIMARY KEY", "write CREATE TABLE for rows with a key that change; in a stream an equal row is another tuple"
+    ),
+    "KEY": Phrase("KEY", "write CREATE TABLE for rows with a key: PRIMARY KEY (column)"),
     "WITH (": Phrase("WITH (…)", f"{_LEAVE}: {_STREAM_OPTIONS}"),
     "PARTITIONED BY": Phrase("PARTITIONED BY", f"{_LEAVE}: {_STREAM_OPTIONS}"),
     "ENGINE =": Phrase("ENGINE", f"{_LEAVE}: {_STREAM_OPTIONS}"),
 }
 """Phrases in a CREATE STREAM, by their words."""
+
+OF_TABLE = {words: phrase for words, phrase in OF_CREATE.items() if words not in ("PRIMARY KEY", "KEY")}
+"""Phrases in a CREATE TABLE, by their words."""

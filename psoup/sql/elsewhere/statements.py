@@ -24,7 +24,9 @@ STATEMENTS: dict[str, str] = {
 """The advice for each statement that PSoup refuses, by its first word."""
 
 CREATED: dict[str, str] = {
-    **dict.fromkeys(("TABLE", "SOURCE", "FOREIGN"), "write CREATE STREAM name (column TYPE, ...)"),
+    **dict.fromkeys(
+        ("SOURCE", "FOREIGN"), "write CREATE STREAM name (column TYPE, ...), or CREATE TABLE for rows that change"
+    ),
     **dict.fromkeys(("VIEW", "MATERIALIZED", "CONTINUOUS", "LIVE"), _REGISTER),
     "SINK": "watch([client.copy(query)]) has each change of an answer; psoup recharge keeps copies up to date",
     "INDEX": "no index is declared: PSoup makes and drops its own as queries need them",

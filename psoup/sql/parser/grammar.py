@@ -43,7 +43,21 @@ _LENGTHS = {
 }
 _AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
 _AFTER_DURATION = frozenset(
-    {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
+    {
+        "LATENESS",
+        "IDLE",
+        "AHEAD",
+        "RETENTION",
+        "ARCHIVE",
+        "TIMESTAMP",
+        "HISTORY",
+        "DELETED",
+        "FIRST",
+        "EXPIRES",
+        "ORDER",
+        "LIMIT",
+        "WHERE",
+    }
 )
 """Words that may follow a duration without a unit. The parser does not read them as a unit."""
 

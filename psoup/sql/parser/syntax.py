@@ -36,18 +36,27 @@ class BoundsNode(exp.Expression):
 
 
 class StreamColumn(exp.Expression):
-    """`name TYPE [NOT NULL]` in CREATE STREAM."""
+    """`name TYPE [NOT NULL]` in CREATE STREAM, also with PRIMARY KEY in CREATE TABLE."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "is_key": False}
 
 
 class CreateStreamNode(exp.Expression):
-    """CREATE STREAM with its columns and options. `timestamp` and `watermark` are identifiers. Every other option is a
-    Duration."""
+    """CREATE STREAM or CREATE TABLE with its columns and options. `table`: whether it is CREATE TABLE.
+
+    `key`: the identifiers of PRIMARY KEY. `timestamp`, `watermark` and `expires` are identifiers, `first` is the word
+    of FIRST VERSION FROM. Every other option is a Duration.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
         "expressions": True,
+        "table": False,
+        "key": False,
+        "history": False,
+        "deleted": False,
+        "expires": False,
+        "first": False,
         "timestamp": False,
         "lateness": False,
         "idle": False,
@@ -59,9 +68,10 @@ class CreateStreamNode(exp.Expression):
 
 
 class AlterStreamNode(exp.Expression):
-    """ALTER STREAM with the new columns, the Duration `ahead` or `lateness`, or the identifier `watermark`.
+    """ALTER STREAM or ALTER TABLE with the new columns, or with the new value of an option.
 
-    `lenient`: the names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT.
+    `watermark` is an identifier; `ahead`, `lateness`, `history` and `deleted` are Durations. `lenient`: the
+    names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -72,13 +82,16 @@ class AlterStreamNode(exp.Expression):
         "default_ahead": False,
         "lateness": False,
         "watermark": False,
+        "table": False,
+        "history": False,
+        "deleted": False,
     }
 
 
 class DropStreamNode(exp.Expression):
-    """DROP STREAM. `lenient`: it has IF EXISTS. `cascade`: it has CASCADE."""
+    """DROP STREAM or DROP TABLE. `lenient`: it has IF EXISTS. `cascade`: it has CASCADE. `table`: it is DROP TABLE."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False, "cascade": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False, "cascade": False, "table": False}
 
 
 class PlacedError(ParseError):

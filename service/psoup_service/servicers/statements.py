@@ -128,7 +128,9 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
             case "DROP":
                 name = await self._read(sql, lambda _: drop_stream(sql), caller)
                 lenient = name.lenient or request.allow_missing
-                drop = streams_pb2.DropStreamRequest(name=name.stream, allow_missing=lenient, cascade=name.cascade)
+                drop = streams_pb2.DropStreamRequest(
+                    name=name.stream, allow_missing=lenient, cascade=name.cascade, is_table=name.table
+                )
                 response.dropped.CopyFrom(await self._streams.DropStream(drop, caller))
             case _:
                 self._backend.meters.pay(self._backend.tenant(caller), "StatementService/Ask")

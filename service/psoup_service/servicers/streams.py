@@ -101,7 +101,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         try:
             stream_id = backend.ids.read_stream(request.stream_id) if request.stream_id else None
             expected = request.expected_queries if request.HasField("expected_queries") else None
-            command = DropStream(request.name, tenant, stream_id, request.cascade, expected)
+            table = request.is_table if request.HasField("is_table") else None
+            command = DropStream(request.name, tenant, stream_id, request.cascade, expected, table)
             acknowledgement, _ = await backend.change(command)
         except NotFound:
             if not request.allow_missing:

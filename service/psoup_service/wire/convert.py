@@ -18,7 +18,7 @@ from psoup.answer.completeness import Completeness, SourcePart
 from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
-from psoup.model import SECOND, STREAMED, DataType, Kind, Schema, WindowClause
+from psoup.model import SECOND, STREAMED, DataType, Kind, StreamSpec, WindowClause
 from psoup.plan.canonical import exact_name, written_window
 from psoup.plan.nodes import Filter, Join, PartnerJoin, SetOperation, Source, walk
 from psoup.plan.patterns import Pattern
@@ -121,9 +121,9 @@ def data_type(kind: DataType) -> types_pb2.DataType:
     return types_pb2.DataType(kind=KINDS[kind.kind], precision=kind.precision, scale=kind.scale)
 
 
-def stream_columns(schema: Schema) -> list[types_pb2.Column]:
-    """The columns of a stream."""
-    return [types_pb2.Column(name=a.name, type=data_type(a.type), nullable=a.nullable) for a in schema.attributes]
+def stream_columns(spec: StreamSpec) -> list[types_pb2.Column]:
+    """The columns of a stream, or of a table as its statement declares them."""
+    return [types_pb2.Column(name=a.name, type=data_type(a.type), nullable=a.nullable) for a in spec.declared]
 
 
 def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
@@ -144,13 +144,16 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         stream_id=ids.stream(description.stream_id),
         name=spec.name,
         statement=description.sql,
-        columns=stream_columns(spec.schema),
+        columns=stream_columns(spec),
         time_column="" if at is None else spec.schema.attributes[at].name,
         lateness=duration(spec.lateness) if spec.event_time else None,
         idle_after=duration(spec.idle_after),
         max_ahead=duration(spec.ahead),
         watermark_by_clock=spec.by_clock,
         live=description.live,
+        primary_key=spec.primary_key,
+        history=None if spec.table is None else duration(spec.table.history),
+        deleted_for=None if spec.table is None else duration(spec.table.deleted_for),
         retention=duration(retention.duration),
         retention_rows=retention.rows,
         create_time=timestamp(description.created),

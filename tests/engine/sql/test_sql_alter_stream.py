@@ -23,7 +23,7 @@ def test_columns_in_their_order() -> None:
         ("ALTER STREAM s ADD x BIGINT NOT NULL", 20, "NULL in the tuples that are there already"),
         ("ALTER STREAM s DROP COLUMN x", 16, "columns cannot be dropped"),
         ("ALTER STREAM s RENAME TO t", 16, "columns can be added, or LATENESS, AHEAD or WATERMARK BY be changed"),
-        ("ALTER TABLE s ADD x INT", 7, "only streams can be altered"),
+        ("ALTER VIEW s ADD x INT", 7, "only streams and tables can be altered"),
         ("ALTER STREAM", 13, "^line 1, column 13: ALTER STREAM needs a name\n"),
         ("ALTER STREAM s ADD", 19, "^line 1, column 19: a column needs a name and a type\n"),
         ("ALTER STREAM s ADD x", 21, "a type is missing here"),

@@ -162,7 +162,7 @@ def test_an_archive_is_the_older_part_of_what_is_kept() -> None:
         ("CREATE STREAM s (a INT) FOO", "expected TIMESTAMP BY"),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t IDLE AFTER 0", "longer than 0"),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t LATENESS 0.0000001", "whole number of microseconds"),
-        ("CREATE TABLE s (a INT)", "CREATE TABLE is not supported"),
+        ("CREATE TABLE s (a INT)", "a table needs a PRIMARY KEY"),
         ("CREATE", "is not supported"),
         ("SELECT 1", "CREATE STREAM is needed here"),
         ("DROP STREAM s", "CREATE STREAM is needed here, not DROP"),
@@ -214,7 +214,7 @@ def test_drop_stream_names_a_stream() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("DROP TABLE s", 6, "only streams can be dropped"),
+        ("DROP VIEW s", 6, "only streams and tables can be dropped"),
         ("DROP STREAM", 12, "DROP STREAM needs a name"),
         ("DROP STREAM s, t", 14, "',' is not expected here"),
         ("DROP STREAM select", 13, "reserved word"),

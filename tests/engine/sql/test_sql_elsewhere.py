@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from psoup.errors import SqlError
+from psoup.errors import FailedPrecondition, SqlError
 from psoup.expressions.functions import names
 from psoup.local import LocalPSoup
 from psoup.sql.aggregates import AGGREGATES
@@ -259,6 +259,8 @@ def test_a_typed_statement_has_duckdbs_answer_or_a_place(
         got = answer(soup, statement)
     except SqlError:
         refusal(soup, statement)
+        return
+    except FailedPrecondition:  # DROP TABLE of a stream
         return
     want = expected(duck, statement)
     assert want is None or "now()" in statement.lower() or got == want

@@ -18,7 +18,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "SELECT WINDOWSTART, k FROM trades": "tumble",
         "CREATE STREAM x AS SELECT k FROM trades": "register",
         "CREATE TABLE x AS SELECT k FROM trades": "register",
-        "CREATE STREAM x (k VARCHAR KEY, v BIGINT) WITH (kafka_topic='x', value_format='json')": "no keys",
+        "CREATE STREAM x (k VARCHAR KEY, v BIGINT) WITH (kafka_topic='x', value_format='json')": "CREATE TABLE",
         "INSERT INTO x SELECT k FROM trades": "push",
         "SELECT LATEST_BY_OFFSET(v) FROM trades": "last(",
         "SELECT EARLIEST_BY_OFFSET(v) FROM trades": "first(",
@@ -63,8 +63,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "SELECT t.k FROM trades t JOIN trades FOR SYSTEM_TIME AS OF t.at AS u ON t.k = u.k": "as_of",
         "SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY k ORDER BY at MEASURES A.v AS v"
         " PATTERN (A B) DEFINE A AS v > 1)": "join",
-        "CREATE TABLE trades (k STRING, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '5'"
-        " SECOND)": "CREATE STREAM",
+        "CREATE TABLE trades (k STRING, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '5' SECOND)": "TIMESTAMP BY",
         "CREATE STREAM trades2 (k STRING, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '5' SECOND)": "LATENESS",
         "SELECT TO_TIMESTAMP_LTZ(v, 3) FROM trades": "to_timestamp",
         "SELECT DATE_FORMAT(at, 'yyyy') FROM trades": "strftime",

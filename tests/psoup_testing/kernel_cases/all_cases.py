@@ -32,6 +32,7 @@ from psoup_testing.kernel_cases import (
     range_pairs,
     segments,
     slot_runs,
+    versions,
 )
 from psoup_testing.kernel_cases.result_rows import LOCATING
 from psoup_testing.kernel_cases.small_pairs import SHOWING
@@ -296,6 +297,11 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "names.clause_names.look_up": clause_names.look_up,
     "names.clause_names.fill_table": clause_names.fill_table,
     "names.clause_names.take_out": clause_names.take_out,
+    "names.newest_versions.put_newest": versions.put_newest,
+    "names.newest_versions.find_newest": versions.find_newest,
+    "names.newest_versions.move_newest": versions.move_newest,
+    "search.open_versions.open_rows": versions.open_rows,
+    "search.open_versions.ever_open_rows": versions.ever_open_rows,
     "names.tag_runs.find_names": clause_names.find_names,
     "names.tag_runs.merge_names": clause_names.merge_names,
     "rows.bit_blocks.set_bits": _set_bits,

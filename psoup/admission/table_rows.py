@@ -1,0 +1,51 @@
+"""The rows of a push to a table: upserts, and deletions, which have only their key.
+
+    k     price   _deleted            k     price   _deleted
+    UA    10.5    -           ──>     UA    10.5    false
+    DL    9.0     true                DL    -       true       the entry of a deletion keeps no other column
+
+A column with NOT NULL needs a value in each upsert. A key is never NULL; `psoup.values.from_arrow` refuses that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from psoup.errors import InvalidBatch
+from psoup.model import DELETED_AT, Kind, StreamSpec, TableSpec
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import clear_null_text
+
+
+def table_columns(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Check the columns of a push to a table, and remove the values of deletions. Raises InvalidBatch. O(bytes)."""
+    given = columns[DELETED_AT]
+    deleted: Array = given.values if given.valid is None else given.values & given.valid
+    for place in table.required:
+        _check_required(spec, place, columns[place], deleted)
+    if not deleted.any():
+        return columns
+    kept = {DELETED_AT, *table.key, spec.time_attribute}
+    return tuple(column if place in kept else _emptied(column, deleted) for place, column in enumerate(columns))
+
+
+def _check_required(spec: StreamSpec, place: int, column: Column, deleted: Array) -> None:
+    missing = None if column.valid is None else ~column.valid & ~deleted
+    if missing is None or not missing.any():
+        return
+    name, row = spec.schema.attributes[place].name, int(np.argmax(missing))
+    raise InvalidBatch(
+        f"row {row}: {name!r} is NULL, but table {spec.name!r} says NOT NULL; give it a value, or delete the row"
+        " with _deleted = true",
+        column=name,
+        row=row,
+    )
+
+
+def _emptied(column: Column, deleted: Array) -> Column:
+    valid = ~deleted if column.valid is None else column.valid & ~deleted
+    if column.type.kind is Kind.TEXT:
+        return clear_null_text(replace(column, valid=valid))
+    return replace(column, values=np.where(deleted, np.zeros(1, column.values.dtype), column.values), valid=valid)

@@ -1,0 +1,37 @@
+"""The successors and ends of the rows of one chunk of a table, in arrays beside its columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.values.columns import Array
+
+
+class ChunkVersions:
+    """The successors and ends of the rows of one chunk. Only the writer writes; each element changes once.
+
+    `before`, `successors`: int64[n], the IDs of the entries before and after the row's own, -1 and 0 if there is none.
+    `ends`: int64[n], the time of the successor.
+    """
+
+    __slots__ = ("before", "ends", "successors")
+
+    def __init__(self, rows: int) -> None:
+        self.successors: Array = np.zeros(rows, np.int64)
+        self.ends: Array = np.zeros(rows, np.int64)
+        self.before: Array = np.full(rows, -1, np.int64)
+
+    def take(self, rows: Array) -> ChunkVersions:
+        """The entries of `rows` (int64[k]), copied. Only the writer may call it; it must install the result at once."""
+        taken = ChunkVersions(0)
+        taken.successors, taken.ends, taken.before = self.successors[rows], self.ends[rows], self.before[rows]
+        return taken
+
+    def cut(self, rows: int) -> ChunkVersions:
+        """The entries of the first `rows` rows, copied if fewer than all. As `take`, only for the writer."""
+        return self if rows == len(self.successors) else self.take(np.arange(rows))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays."""
+        return self.successors.nbytes + self.ends.nbytes + self.before.nbytes

@@ -1,0 +1,197 @@
+"""The versions of a table as the writer keeps them: the newest entry of each key, and the links between entries.
+
+    released rows ──release──> rows with hidden columns ──append──> chunks ──enter──> successors and ends of versions
+                     └─ hash table: key ─> newest entry
+
+`psoup.data.versions` says which versions hold at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.data.archived_chunk import Chunk
+from psoup.data.versions import versions_of
+from psoup.kernels.names import clause_names, newest_versions
+from psoup.model import BOOLEAN, DELETED_AT, Kind, StreamSpec
+from psoup.values.columns import Array, Batch, Column, plain
+
+_FIRST_PLACES = 1_024
+_FULL = 0.6
+"""The share of places in use at which the hash table grows."""
+_MASK = 2**64 - 1
+_SEEDS: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one version", "two versions")], np.uint64)
+"""The secrets of the hash. Python draws them for each process, and nothing keeps the hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """New entries of a table, with the tuple IDs from `first_id` on. `before`: int64[n], as in `ChunkVersions`."""
+
+    first_id: int
+    times: Array
+    before: Array
+
+
+class NewestVersions:
+    """The newest entry of each key of one table. Only the writer uses it."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        assert spec.table is not None
+        self._key = spec.table.key
+        self._places = _FIRST_PLACES
+        self._names: Array = np.zeros((self._places, 2), np.uint64)
+        self._ids: Array = np.full(self._places, -1, np.int64)
+        self.keys = 0
+        """The number of keys."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the hash table."""
+        return self._names.nbytes + self._ids.nbytes
+
+    def put(self, columns: Sequence[Column], first_id: int) -> Array:
+        """Put rows with the IDs from `first_id` on, each as the newest entry of its key. O(rows) expected.
+
+        Returns the ID of the entry before each, or -1: int64[n].
+        """
+        lanes = self._lanes(columns)
+        self._reserve(len(lanes))
+        before: Array = np.empty(len(lanes), np.int64)
+        self.keys += newest_versions.put_newest(lanes, first_id, self._names, self._ids, before)
+        return before
+
+    def find(self, columns: Sequence[Column]) -> Array:
+        """The newest entry of the key of each row, or -1: int64[n]."""
+        lanes = self._lanes(columns)
+        found: Array = np.empty(len(lanes), np.int64)
+        newest_versions.find_newest(lanes, self._names, self._ids, found)
+        return found
+
+    def _lanes(self, columns: Sequence[Column]) -> Array:
+        return key_lanes([columns[place] for place in self._key])
+
+    def _reserve(self, more: int) -> None:
+        places = self._places
+        while self.keys + more > _FULL * places:
+            places *= 2
+        if places > self._places:
+            names, ids = np.zeros((places, 2), np.uint64), np.full(places, -1, np.int64)
+            newest_versions.move_newest(self._names, self._ids, 0, names, ids)
+            self._places, self._names, self._ids = places, names, ids
+
+
+def key_lanes(columns: Sequence[Column]) -> Array:
+    """Two hashes of the key of each row: uint64[n, 2]. For a key of one number they are different for each number."""
+    rows = len(columns[0])
+    lanes: Array = np.zeros((rows, 2), np.uint64)
+    if len(columns) == 1 and columns[0].type.kind is Kind.TEXT:
+        clause_names.mix_texts(*_text(columns[0]), _SEEDS, lanes)
+        return lanes
+    words = list[Array]()
+    for column in columns:
+        if column.type.kind is Kind.TEXT:
+            part: Array = np.zeros((rows, 2), np.uint64)
+            clause_names.mix_texts(*_text(column), _SEEDS, part)
+            words += [part[:, 0], part[:, 1]]
+        else:
+            words.append(column.values.astype(np.int64).view(np.uint64))
+    clause_names.mix_words(np.ascontiguousarray(np.stack(words, axis=1)), _SEEDS, lanes)
+    return lanes
+
+
+def _text(column: Column) -> tuple[Array, Array]:
+    assert column.data is not None
+    return plain(column.values), plain(column.data)
+
+
+class TableVersions:
+    """The versions of one table, for the writer."""
+
+    def __init__(self, spec: StreamSpec, chunks: Callable[[], Sequence[Chunk]]) -> None:
+        """`chunks`: returns all chunks in memory, oldest first, the last one open."""
+        assert spec.table is not None
+        self._table = spec.table
+        self._chunks = chunks
+        self._has_deletions = False
+        self.newest = NewestVersions(spec)
+
+    def alter(self, spec: StreamSpec) -> None:
+        """Use the options of `spec` from now on."""
+        assert spec.table is not None
+        self._table = spec.table
+
+    def load(self, chunks: Iterable[Chunk]) -> None:
+        """Put the entries of stored chunks, oldest first. O(rows)."""
+        for chunk in chunks:
+            self._note_deletions(chunk.columns[DELETED_AT].values)
+            before = self.newest.put(chunk.columns, chunk.first_id)
+            self.enter(Entries(chunk.first_id, chunk.times, before))
+
+    def release(self, batch: Batch, first_id: int) -> tuple[Batch, Entries]:
+        """Put the released rows of a batch, which get the IDs from `first_id` on. Returns the rows with hidden columns.
+
+        The caller appends them, and then calls `enter`. O(rows).
+        """
+        before = self.newest.put(batch.columns, first_id)
+        given = batch.columns[DELETED_AT]
+        deleted: Array = given.values.copy() if given.valid is None else given.values & given.valid
+        self._note_deletions(deleted)
+        first = (before < 0) & ~deleted
+        if self._has_deletions:
+            self._mark_forgotten(Batch((Column(BOOLEAN, deleted),), batch.times), before, first_id, first)
+        hidden = [Column(BOOLEAN, deleted), Column(BOOLEAN, first)]
+        rest = batch.columns[len(hidden) :]
+        return Batch((*hidden, *rest), batch.times), Entries(first_id, batch.times, before)
+
+    def _note_deletions(self, deleted: Array) -> None:
+        self._has_deletions = self._has_deletions or bool(deleted.any())
+
+    def _mark_forgotten(self, batch: Batch, before: Array, first_id: int, first: Array) -> None:
+        """Mark rows as first versions whose key has only a deletion before them that is older than DELETED FOR.
+
+        `batch`: has the times of the rows, and whether each is a deletion. `first`: bool[n], written.
+        """
+        gone, since = np.zeros(len(before), np.bool_), np.zeros(len(before), np.int64)
+        here = np.flatnonzero(before >= first_id)
+        gone[here], since[here] = batch.columns[0].values[before[here] - first_id], batch.times[before[here] - first_id]
+        earlier = np.flatnonzero((before >= 0) & (before < first_id))
+        for chunk, at, rows in self._located(before[earlier]):
+            places = earlier[at]
+            gone[places], since[places] = chunk.columns[DELETED_AT].values[rows], chunk.times[rows]
+        first |= gone & ~batch.columns[0].values & (since < batch.times - self._table.deleted_for)
+
+    def enter(self, entries: Entries) -> None:
+        """Write the successors and ends of the versions that the entries end. All entries must be in their chunks.
+
+        O(entries + chunks of the ended versions).
+        """
+        ids = entries.first_id + np.arange(len(entries.times))
+        for chunk, at, rows in self._located(ids):
+            versions_of(chunk).before[rows] = entries.before[at]
+        ended = np.flatnonzero(entries.before >= 0)
+        for chunk, at, rows in self._located(entries.before[ended]):
+            versions = versions_of(chunk)
+            versions.ends[rows] = entries.times[ended[at]]
+            versions.successors[rows] = ids[ended[at]]
+
+    def _located(self, ids: Array) -> Iterator[tuple[Chunk, Array, Array]]:
+        """The chunks of entries, each with the positions of its entries in `ids`, and their rows. O(ids + chunks)."""
+        if not len(ids):
+            return
+        chunks = self._chunks()
+        numbers = np.searchsorted(np.array([chunk.first_id for chunk in chunks], np.int64), ids, "right") - 1
+        order = np.argsort(numbers.astype(np.int32), kind="stable")
+        numbers = numbers[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
+            chunk, at = chunks[int(numbers[start])], order[start:stop]
+            yield chunk, at, ids[at] - chunk.first_id
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the hash table, and of the successors and ends of all versions in memory. O(chunks)."""
+        return self.newest.nbytes + sum(versions_of(chunk).nbytes for chunk in self._chunks())

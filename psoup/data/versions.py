@@ -1,0 +1,81 @@
+"""The versions of a table's rows: the next entry of the same key, and the time at which a version ends.
+
+    tuple     key  time   successor  end           entries of one key, in stream order: 0 ─> 2 ─> 3
+      0       UA   10         2       30           a version holds in [time, end); the first one from the beginning, if
+      1       DL   20         0        -           the table says so
+      2       UA   30         3       40
+      3       UA   40  deletion                    the entry of a deletion holds at no time
+
+The writer has one hash table from the key to its newest entry. It writes the successor and the end of a version once,
+when the next entry of the key comes, and never changes them. A reader sees an entry only if its ID is below the
+reader's `next_id`. So readers need no copies, and the writer never waits for them.
+
+After a start the chunks of the store give the same entries again, in stream order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.data.archived_chunk import Chunk
+from psoup.data.chunk_versions import ChunkVersions
+from psoup.invariants import corrupt
+from psoup.kernels.search import open_versions
+from psoup.model import DELETED_AT, FIRST_AT, TableSpec
+from psoup.values.columns import Array, plain
+
+LATEST = 2**63 - 2
+"""The time of a reader that wants the versions without a successor."""
+EVER = 2**63 - 1
+"""The time of a reader that wants all versions, but no deletions."""
+
+
+def open_offsets(data: Chunk, table: TableSpec, offsets: Array, at: int, next_id: int) -> Array:
+    """The elements of `offsets` (int64, ascending) whose versions hold at the time `at`. O(offsets).
+
+    `next_id`: the reader's. `at`: microseconds, LATEST for the versions without a successor, EVER for all versions.
+    """
+    if at == EVER:
+        return _ever_open_offsets(data, table, offsets, next_id)
+    out: Array = np.empty(len(offsets), np.int64)
+    count = open_versions.open_rows(plain(offsets), *_arrays(data), at, next_id, not table.first_from_arrival, out)
+    return out[:count]
+
+
+def _ever_open_offsets(data: Chunk, table: TableSpec, offsets: Array, next_id: int) -> Array:
+    """The elements of `offsets` whose versions hold at any time. Arguments as in `open_offsets`. O(offsets)."""
+    out: Array = np.empty(len(offsets), np.int64)
+    count = open_versions.ever_open_rows(plain(offsets), *_arrays(data), next_id, not table.first_from_arrival, out)
+    return out[:count]
+
+
+def begins_of(data: Chunk, table: TableSpec, rows: Array) -> Array:
+    """The times from which the versions of `rows` hold, int64[k]. The least int64 for `from the beginning`."""
+    times: Array = data.times[rows]
+    if table.first_from_arrival:
+        return times
+    return np.where(data.columns[FIRST_AT].values[rows], np.iinfo(np.int64).min, times)
+
+
+def ends_of(data: Chunk, rows: Array) -> Array:
+    """The times at which the versions of `rows` end, int64[k]. The greatest int64 for versions without a successor.
+
+    An entry that the reader does not see yet may end a version. The time of such an entry is not below the reader's
+    watermark.
+    """
+    versions = versions_of(data)
+    return np.where(versions.successors[rows] == 0, np.iinfo(np.int64).max, versions.ends[rows])
+
+
+def versions_of(data: Chunk) -> ChunkVersions:
+    """The successors and ends of a chunk of a table."""
+    versions = data.versions
+    if versions is None:
+        raise corrupt("versions", "a chunk of a table has no versions", chunk=data.number)
+    return versions
+
+
+def _arrays(data: Chunk) -> tuple[Array, Array, Array, Array, Array]:
+    columns, versions = data.columns, versions_of(data)
+    first, deleted = columns[FIRST_AT].values, columns[DELETED_AT].values
+    return plain(data.times), plain(first), plain(deleted), versions.successors, versions.ends

@@ -1,0 +1,49 @@
+"""Twins of `psoup.kernels.search.open_versions`."""
+
+from __future__ import annotations
+
+from psoup.kernels.plain import Array
+
+
+def open_rows(
+    offsets: Array,
+    times: Array,
+    first: Array,
+    deleted: Array,
+    successors: Array,
+    ends: Array,
+    at: int,
+    next_id: int,
+    from_start: int,
+    out: Array,
+) -> int:
+    """See the kernel."""
+    later = successors[offsets]
+    stays = (later == 0) | (later >= next_id) | (ends[offsets] > at)
+    began = times[offsets] <= at
+    if from_start:
+        began = began | first[offsets]
+    kept = offsets[~deleted[offsets] & began & stays]
+    out[: len(kept)] = kept
+    return len(kept)
+
+
+def ever_open_rows(
+    offsets: Array,
+    times: Array,
+    first: Array,
+    deleted: Array,
+    successors: Array,
+    ends: Array,
+    next_id: int,
+    from_start: int,
+    out: Array,
+) -> int:
+    """See the kernel."""
+    later = successors[offsets]
+    stays = (later == 0) | (later >= next_id) | (ends[offsets] > times[offsets])
+    if from_start:
+        stays = stays | first[offsets]
+    kept = offsets[~deleted[offsets] & stays]
+    out[: len(kept)] = kept
+    return len(kept)

@@ -1,0 +1,66 @@
+"""Arguments for the kernels of tables: keys that meet in the hash table, and rows with and without a successor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from psoup.kernels.plain.names import newest_versions
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+_PLACES = 64
+
+
+def _keys(rng: Rng, count: int) -> Any:
+    """Lanes of which some are equal, and some only begin at the same place of a table."""
+    return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
+
+
+def _table(rng: Rng) -> tuple[Any, Any]:
+    """A table with the newest versions of some keys."""
+    names, ids = np.zeros((_PLACES, 2), np.uint64), np.full(_PLACES, -1, np.int64)
+    keys = _keys(rng, int(rng.integers(0, 24)))
+    newest_versions.put_newest(keys, 0, names, ids, np.zeros(len(keys), np.int64))
+    return names, ids
+
+
+def put_newest(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    keys = _keys(rng, 24)
+    return keys, 100, *_table(rng), np.zeros(len(keys), np.int64)
+
+
+def find_newest(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    keys = _keys(rng, 24)
+    return keys, *_table(rng), np.zeros(len(keys), np.int64)
+
+
+def move_newest(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    names, ids = _table(rng)
+    wider = 2 * _PLACES
+    return names, ids, int(rng.integers(0, 12)), np.zeros((wider, 2), np.uint64), np.full(wider, -1, np.int64)
+
+
+def _rows(rng: Rng) -> tuple[Any, ...]:
+    count = 40
+    times = np.sort(rng.integers(0, 10, count)).astype(np.int64)
+    successors = np.where(rng.random(count) < 0.5, rng.integers(1, 60, count), 0).astype(np.int64)
+    ends = np.where(successors > 0, times + rng.integers(0, 4, count), 0).astype(np.int64)
+    offsets = np.flatnonzero(rng.random(count) < 0.7).astype(np.int64)
+    return offsets, times, rng.random(count) < 0.2, rng.random(count) < 0.2, successors, ends
+
+
+def open_rows(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    rows = _rows(rng)
+    return *rows, int(rng.integers(0, 12)), int(rng.integers(30, 60)), bool(rng.integers(2)), np.zeros(40, np.int64)
+
+
+def ever_open_rows(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    return *_rows(rng), int(rng.integers(30, 60)), bool(rng.integers(2)), np.zeros(40, np.int64)
