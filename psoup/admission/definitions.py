@@ -41,8 +41,8 @@ def decide_create(
             spec = replace(spec, ahead=stream.spec.ahead, ahead_stated=stream.spec.ahead_stated)
         differ = differences(stream.spec, spec)
         raise AlreadyExists(
-            f"{stream.spec.noun} {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it first"
-            " or choose another name",
+            f"{stream.spec.noun} {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it"
+            " first or choose another name",
             reason="STREAM_EXISTS",
             stream=stream.spec.name,
             stream_id=stream.stream_id,

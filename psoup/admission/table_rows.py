@@ -27,8 +27,8 @@ def table_columns(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...
         _check_required(spec, place, columns[place], deleted)
     if not deleted.any():
         return columns
-    kept = {DELETED_AT, *table.key, spec.time_attribute}
-    return tuple(column if place in kept else _emptied(column, deleted) for place, column in enumerate(columns))
+    stays = {DELETED_AT, *table.key, spec.time_attribute}
+    return tuple(column if place in stays else _emptied(column, deleted) for place, column in enumerate(columns))
 
 
 def _check_required(spec: StreamSpec, place: int, column: Column, deleted: Array) -> None:

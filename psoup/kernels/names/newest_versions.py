@@ -23,43 +23,43 @@ def put_newest(lanes, first_id, names, ids, before):
     mask = np.uint64(ids.shape[0] - 1)
     new = 0
     for i in range(lanes.shape[0]):
-        one, two = lanes[i, 0], lanes[i, 1]
-        at = one & mask
-        while ids[at] >= 0 and (names[at, 0] != one or names[at, 1] != two):
+        first_lane, second_lane = lanes[i, 0], lanes[i, 1]
+        at = first_lane & mask
+        while ids[at] >= 0 and (names[at, 0] != first_lane or names[at, 1] != second_lane):
             at = (at + np.uint64(1)) & mask
         before[i] = ids[at]
         if ids[at] < 0:
-            names[at, 0], names[at, 1] = one, two
+            names[at, 0], names[at, 1] = first_lane, second_lane
             new += 1
         ids[at] = first_id + i
     return new
 
 
 @njit(cache=True, nogil=True)
-def find_newest(lanes, names, ids, found):
+def find_newest(lanes, names, ids, newest):
     """Find the newest version of each key, or -1.
 
-    lanes: uint64[n, 2], names: uint64[m, 2], ids: int64[m], read. found: int64[n], written. O(n) expected.
+    lanes: uint64[n, 2], names: uint64[m, 2], ids: int64[m], read. newest: int64[n], written. O(n) expected.
     """
     mask = np.uint64(ids.shape[0] - 1)
     for i in range(lanes.shape[0]):
-        one, two = lanes[i, 0], lanes[i, 1]
-        at = one & mask
-        while ids[at] >= 0 and (names[at, 0] != one or names[at, 1] != two):
+        first_lane, second_lane = lanes[i, 0], lanes[i, 1]
+        at = first_lane & mask
+        while ids[at] >= 0 and (names[at, 0] != first_lane or names[at, 1] != second_lane):
             at = (at + np.uint64(1)) & mask
-        found[i] = ids[at]
+        newest[i] = ids[at]
 
 
 @njit(cache=True, nogil=True)
-def move_newest(names, ids, least, wider_names, wider_ids):
-    """Copy the entries with an ID of at least `least` to a table of another size. Returns their number.
+def move_newest(names, ids, oldest_id, wider_names, wider_ids):
+    """Copy the entries with an ID of at least `oldest_id` to a table of another size. Returns their number.
 
     names: uint64[m, 2], ids: int64[m], read. wider_names: uint64[w, 2], wider_ids: int64[w], all -1, written. O(m).
     """
     mask = np.uint64(wider_ids.shape[0] - 1)
     count = 0
     for k in range(ids.shape[0]):
-        if ids[k] < 0 or ids[k] < least:
+        if ids[k] < 0 or ids[k] < oldest_id:
             continue
         at = names[k, 0] & mask
         while wider_ids[at] >= 0:

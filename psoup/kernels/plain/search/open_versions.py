@@ -23,9 +23,9 @@ def open_rows(
     began = times[offsets] <= at
     if from_start:
         began = began | first[offsets]
-    kept = offsets[~deleted[offsets] & began & stays]
-    out[: len(kept)] = kept
-    return len(kept)
+    held_rows = offsets[~deleted[offsets] & began & stays]
+    out[: len(held_rows)] = held_rows
+    return len(held_rows)
 
 
 def ever_open_rows(
@@ -44,6 +44,6 @@ def ever_open_rows(
     stays = (later == 0) | (later >= next_id) | (ends[offsets] > times[offsets])
     if from_start:
         stays = stays | first[offsets]
-    kept = offsets[~deleted[offsets] & stays]
-    out[: len(kept)] = kept
-    return len(kept)
+    held_rows = offsets[~deleted[offsets] & stays]
+    out[: len(held_rows)] = held_rows
+    return len(held_rows)
