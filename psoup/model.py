@@ -196,7 +196,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """The definition of a stream, as in its CREATE STREAM statement, or of a table, as in its CREATE TABLE statement.
+    """The definition of a stream or a table, as in its CREATE statement.
 
     `table`: None for a stream. `time_attribute` is None in the system time domain. `ahead`: the most microseconds by
     which a tuple's time may be ahead of the clock. It is None for a stream that was created before AHEAD existed.

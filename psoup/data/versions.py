@@ -6,8 +6,8 @@
       2       UA   30         3       40
       3       UA   40  deletion                    the entry of a deletion holds at no time
 
-The writer has one hash table from the key to its newest entry. It writes the successor and the end of a version once,
-when the next entry of the key comes, and never changes them. A reader sees an entry only if its ID is below the
+The writer has one hash table from the key to its newest entry. When the next entry of the key
+comes, it writes the successor and the end of the version, once. A reader sees an entry only if its ID is below the
 reader's `next_id`. So readers need no copies, and the writer never waits for them.
 
 After a start the chunks of the store give the same entries again, in stream order.

@@ -15,7 +15,7 @@ _PLACES = 64
 
 
 def _keys(rng: Rng, count: int) -> Any:
-    """Lanes of which some are equal, and some only begin at the same place of a table."""
+    """Lanes. Some are equal, and some only begin at the same place of a table."""
     return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
 
 
