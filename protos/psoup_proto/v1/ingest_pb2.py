@@ -25,39 +25,39 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/ingest.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x01\n\x0bPushRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\x12\"\n\x07refused\x18\x46 \x01(\x0e\x32\x11.psoup.v1.Refused\"\xa4\x01\n\x0cPushResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x03\x12\x0c\n\x04late\x18\x03 \x01(\x03\x12\r\n\x05\x61head\x18\x04 \x01(\x03\x12-\n\twatermark\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x11\n\tfirst_row\x18\x07 \x01(\x03\"\x93\x01\n\x0fPushRowsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\x12\"\n\x07refused\x18\x07 \x01(\x0e\x32\x11.psoup.v1.Refused\"\xa8\x01\n\x10PushRowsResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x03\x12\x0c\n\x04late\x18\x03 \x01(\x03\x12\r\n\x05\x61head\x18\x04 \x01(\x03\x12-\n\twatermark\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x11\n\tfirst_row\x18\x07 \x01(\x03\"}\n\x0fTupleIdsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tfirst_row\x18\x03 \x01(\x03\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x06 \x01(\x03\"i\n\x10TupleIdsResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x15\n\x08\x66irst_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x42\x0b\n\t_first_id\"6\n\x12GetProducerRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\"\x8c\x01\n\x13GetProducerResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12\x11\n\x04rows\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12(\n\x04time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05_rows\"v\n\x11PushStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\"\xba\x01\n\x12PushStreamResponse\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x03\x12\x0c\n\x04late\x18\x04 \x01(\x03\x12\r\n\x05\x61head\x18\x05 \x01(\x03\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x07 \x01(\x08\x12\x11\n\tfirst_row\x18\x08 \x01(\x03\"L\n\x10HeartbeatRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x11HeartbeatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12-\n\twatermark\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*H\n\x07Refused\x12\x17\n\x13REFUSED_UNSPECIFIED\x10\x00\x12\x11\n\rREFUSED_COUNT\x10\x01\x12\x11\n\rREFUSED_RAISE\x10\x02\x32\xab\x03\n\rIngestService\x12\x35\n\x04Push\x12\x15.psoup.v1.PushRequest\x1a\x16.psoup.v1.PushResponse\x12\x41\n\x08PushRows\x12\x19.psoup.v1.PushRowsRequest\x1a\x1a.psoup.v1.PushRowsResponse\x12K\n\nPushStream\x12\x1b.psoup.v1.PushStreamRequest\x1a\x1c.psoup.v1.PushStreamResponse(\x01\x30\x01\x12\x41\n\x08TupleIds\x12\x19.psoup.v1.TupleIdsRequest\x1a\x1a.psoup.v1.TupleIdsResponse\x12J\n\x0bGetProducer\x12\x1c.psoup.v1.GetProducerRequest\x1a\x1d.psoup.v1.GetProducerResponse\x12\x44\n\tHeartbeat\x12\x1a.psoup.v1.HeartbeatRequest\x1a\x1b.psoup.v1.HeartbeatResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/ingest.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x01\n\x0bPushRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\x12\"\n\x07refused\x18\x46 \x01(\x0e\x32\x11.psoup.v1.Refused\x12\x11\n\x08position\x18\xd2\x01 \x01(\x0c\x12\x13\n\x05\x61\x66ter\x18\xd3\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_after\"\xa4\x01\n\x0cPushResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x03\x12\x0c\n\x04late\x18\x03 \x01(\x03\x12\r\n\x05\x61head\x18\x04 \x01(\x03\x12-\n\twatermark\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x11\n\tfirst_row\x18\x07 \x01(\x03\"\xc5\x01\n\x0fPushRowsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\x12\"\n\x07refused\x18\x07 \x01(\x0e\x32\x11.psoup.v1.Refused\x12\x11\n\x08position\x18\xd2\x01 \x01(\x0c\x12\x13\n\x05\x61\x66ter\x18\xd3\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_after\"\xa8\x01\n\x10PushRowsResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x03\x12\x0c\n\x04late\x18\x03 \x01(\x03\x12\r\n\x05\x61head\x18\x04 \x01(\x03\x12-\n\twatermark\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x11\n\tfirst_row\x18\x07 \x01(\x03\"}\n\x0fTupleIdsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tfirst_row\x18\x03 \x01(\x03\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x06 \x01(\x03\"i\n\x10TupleIdsResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x15\n\x08\x66irst_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x42\x0b\n\t_first_id\"6\n\x12GetProducerRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\"\x9f\x01\n\x13GetProducerResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12\x11\n\x04rows\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12(\n\x04time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\x08position\x18\xd2\x01 \x01(\x0c\x42\x07\n\x05_rows\"\xa8\x01\n\x11PushStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x10\n\x08producer\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x0e\n\x06number\x18\x05 \x01(\x03\x12\r\n\x05since\x18\x06 \x01(\x03\x12\x11\n\x08position\x18\xd2\x01 \x01(\x0c\x12\x13\n\x05\x61\x66ter\x18\xd3\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_after\"\xba\x01\n\x12PushStreamResponse\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x03\x12\x0c\n\x04late\x18\x04 \x01(\x03\x12\r\n\x05\x61head\x18\x05 \x01(\x03\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x07 \x01(\x08\x12\x11\n\tfirst_row\x18\x08 \x01(\x03\"L\n\x10HeartbeatRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x11HeartbeatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12-\n\twatermark\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*H\n\x07Refused\x12\x17\n\x13REFUSED_UNSPECIFIED\x10\x00\x12\x11\n\rREFUSED_COUNT\x10\x01\x12\x11\n\rREFUSED_RAISE\x10\x02\x32\xab\x03\n\rIngestService\x12\x35\n\x04Push\x12\x15.psoup.v1.PushRequest\x1a\x16.psoup.v1.PushResponse\x12\x41\n\x08PushRows\x12\x19.psoup.v1.PushRowsRequest\x1a\x1a.psoup.v1.PushRowsResponse\x12K\n\nPushStream\x12\x1b.psoup.v1.PushStreamRequest\x1a\x1c.psoup.v1.PushStreamResponse(\x01\x30\x01\x12\x41\n\x08TupleIds\x12\x19.psoup.v1.TupleIdsRequest\x1a\x1a.psoup.v1.TupleIdsResponse\x12J\n\x0bGetProducer\x12\x1c.psoup.v1.GetProducerRequest\x1a\x1d.psoup.v1.GetProducerResponse\x12\x44\n\tHeartbeat\x12\x1a.psoup.v1.HeartbeatRequest\x1a\x1b.psoup.v1.HeartbeatResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.ingest_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REFUSED']._serialized_start=1619
-  _globals['_REFUSED']._serialized_end=1691
+  _globals['_REFUSED']._serialized_start=1789
+  _globals['_REFUSED']._serialized_end=1861
   _globals['_PUSHREQUEST']._serialized_start=75
-  _globals['_PUSHREQUEST']._serialized_end=223
-  _globals['_PUSHRESPONSE']._serialized_start=226
-  _globals['_PUSHRESPONSE']._serialized_end=390
-  _globals['_PUSHROWSREQUEST']._serialized_start=393
-  _globals['_PUSHROWSREQUEST']._serialized_end=540
-  _globals['_PUSHROWSRESPONSE']._serialized_start=543
-  _globals['_PUSHROWSRESPONSE']._serialized_end=711
-  _globals['_TUPLEIDSREQUEST']._serialized_start=713
-  _globals['_TUPLEIDSREQUEST']._serialized_end=838
-  _globals['_TUPLEIDSRESPONSE']._serialized_start=840
-  _globals['_TUPLEIDSRESPONSE']._serialized_end=945
-  _globals['_GETPRODUCERREQUEST']._serialized_start=947
-  _globals['_GETPRODUCERREQUEST']._serialized_end=1001
-  _globals['_GETPRODUCERRESPONSE']._serialized_start=1004
-  _globals['_GETPRODUCERRESPONSE']._serialized_end=1144
-  _globals['_PUSHSTREAMREQUEST']._serialized_start=1146
-  _globals['_PUSHSTREAMREQUEST']._serialized_end=1264
-  _globals['_PUSHSTREAMRESPONSE']._serialized_start=1267
-  _globals['_PUSHSTREAMRESPONSE']._serialized_end=1453
-  _globals['_HEARTBEATREQUEST']._serialized_start=1455
-  _globals['_HEARTBEATREQUEST']._serialized_end=1531
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1533
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1617
-  _globals['_INGESTSERVICE']._serialized_start=1694
-  _globals['_INGESTSERVICE']._serialized_end=2121
+  _globals['_PUSHREQUEST']._serialized_end=273
+  _globals['_PUSHRESPONSE']._serialized_start=276
+  _globals['_PUSHRESPONSE']._serialized_end=440
+  _globals['_PUSHROWSREQUEST']._serialized_start=443
+  _globals['_PUSHROWSREQUEST']._serialized_end=640
+  _globals['_PUSHROWSRESPONSE']._serialized_start=643
+  _globals['_PUSHROWSRESPONSE']._serialized_end=811
+  _globals['_TUPLEIDSREQUEST']._serialized_start=813
+  _globals['_TUPLEIDSREQUEST']._serialized_end=938
+  _globals['_TUPLEIDSRESPONSE']._serialized_start=940
+  _globals['_TUPLEIDSRESPONSE']._serialized_end=1045
+  _globals['_GETPRODUCERREQUEST']._serialized_start=1047
+  _globals['_GETPRODUCERREQUEST']._serialized_end=1101
+  _globals['_GETPRODUCERRESPONSE']._serialized_start=1104
+  _globals['_GETPRODUCERRESPONSE']._serialized_end=1263
+  _globals['_PUSHSTREAMREQUEST']._serialized_start=1266
+  _globals['_PUSHSTREAMREQUEST']._serialized_end=1434
+  _globals['_PUSHSTREAMRESPONSE']._serialized_start=1437
+  _globals['_PUSHSTREAMRESPONSE']._serialized_end=1623
+  _globals['_HEARTBEATREQUEST']._serialized_start=1625
+  _globals['_HEARTBEATREQUEST']._serialized_end=1701
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1703
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1787
+  _globals['_INGESTSERVICE']._serialized_start=1864
+  _globals['_INGESTSERVICE']._serialized_end=2291
 # @@protoc_insertion_point(module_scope)

@@ -55,6 +55,8 @@ class PushRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     arrow_ipc: _builtins.bytes
@@ -84,6 +86,16 @@ class PushRequest(_message.Message):
     """
     refused: Global___Refused.ValueType
     """Take all tuples or none, or those that can be taken. A batch of a PushStream always has those taken that can be."""
+    position: _builtins.bytes
+    """The sender's place in its own source behind this batch, at most 256 bytes, for example an offset of a file. It is
+    kept with the number, and GetProducer gives it back. A batch without one leaves the recorded position as it is.
+    Needs a producer. A batch that comes again has the same one.
+    """
+    after: _builtins.bytes
+    """The position that the sender takes to be recorded; empty: none. If another one is recorded, the batch is refused
+    with FAILED_PRECONDITION, reason SOURCE_POSITION, whose metadata `recorded` has it as hexadecimal digits. Unset: not
+    compared. A batch that was taken before is replied to as before, whatever is recorded now.
+    """
     def __init__(
         self,
         *,
@@ -94,12 +106,16 @@ class PushRequest(_message.Message):
         number: _builtins.int = ...,
         since: _builtins.int = ...,
         refused: Global___Refused.ValueType = ...,
+        position: _builtins.bytes = ...,
+        after: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "refused", b"refused", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "position", b"position", "producer", b"producer", "refused", b"refused", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
 
 Global___PushRequest: _TypeAlias = PushRequest  # noqa: Y015
 
@@ -166,6 +182,8 @@ class PushRowsRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     rows: _builtins.bytes
@@ -186,6 +204,10 @@ class PushRowsRequest(_message.Message):
     """As in PushRequest."""
     refused: Global___Refused.ValueType
     """As in PushRequest."""
+    position: _builtins.bytes
+    """As in PushRequest."""
+    after: _builtins.bytes
+    """As in PushRequest."""
     def __init__(
         self,
         *,
@@ -196,12 +218,16 @@ class PushRowsRequest(_message.Message):
         number: _builtins.int = ...,
         since: _builtins.int = ...,
         refused: Global___Refused.ValueType = ...,
+        position: _builtins.bytes = ...,
+        after: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "refused", b"refused", "rows", b"rows", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "epoch", b"epoch", "number", b"number", "position", b"position", "producer", b"producer", "refused", b"refused", "rows", b"rows", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
 
 Global___PushRowsRequest: _TypeAlias = PushRowsRequest  # noqa: Y015
 
@@ -372,6 +398,7 @@ class GetProducerResponse(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """The greatest epoch that the producer has begun."""
     number: _builtins.int
@@ -382,6 +409,8 @@ class GetProducerResponse(_message.Message):
     """
     sequence: _builtins.int
     """The event of the last batch."""
+    position: _builtins.bytes
+    """The source position that the producer has sent last, also in an earlier epoch. Empty: none."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it was taken, by the service's clock."""
@@ -394,10 +423,11 @@ class GetProducerResponse(_message.Message):
         rows: _builtins.int | None = ...,
         sequence: _builtins.int = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
+        position: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rows", b"_rows", "rows", b"rows", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rows", b"_rows", "epoch", b"epoch", "number", b"number", "rows", b"rows", "sequence", b"sequence", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rows", b"_rows", "epoch", b"epoch", "number", b"number", "position", b"position", "rows", b"rows", "sequence", b"sequence", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rows: _TypeAlias = _typing.Literal["rows"]  # noqa: Y015
     _WhichOneofArgType__rows: _TypeAlias = _typing.Literal["_rows", b"_rows"]  # noqa: Y015
@@ -417,6 +447,8 @@ class PushStreamRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name. Needed in the first message; later ones leave it empty or repeat it."""
     arrow_ipc: _builtins.bytes
@@ -429,6 +461,10 @@ class PushStreamRequest(_message.Message):
     """As in PushRequest; to be set in every message if there is a producer."""
     since: _builtins.int
     """As in PushRequest. Given in the first message; later ones leave it 0 or repeat it."""
+    position: _builtins.bytes
+    """As in PushRequest."""
+    after: _builtins.bytes
+    """As in PushRequest."""
     def __init__(
         self,
         *,
@@ -438,12 +474,16 @@ class PushStreamRequest(_message.Message):
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
         since: _builtins.int = ...,
+        position: _builtins.bytes = ...,
+        after: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "position", b"position", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
 
 Global___PushStreamRequest: _TypeAlias = PushStreamRequest  # noqa: Y015
 

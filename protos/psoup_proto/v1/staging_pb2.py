@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from psoup_proto.v1 import ingest_pb2 as psoup__proto_dot_v1_dot_ingest__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpsoup_proto/v1/staging.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bpsoup_proto/v1/ingest.proto\"c\n\x11\x42\x65ginStageRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0e\n\x06number\x18\x04 \x01(\x03\x12\r\n\x05since\x18\x05 \x01(\x03\"w\n\x12\x42\x65ginStageResponse\x12\r\n\x05stage\x18\x01 \x01(\t\x12)\n\tcommitted\x18\x02 \x01(\x0b\x32\x16.psoup.v1.PushResponse\x12\'\n\x04idle\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"@\n\x0e\x41\x64\x64PartRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04part\x18\x02 \x01(\t\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"4\n\x0f\x41\x64\x64PartResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x13\n\x0bstaged_rows\x18\x02 \x01(\x03\"V\n\x12\x43ommitStageRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05parts\x18\x02 \x03(\t\x12\"\n\x07refused\x18\x46 \x01(\x0e\x32\x11.psoup.v1.Refused\">\n\x13\x43ommitStageResponse\x12\'\n\x07outcome\x18\x01 \x01(\x0b\x32\x16.psoup.v1.PushResponse\"\"\n\x11\x41\x62ortStageRequest\x12\r\n\x05stage\x18\x01 \x01(\t\"\x14\n\x12\x41\x62ortStageResponse2\xae\x02\n\x0eStagingService\x12G\n\nBeginStage\x12\x1b.psoup.v1.BeginStageRequest\x1a\x1c.psoup.v1.BeginStageResponse\x12>\n\x07\x41\x64\x64Part\x12\x18.psoup.v1.AddPartRequest\x1a\x19.psoup.v1.AddPartResponse\x12J\n\x0b\x43ommitStage\x12\x1c.psoup.v1.CommitStageRequest\x1a\x1d.psoup.v1.CommitStageResponse\x12G\n\nAbortStage\x12\x1b.psoup.v1.AbortStageRequest\x1a\x1c.psoup.v1.AbortStageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpsoup_proto/v1/staging.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bpsoup_proto/v1/ingest.proto\"c\n\x11\x42\x65ginStageRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0e\n\x06number\x18\x04 \x01(\x03\x12\r\n\x05since\x18\x05 \x01(\x03\"w\n\x12\x42\x65ginStageResponse\x12\r\n\x05stage\x18\x01 \x01(\t\x12)\n\tcommitted\x18\x02 \x01(\x0b\x32\x16.psoup.v1.PushResponse\x12\'\n\x04idle\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"@\n\x0e\x41\x64\x64PartRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04part\x18\x02 \x01(\t\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"4\n\x0f\x41\x64\x64PartResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x13\n\x0bstaged_rows\x18\x02 \x01(\x03\"\x88\x01\n\x12\x43ommitStageRequest\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05parts\x18\x02 \x03(\t\x12\"\n\x07refused\x18\x46 \x01(\x0e\x32\x11.psoup.v1.Refused\x12\x11\n\x08position\x18\xd2\x01 \x01(\x0c\x12\x13\n\x05\x61\x66ter\x18\xd3\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_after\">\n\x13\x43ommitStageResponse\x12\'\n\x07outcome\x18\x01 \x01(\x0b\x32\x16.psoup.v1.PushResponse\"\"\n\x11\x41\x62ortStageRequest\x12\r\n\x05stage\x18\x01 \x01(\t\"\x14\n\x12\x41\x62ortStageResponse2\xae\x02\n\x0eStagingService\x12G\n\nBeginStage\x12\x1b.psoup.v1.BeginStageRequest\x1a\x1c.psoup.v1.BeginStageResponse\x12>\n\x07\x41\x64\x64Part\x12\x18.psoup.v1.AddPartRequest\x1a\x19.psoup.v1.AddPartResponse\x12J\n\x0b\x43ommitStage\x12\x1c.psoup.v1.CommitStageRequest\x1a\x1d.psoup.v1.CommitStageResponse\x12G\n\nAbortStage\x12\x1b.psoup.v1.AbortStageRequest\x1a\x1c.psoup.v1.AbortStageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,14 +41,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ADDPARTREQUEST']._serialized_end=389
   _globals['_ADDPARTRESPONSE']._serialized_start=391
   _globals['_ADDPARTRESPONSE']._serialized_end=443
-  _globals['_COMMITSTAGEREQUEST']._serialized_start=445
-  _globals['_COMMITSTAGEREQUEST']._serialized_end=531
-  _globals['_COMMITSTAGERESPONSE']._serialized_start=533
-  _globals['_COMMITSTAGERESPONSE']._serialized_end=595
-  _globals['_ABORTSTAGEREQUEST']._serialized_start=597
-  _globals['_ABORTSTAGEREQUEST']._serialized_end=631
-  _globals['_ABORTSTAGERESPONSE']._serialized_start=633
-  _globals['_ABORTSTAGERESPONSE']._serialized_end=653
-  _globals['_STAGINGSERVICE']._serialized_start=656
-  _globals['_STAGINGSERVICE']._serialized_end=958
+  _globals['_COMMITSTAGEREQUEST']._serialized_start=446
+  _globals['_COMMITSTAGEREQUEST']._serialized_end=582
+  _globals['_COMMITSTAGERESPONSE']._serialized_start=584
+  _globals['_COMMITSTAGERESPONSE']._serialized_end=646
+  _globals['_ABORTSTAGEREQUEST']._serialized_start=648
+  _globals['_ABORTSTAGEREQUEST']._serialized_end=682
+  _globals['_ABORTSTAGERESPONSE']._serialized_start=684
+  _globals['_ABORTSTAGERESPONSE']._serialized_end=704
+  _globals['_STAGINGSERVICE']._serialized_start=707
+  _globals['_STAGINGSERVICE']._serialized_end=1009
 # @@protoc_insertion_point(module_scope)

@@ -157,9 +157,15 @@ class CommitStageRequest(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """From BeginStage."""
     refused: _ingest_pb2.Refused.ValueType
+    """As in PushRequest."""
+    position: _builtins.bytes
+    """As in PushRequest. If the batch was committed before, its position stays."""
+    after: _builtins.bytes
     """As in PushRequest."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -171,12 +177,16 @@ class CommitStageRequest(_message.Message):
         stage: _builtins.str = ...,
         parts: _abc.Iterable[_builtins.str] | None = ...,
         refused: _ingest_pb2.Refused.ValueType = ...,
+        position: _builtins.bytes = ...,
+        after: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "refused", b"refused", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "parts", b"parts", "position", b"position", "refused", b"refused", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
 
 Global___CommitStageRequest: _TypeAlias = CommitStageRequest  # noqa: Y015
 
