@@ -32,10 +32,12 @@ from psoup.values.digests import comparable
 
 MAX_NAME_BYTES = 256
 """The most bytes of a producer's name."""
+MAX_SOURCE_BYTES = 256
+"""The most bytes of a source position."""
 PRODUCER_BYTES = 1_000
 """Bytes of a producer in memory, as measured, without its acknowledgements."""
 ACKNOWLEDGEMENT_BYTES = 300
-"""Bytes of each remembered acknowledgement of a producer, as measured."""
+"""Bytes of each remembered acknowledgement of a producer, as measured, and the most bytes of its source position."""
 _MAX_INT64 = 2**63 - 1
 
 
@@ -44,7 +46,7 @@ class _KnownProducer:
     """A remembered producer. `expected`: the number of its next batch. `rows`: as in ProducerAcknowledgement.
 
     `last`, `sequence`: the time and the event of its last batch. `kept`: the last batches by number, without a gap, as
-    (digest, sequence, accepted, late, ahead, watermark).
+    (digest, sequence, accepted, late, ahead, watermark). `source`: the source position, b"" without one.
     """
 
     epoch: int
@@ -52,11 +54,12 @@ class _KnownProducer:
     last: int
     sequence: int
     rows: int | None = None
+    source: bytes = b""
     kept: dict[int, tuple[bytes, int, int, int, int, int | None]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * len(self.kept)
+        return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (len(self.kept) + bool(self.source))
 
 
 class Producers:
@@ -115,19 +118,23 @@ class Producers:
     def making_way(self, command: Push | Recall, now: int, full: ResourceExhausted | None = None) -> int:
         """The event up to which producers must be forgotten, so that this batch has room. 0 if none must be forgotten.
 
-        `full`: the error if the tenant's producers may take no more memory, or None. The longest silent producer takes
-        more memory than a batch needs. If it has not been silent for long enough, raises `full`, or ResourceExhausted
-        for one producer too many.
+        `full`: the error if the tenant's producers may take no more memory, or None. The longest silent producers make
+        way, at most two, as they take more memory than a batch needs. If they have not been silent for long enough,
+        raises `full`, or ResourceExhausted for one producer too many.
         """
         is_known = command.producer in self._known
         if full is None and (is_known or len(self._known) < self._config.producers):
             return 0
-        name, oldest = next(iter(self._known.items()), ("", None))
-        if oldest is not None and now - oldest.last > self._config.producer_idle:
-            return 0
-        rested = oldest is not None and now - oldest.last >= self._config.producer_rest
-        if oldest is not None and rested and name != command.producer and (is_known or command.since):
-            return oldest.sequence
+        freed, needed = 0, 0 if full is None or isinstance(command, Recall) else self.needed(command)
+        for name, oldest in self._known.items():
+            if not freed and now - oldest.last > self._config.producer_idle:
+                return 0
+            rested = now - oldest.last >= self._config.producer_rest
+            if not rested or name == command.producer or not (is_known or command.since):
+                break
+            freed += oldest.nbytes
+            if freed >= needed:
+                return oldest.sequence
         raise full or ResourceExhausted(
             f"the stream remembers {len(self._known):,} producers, the most it may; use one of their names with a"
             " greater epoch, say since which event this producer is new (`since`), or wait until an idle one is"
@@ -149,19 +156,39 @@ class Producers:
                 stream=command.stream,
             )
         return ProducerAcknowledgement(
-            producer.sequence, False, producer.epoch, producer.expected, producer.rows, producer.last
+            producer.sequence, False, producer.epoch, producer.expected, producer.rows, producer.last, producer.source
         )
 
     def sent_before(self, command: Push) -> int | None:
         """The number of rows that the producer has sent in its epoch before this batch. None if it is not known."""
         return self._known[command.producer].rows if command.number else 0
 
+    def source_after(self, command: Push, now: int) -> bytes:
+        """The source position that is recorded after this batch; b"" if there is none. O(1).
+
+        Raises FailedPrecondition if the batch is to follow another position than the recorded one.
+        """
+        producer = self._standing(command.producer, now)
+        recorded = b"" if producer is None else producer.source
+        if command.after is None or command.after == recorded:
+            return command.source or recorded
+        following = f"source position {command.after!r}" if command.after else "no source position"
+        raise FailedPrecondition(
+            f"producer {command.producer!r}: number {command.number} follows {following}, and"
+            f" {repr(recorded) if recorded else 'none'} is recorded; nothing was taken: read the recorded position"
+            " (GetProducer), and send what comes after it in the source",
+            reason="SOURCE_POSITION",
+            producer=command.producer,
+            recorded=recorded.hex(),
+        )
+
     def needed(self, command: Push | Pushed) -> int:
         """Bytes charged for remembering this batch. Does not subtract bytes of producers forgotten for it. O(1)."""
         producer = self._known.get(command.producer)
         if producer is None:
-            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
-        return ACKNOWLEDGEMENT_BYTES if len(producer.kept) < self._config.kept_acknowledgements else 0
+            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (1 + bool(command.source))
+        first = bool(command.source) and not producer.source
+        return ACKNOWLEDGEMENT_BYTES * (first + (len(producer.kept) < self._config.kept_acknowledgements))
 
     def record(self, event: Pushed) -> None:
         """Record an accepted batch. Forget the producers that made room for it, or were silent for too long."""
@@ -180,7 +207,8 @@ class Producers:
     def state(self) -> dict[str, object]:
         """The state on which decisions depend, as plain values."""
         producers = {
-            name: (p.epoch, p.expected, p.last, p.sequence, p.rows, dict(p.kept)) for name, p in self._known.items()
+            name: (p.epoch, p.expected, p.last, p.sequence, p.rows, p.source, dict(p.kept))
+            for name, p in self._known.items()
         }
         return {"horizon": (self._horizon, self._moved), "known": producers}
 
@@ -268,6 +296,8 @@ class Producers:
         self.nbytes += ACKNOWLEDGEMENT_BYTES if gone is None else 0
         producer.expected = event.number + 1
         producer.last, producer.sequence = event.time, event.sequence
+        self.nbytes += ACKNOWLEDGEMENT_BYTES * (bool(event.source) - bool(producer.source))
+        producer.source = event.source
         producer.rows = None if event.before is None else event.before + event.accepted + refused.count
 
     def _move_horizon(self, event: Pushed) -> None:
@@ -306,8 +336,29 @@ def check_identity(command: Push | Recall) -> None:
         raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
     if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise InvalidInput(f"the producer's name is longer than {MAX_NAME_BYTES} bytes; take a shorter one")
+    if isinstance(command, Push):
+        _check_source(command)
     for label, value in (("epoch", command.epoch), ("number", command.number), ("since", command.since)):
         if not 0 <= value <= _MAX_INT64:
             raise InvalidInput(f"producer {command.producer!r}: {label} {value} is not between 0 and {_MAX_INT64}")
         if value and not command.producer:
             raise InvalidInput(f"{label} {value} without a producer's name means nothing; name the producer")
+
+
+def _check_source(command: Push) -> None:
+    """Raise InvalidInput for a source position that is too long, or has no producer."""
+    for label, position in (("position", command.source), ("after", command.after)):
+        if position is None or (label == "position" and not position):
+            continue
+        if not command.producer:
+            raise InvalidInput(
+                f"{label} {position[:MAX_SOURCE_BYTES]!r} is a source position, which is kept for a producer, and the"
+                " batch names no producer; name one, or leave the position out",
+                field=label,
+            )
+        if len(position) > MAX_SOURCE_BYTES:
+            raise InvalidInput(
+                f"producer {command.producer!r}: {label} has {len(position):,} bytes; a source position has at most"
+                f" {MAX_SOURCE_BYTES}",
+                field=label,
+            )

@@ -33,7 +33,7 @@ from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.events.events import Pushed, RefusedTuples
 from psoup.model import Kind, StreamSpec
 from psoup.values.columns import Array, Batch, Column
-from psoup.values.digests import payload_digest
+from psoup.values.digests import digest_of, payload_digest
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.values.kinds import TYPES
 
@@ -310,13 +310,12 @@ def decide_push(
     check_identity(command)
     columns, digest = None if foreseen is None else foreseen.columns, command.digest
     needed = forgotten = 0
-    before = None
+    before, source = None, b""
     if command.producer:
-        if not digest:
-            columns = columns or read_columns(stream.spec, command.table, config)
-            digest = payload_digest(columns)
+        columns, digest = _identified(stream.spec, command, columns, config)
         if (earlier := stream.producers.admit(command, digest, now, sequence)) is not None:
             return Prepared(earlier)
+        source = stream.producers.source_after(command, now)
         needed, before = stream.producers.needed(command), stream.producers.sent_before(command)
         forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
     if columns is None:
@@ -341,9 +340,24 @@ def decide_push(
         forgotten=forgotten,
         before=before,
         live=stream.spec.by_clock and live_after(stream, batch, now),
+        source=source,
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
+
+
+def _identified(
+    spec: StreamSpec, command: Push, columns: tuple[Column, ...] | None, config: EngineConfig
+) -> tuple[tuple[Column, ...] | None, bytes]:
+    """The columns of a producer's batch, if they are read, and its digest. O(bytes) if the client sent no digest.
+
+    The same rows with another source position are another batch. A staged batch has the same digest in all cases.
+    """
+    digest = command.digest
+    if not digest:
+        columns = columns or read_columns(spec, command.table, config)
+        digest = payload_digest(columns)
+    return columns, digest_of([digest, command.source]) if command.source and digest != STAGED else digest
 
 
 def _taken(

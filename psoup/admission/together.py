@@ -43,6 +43,8 @@ def is_small(command: Command) -> TypeGuard[Push]:
     """Whether a command is a small push without a producer, which can share an event."""
     if not isinstance(command, Push) or command.producer or command.epoch or command.number:
         return False
+    if command.source or command.after is not None:  # an error without a producer, which the push gets alone
+        return False
     return isinstance(command.table, pa.RecordBatch) and 0 < command.table.num_rows <= SMALL_ROWS
 
 

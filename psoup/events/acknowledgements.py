@@ -48,13 +48,15 @@ class ProducerAcknowledgement(Acknowledgement):
 
     `sequence`: the event of its last batch. `time`: the time of that batch. `epoch`, `number`: the epoch, and the
     number that the next batch must have. `rows`: the rows of all batches of the epoch, accepted or refused for their
-    times. It is None if an old version of PSoup, which did not count rows, logged some of them.
+    times. It is None if an old version of PSoup, which did not count rows, logged some of them. `source`: the recorded
+    source position, b"" without one.
     """
 
     epoch: int = 0
     number: int = 0
     rows: int | None = None
     time: int = 0
+    source: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

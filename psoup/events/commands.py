@@ -72,7 +72,9 @@ class Push:
     all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: if one row is
     refused, or would be if it came alone, the whole push is refused. `since`: the sequence of an event that happened
     before the producer sent number 0, or 0. It proves that the producer is new. `all_or_none`: if some rows are too
-    late or too far ahead, none is taken, and the error is RowsRefused.
+    late or too far ahead, none is taken, and the error is RowsRefused. `source`: the producer's source position behind
+    the batch, b"" without one. `after`: the source position that must be recorded before the batch, b"" for none. None
+    is not compared.
     """
 
     stream: str
@@ -85,6 +87,8 @@ class Push:
     whole: bool = False
     since: int = 0
     all_or_none: bool = False
+    source: bytes = b""
+    after: bytes | None = None
 
 
 STAGED = b"staged batch"

@@ -90,7 +90,9 @@ class Pushed:
     prepare. `stored`: in a replay, the number of tuples that are in stored chunks and not in `batch`. `forgotten`: a
     sequence, or 0. Producers whose last batch is not after it are forgotten. `before`: the number of rows that the
     producer had sent in its epoch before this batch, None if not known. `live`: whether the stream is live after the
-    event, so that its watermark may follow the clock (`psoup.admission.clock_heartbeats`).
+    event, so that its watermark may follow the clock (`psoup.admission.clock_heartbeats`). `source`: the producer's
+    source position after the event, b"" without one. A batch without one repeats the recorded one, so that the log may
+    forget earlier batches.
     """
 
     sequence: int
@@ -108,6 +110,7 @@ class Pushed:
     forgotten: int = 0
     before: int | None = None
     live: bool = False
+    source: bytes = b""
 
     @property
     def accepted(self) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from psoup.errors import InvalidBatch, PSoupError, ResourceExhausted
+from psoup.errors import InvalidBatch, InvalidInput, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup.events.events import Pushed
@@ -41,6 +42,18 @@ async def while_the_log_is_held(rig: Rig, commands: list[Command]) -> list[Ackno
         await asyncio.to_thread(int)  # the calls begin before this one comes back
     await first
     return await asyncio.gather(*rest, return_exceptions=True)
+
+
+def test_a_push_with_a_source_position_is_not_joined_and_told_what_it_lacks() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            lost = replace(row(2), source=b"40")
+            answers = await while_the_log_is_held(rig, [row(1), lost, replace(row(3), after=b""), row(4)])
+            assert [type(answer) for answer in answers[1:3]] == [InvalidInput, InvalidInput]
+            assert "names no producer" in str(answers[1])
+            assert [value for values in taken(rig) for value in values] == [0, 1, 4]
+
+    asyncio.run(scenario())
 
 
 def taken(rig: Rig) -> list[list[int]]:

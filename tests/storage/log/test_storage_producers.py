@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
-from psoup.events.commands import CreateStream, Heartbeat, Push
+from psoup.events.acknowledgements import ProducerAcknowledgement
+from psoup.events.commands import CreateStream, Heartbeat, Locate, Push
 from psoup.events.events import Pushed
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
@@ -80,15 +81,16 @@ class Place:
         epoch = self.epochs[name] = 0 if name in LIARS else self.epochs.get(name, -1) + 1
         self.senders[name] = Sender(name, epoch, self.admission.sequence)
 
-    def send(self, name: str, back: int, since: bool) -> None:
-        """The next number of a sender, or one of those `back` before it again."""
+    def send(self, name: str, back: int, since: bool, source: bool = False) -> None:
+        """The next number of a sender, or one of those `back` before it again; with a source position if `source`."""
         sender = self.senders.get(name)
         if sender is None:
             return
         number = max(0, sender.number - back)
         known = sender.since if since else 0
         try:
-            self.tell(Push("s", EMPTY, name, sender.epoch, number, since=known))
+            position = b"%d of %d" % (number, sender.epoch) if source else b""
+            self.tell(Push("s", EMPTY, name, sender.epoch, number, since=known, source=position))
             sender.number = max(sender.number, number + 1)
         except PSoupError as problem:
             self.refused.add(problem.reason)
@@ -116,8 +118,8 @@ class Place:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("begin"), NAMES),
-        st.tuples(st.just("send"), NAMES, st.integers(0, 3), st.booleans()),
-        st.tuples(st.just("send"), NAMES, st.integers(0, 1), st.just(True)),
+        st.tuples(st.just("send"), NAMES, st.integers(0, 3), st.booleans(), st.booleans()),
+        st.tuples(st.just("send"), NAMES, st.integers(0, 1), st.just(True), st.booleans()),
         st.tuples(st.just("rest"), st.integers(0, 2)),
         st.tuples(st.just("forget")),
         st.tuples(st.just("kill")),
@@ -184,6 +186,15 @@ def test_a_log_that_has_rows_of_two_lives_of_a_producer_is_read() -> None:
     for name in ["a", "b", "c", "x", "d", "e"]:
         steps += [("begin", name), ("send", name, 0, True), ("rest", 1)]
     play([*steps, ("send", "x", 0, True), ("forget",), ("kill",)])
+
+
+def test_a_source_position_stays_when_the_row_that_brought_it_is_gone() -> None:
+    """Five later batches without a position: the log remembers two of them, and each repeats the position."""
+    steps: list[tuple[Any, ...]] = [("begin", "a"), ("send", "a", 0, True, True)]
+    steps += [("send", "a", 0, True)] * 5 + [("forget",), ("kill",), ("forget",), ("kill",)]
+    place = play(steps).admission.prepare(Locate("s", "a"), SECOND).acknowledgement
+    assert isinstance(place, ProducerAcknowledgement)
+    assert (place.number, place.source) == (6, b"0 of 0")
 
 
 def test_who_was_forgotten_and_begins_anew_is_remembered_by_its_new_numbers() -> None:

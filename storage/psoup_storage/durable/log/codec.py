@@ -174,7 +174,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
-        **_some(forgotten=event.forgotten, live=event.live),
+        **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex()),
         **({"before": event.before} if event.number and event.before is not None else {}),
     )
     return row if spooled is None else row._replace(spool=spooled.key)
@@ -344,6 +344,7 @@ class Decoder:
             facts.get("forgotten", 0),
             facts.get("before", 0 if facts["producer"] and not facts["number"] else None),
             facts.get("live", False),
+            bytes.fromhex(facts.get("source", "")),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
