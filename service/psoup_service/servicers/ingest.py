@@ -34,6 +34,8 @@ from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.payload_decoder import Decoded
 
+_BatchRequest = ingest_pb2.PushRequest | ingest_pb2.PushRowsRequest | ingest_pb2.PushStreamRequest
+
 _MOST_ROWS = 1_048_576
 """The most rows of a push."""
 
@@ -55,6 +57,20 @@ class _Sender:
     all_or_none: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a batch in its sender's order: the number, and source positions as in `commands.Push`."""
+
+    number: int
+    source: bytes
+    after: bytes | None
+
+    @staticmethod
+    def of(request: _BatchRequest) -> _Place:
+        """Read the place that a request names."""
+        return _Place(request.number, request.position, request.after if request.HasField("after") else None)
+
+
 class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     """See ingest.proto."""
 
@@ -66,7 +82,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         whole = convert.all_or_none(request.refused, numbered=bool(request.producer))
         sender = _Sender(request.stream, request.producer, request.epoch, request.since, whole)
         payload = request.arrow_ipc  # each access to the field copies it
-        command, place = await self._command(sender, request.number, payload, caller)
+        command, place = await self._command(sender, _Place.of(request), payload, caller)
         return _reply(ingest_pb2.PushResponse, await self._submit(command, place, len(payload)))
 
     async def PushRows(self, request: ingest_pb2.PushRowsRequest, caller: Caller) -> ingest_pb2.PushRowsResponse:
@@ -76,7 +92,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         raw, tenant = request.rows, self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.json_batch(spec, raw, caller, digest=bool(sender.producer))
-        command = self._metered(sender, request.number, decoded, tenant)
+        command = self._metered(sender, _Place.of(request), decoded, tenant)
         try:
             reply = await self._submit(command, decoded.place, len(raw))
         except RowsRefused as problem:
@@ -118,6 +134,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             rows=position.rows,
             sequence=position.sequence,
             time=convert.timestamp(position.time),
+            position=position.source,
         )
 
     async def PushStream(
@@ -176,7 +193,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 payload = request.arrow_ipc  # each access to the field copies it
                 try:
                     sender = _continued(sender, request)
-                    command, place = await self._command(sender, request.number, payload, caller)
+                    command, place = await self._command(sender, _Place.of(request), payload, caller)
                 except PSoupError as error:
                     future = asyncio.get_running_loop().create_future()
                     let_go(error)
@@ -193,15 +210,15 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 await waiting.put(None)
 
     async def _command(
-        self, sender: _Sender, number: int, payload: ipc.Payload, caller: Caller
+        self, sender: _Sender, batch: _Place, payload: ipc.Payload, caller: Caller
     ) -> tuple[commands.Push, TakenRoom]:
         """The command of a batch, and the room that was taken for it."""
         tenant = self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, caller, digest=bool(sender.producer))
-        return self._metered(sender, number, decoded, tenant), decoded.place
+        return self._metered(sender, batch, decoded, tenant), decoded.place
 
-    def _metered(self, sender: _Sender, number: int, decoded: Decoded, tenant: str) -> commands.Push:
+    def _metered(self, sender: _Sender, batch: _Place, decoded: Decoded, tenant: str) -> commands.Push:
         """The command of decoded rows, which are charged to the tenant. Gives back their room if it may not push."""
         try:
             self._backend.meters.push(tenant, decoded.nbytes)
@@ -213,11 +230,13 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             decoded.table,
             sender.producer,
             sender.epoch,
-            number,
+            batch.number,
             decoded.digest,
             tenant,
             since=sender.since,
             all_or_none=sender.all_or_none,
+            source=batch.source,
+            after=batch.after,
         )
 
     async def _submit(self, command: commands.Push, place: TakenRoom, size: int) -> PushAcknowledgement:

@@ -92,7 +92,18 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         try:
             table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
             numbers = (batch.producer, batch.epoch, batch.number)
-            command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since, all_or_none=whole)
+            after = request.after if request.HasField("after") else None
+            command = Push(
+                batch.stream,
+                table,
+                *numbers,
+                STAGED,
+                tenant,
+                since=batch.since,
+                all_or_none=whole,
+                source=request.position,
+                after=after,
+            )
             acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
         finally:
             stage.committing = False
