@@ -13,7 +13,8 @@ from psoup_client.columns.zones import have_no_zone, instant
 from psoup_client.errors import InvalidData, NotFound, RowsRefused
 from psoup_client.ingest.direct_pusher import DirectPusher
 from psoup_client.ingest.late_rows import LateRows
-from psoup_client.ingest.producer import Producer, ProducerOptions
+from psoup_client.ingest.producer import Producer
+from psoup_client.ingest.producer_options import ProducerOptions
 from psoup_client.ingest.push import Position, PushResult, ids_of, together
 from psoup_client.ingest.refused_rows import Refusing, check_refused, instants
 from psoup_client.ingest.row_reasons import shifted, zone_hint
@@ -135,6 +136,9 @@ class IngestCalls(Session):
         ...         _ = producer.push(rows[at.rows :])
         ...     at.number, client.position("roofs", "roof").rows
         (1, 3)
+
+        A sender whose source has places of its own, such as offsets, gives one with each batch (`position=` of
+        `Producer.push` and of `Stage.commit`). The result has the last of them as `source`.
 
         Raises NotFound, reason UNKNOWN_PRODUCER, for a producer that has sent nothing, that was silent for a week, or
         that the service forgot to make room for newer producers.

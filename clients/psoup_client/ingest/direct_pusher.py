@@ -32,7 +32,7 @@ from psoup_client.errors import (
 from psoup_client.ingest.push import PushResult, refused_of
 from psoup_client.ingest.refused_rows import instants
 from psoup_client.ingest.row_reasons import explained
-from psoup_client.ingest.stage import Stage
+from psoup_client.ingest.stage import ATTEMPTS, Stage
 from psoup_client.payload import Payload, one_message
 from psoup_client.phrases import counted
 from psoup_client.session import Session
@@ -46,9 +46,6 @@ WHOLE_BYTES = 128 * 1024 * 1024
 
 _FORGOTTEN_AFTER_S = 60.0
 """The shortest silence in seconds after which the service may forget a producer in favour of another."""
-
-_STAGES = 3
-"""The most attempts to send a stage that the service has lost, for example by a restart."""
 
 _NO_STAGE = ("STAGES_FULL", "TOO_MANY_STAGES")
 _SMALLER = 'All rows of a push go as one stage; push fewer at once (16 MiB need no stage), or with refused="count"'
@@ -117,11 +114,11 @@ class DirectPusher:
         if payload is not None:
             with suppress(_TooLarge):
                 return self._in_one_message(payload, timeout)
-        for attempt in range(_STAGES):
+        for attempt in range(ATTEMPTS):
             try:
                 return self._send_stage(table, timeout)
             except NotFound as problem:
-                if problem.reason != "UNKNOWN_STAGE" or attempt + 1 == _STAGES:
+                if problem.reason != "UNKNOWN_STAGE" or attempt + 1 == ATTEMPTS:
                     raise
         raise AssertionError("the last attempt raises its error")
 

@@ -26,9 +26,10 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any
 
 import grpc
+import pyarrow as pa
 
 from psoup_client.channel.connection import naming_stream
 from psoup_client.channel.options import seconds
@@ -36,39 +37,19 @@ from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
 from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
+from psoup_client.ingest.pipeline import NumberedBatch, SentRequests, check_positions
+from psoup_client.ingest.producer_options import WINDOW_BATCHES, WINDOW_BYTES
 from psoup_client.ingest.push import Position, PushResult, refused_of
 from psoup_client.ingest.refused_rows import NONE_REFUSED, OnRefused
+from psoup_client.ingest.stage import committed_stage
 from psoup_client.inputs import Rows
-from psoup_client.payload import BATCH_ROWS, Payload, split
+from psoup_client.payload import BATCH_ROWS, Payload, one_message, split
 from psoup_client.phrases import counted, verb
 from psoup_client.session import Session
 from psoup_proto.v1 import ingest_pb2
 
-WINDOW_BATCHES = 64
-"""The greatest number of unacknowledged batches."""
-
-WINDOW_BYTES = 64 * 1024 * 1024
-"""The greatest number of unacknowledged bytes. A single batch may be larger."""
-
 CALL_SECONDS = 600.0
 """The deadline of one PushStream call in seconds. A producer that lives longer starts the next call."""
-
-
-class ProducerOptions(TypedDict, total=False):
-    """The options of a producer, all optional; see `Producer`."""
-
-    name: str | None
-    epoch: int | None
-    number: int
-    since: int | None
-    batch_rows: int
-    window_batches: int
-    window_bytes: int
-    retry_seconds: float | None
-    on_reply: Callable[[PushResult], None] | None
-    on_refused: OnRefused | None
-    on_wait: Callable[[PSoupError, float], None] | None
-    time_unit: TimeUnit | None
 
 
 class Producer:
@@ -125,7 +106,7 @@ class Producer:
         self._on_refused = on_refused
         self._on_wait = on_wait
         self._changed = threading.Condition()
-        self._window: deque[tuple[int, Payload]] = deque()
+        self._window: deque[NumberedBatch] = deque()
         self._window_used = 0
         self._sent = 0  # the number of first batches in the window that this call has sent
         self._next = number
@@ -177,21 +158,56 @@ class Producer:
         connection = self._client.connection
         return Position.of(connection.call(connection.ingest.GetProducer, request, timeout))
 
-    def push(self, data: Rows, *, timeout: float | None = None) -> int:
+    def push(
+        self, data: Rows, *, position: bytes | None = None, after: bytes | None = None, timeout: float | None = None
+    ) -> int:
         """Convert, number and queue rows, in any form that `Client.push` takes; returns the next number.
+
+        `position`: your place in the source of the rows behind them, at most 256 bytes. The service keeps it in the
+        same event as the rows, and `Client.position` gives it back as `source`. With it, all rows are one batch, and
+        there may be none. Rows beyond 16 MiB go as a stage, after all earlier batches. `after`: the position that you
+        take to be recorded, b"" for none. The service refuses the batch if another one is: FailedPrecondition, reason
+        SOURCE_POSITION.
 
         Waits while the window is full, for at most `timeout` seconds (default: until the retries are used up).
         Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
         """
+        check_positions(position, after)
         table = self._client.convert(self.stream, data, self._times)
-        for payload in split(table, self._batch_rows, self._info.time_column):
-            with self._changed:
-                self._wait(partial(self._has_room, len(payload.data)), timeout)
-                self._window.append((self._next, payload))
-                self._window_used += len(payload.data)
-                self._next += 1
-                self._changed.notify_all()
+        if position is None and after is None:
+            for payload in split(table, self._batch_rows, self._info.time_column):
+                self._queue(payload, None, None, timeout)
+            return self._next
+        whole = one_message(table, self._info.time_column)
+        if whole is None:
+            self._push_stage(table, position, after, timeout)
+        else:
+            self._queue(whole, position, after, timeout)
         return self._next
+
+    def _queue(self, payload: Payload, position: bytes | None, after: bytes | None, timeout: float | None) -> None:
+        """Put a batch into the window, with the next number."""
+        with self._changed:
+            self._wait(partial(self._has_room, len(payload.data)), timeout)
+            self._window.append(NumberedBatch(self._next, payload, position, after))
+            self._window_used += len(payload.data)
+            self._next += 1
+            self._changed.notify_all()
+
+    def _push_stage(self, table: pa.Table, position: bytes | None, after: bytes | None, timeout: float | None) -> None:
+        """Send rows that no message holds as one batch, after all batches of the window. Returns when it is taken."""
+        self.flush(timeout)
+        numbers = self.name, self.epoch, self._next, self._since
+        try:
+            reply = committed_stage(self._client, self.stream, numbers, table, position, after, timeout)
+        except PSoupError as problem:
+            self._fail(problem)
+            self._raised = True
+            raise
+        times = table.column(self._info.time_column) if self._info.time_column else None
+        with self._changed:
+            self._next += 1
+        self._note(NumberedBatch(self._next - 1, Payload(b"", table.num_rows, times)), reply)
 
     def flush(self, timeout: float | None = None) -> PushResult:
         """Wait until every batch is acknowledged; returns the sum of all replies.
@@ -229,7 +245,7 @@ class Producer:
         """End the producer without waiting. Returns a sentence about the batches that are lost, or ""."""
         with self._changed:
             closed, batches = self._closing, len(self._window)
-            rows = sum(payload.rows for _, payload in self._window)
+            rows = sum(batch.payload.rows for batch in self._window)
             first, problem = self._acknowledged, self._error
         self._end()
         if closed or not batches:
@@ -305,7 +321,7 @@ class Producer:
 
         Returns the error if the call may be repeated, and raises it if not.
         """
-        requests = _SentRequests(self)
+        requests = SentRequests(self._next_request, self._changed)
         connection = self._client.connection
         with self._changed:
             self._sent = 0
@@ -329,18 +345,23 @@ class Producer:
         return Unavailable(f"the service at {connection.address} ended the stream of pushes")
 
     def _acknowledge(self, reply: Any) -> None:
-        number, payload = self._window[0]  # only this thread removes batches
-        if reply.number != number:
-            raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
-        refused = refused_of(payload, reply, self._rows)
+        batch = self._window[0]  # only this thread removes batches
+        if reply.number != batch.number:
+            raise ServerFault(f"the service replied to batch {reply.number}, and batch {batch.number} was the next")
+        self._note(batch, reply)
+
+    def _note(self, batch: NumberedBatch, reply: Any) -> None:
+        """Add the outcome of a batch, which leaves the window if it is there."""
+        refused = refused_of(batch.payload, reply, self._rows)
         if refused is not NONE_REFUSED and self._on_refused is not None:
             self._on_refused(refused)
         with self._changed:
-            self._window.popleft()
-            self._window_used -= len(payload.data)
-            self._sent -= 1
-            self._acknowledged = number + 1
-            self._rows += payload.rows
+            if self._window:
+                self._window.popleft()
+                self._window_used -= batch.size
+                self._sent -= 1
+            self._acknowledged = batch.number + 1
+            self._rows += batch.payload.rows
             self._result = self._result.plus(reply, refused)
             self._changed.notify_all()
         self._client.note_sequence(reply.sequence)
@@ -358,42 +379,21 @@ class Producer:
             self._error = problem
             self._changed.notify_all()
 
-    def _next_request(self, requests: _SentRequests) -> ingest_pb2.PushStreamRequest | None:
+    def _next_request(self, requests: SentRequests) -> ingest_pb2.PushStreamRequest | None:
         """Wait for the next batch of the present call. Returns None when the call is over."""
         with self._changed:
             self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
             if requests.stopped or self._closing:
                 return None
-            number, payload = self._window[self._sent]
+            batch = self._window[self._sent]
             self._sent += 1
         return ingest_pb2.PushStreamRequest(
             stream=self.stream,
-            arrow_ipc=payload.data,
+            arrow_ipc=batch.payload.data,
             producer=self.name,
             epoch=self.epoch,
-            number=number,
+            number=batch.number,
             since=self._since,
+            position=batch.position or b"",
+            after=batch.after,
         )
-
-
-class _SentRequests:
-    """The requests of one call. gRPC reads this iterator in a thread of its own, until `stop`."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self.stopped = False
-
-    def __iter__(self) -> _SentRequests:
-        return self
-
-    def __next__(self) -> ingest_pb2.PushStreamRequest:
-        request = self._producer._next_request(self)
-        if request is None:
-            raise StopIteration
-        return request
-
-    def stop(self) -> None:
-        """End the iteration, so that gRPC's thread ends."""
-        with self._producer._changed:
-            self.stopped = True
-            self._producer._changed.notify_all()

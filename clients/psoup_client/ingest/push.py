@@ -89,7 +89,8 @@ class Position(html.Facts):
     """The position at which a producer stopped, by the service's disk: batches before `number` of `epoch` are taken.
 
     `rows`: the number of rows in these batches, including refused ones; None if a version that did not count took some
-    of them. `sequence`: the event of the last batch. `time`: the time at which it was taken.
+    of them. `sequence`: the event of the last batch. `time`: the time at which it was taken. `source`: the source
+    position that the producer sent last, in any epoch; None if it sent none.
     """
 
     epoch: int
@@ -97,12 +98,14 @@ class Position(html.Facts):
     rows: int | None
     sequence: int
     time: dt.datetime
+    source: bytes | None = None
 
     @staticmethod
     def of(message: ingest_pb2.GetProducerResponse) -> Position:
         """Convert the message on the wire."""
         rows = message.rows if message.HasField("rows") else None
-        return Position(message.epoch, message.number, rows, message.sequence, from_proto(message.time))
+        source = message.position or None
+        return Position(message.epoch, message.number, rows, message.sequence, from_proto(message.time), source)
 
 
 def ids_of(reply: Any) -> range | list[int | None]:

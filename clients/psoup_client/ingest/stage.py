@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from psoup_client.channel.connection import naming
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.errors import PSoupError, RowsRefused, after_rows
+from psoup_client.errors import NotFound, PSoupError, RowsRefused, after_rows
 from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
+from psoup_client.ingest.pipeline import check_positions
 from psoup_client.ingest.push import PushResult
 from psoup_client.ingest.refused_rows import REFUSED, check_refused
 from psoup_client.ingest.row_reasons import of_stage
@@ -31,6 +32,9 @@ from psoup_client.payload import split
 from psoup_client.phrases import counted, verb
 from psoup_client.session import Session
 from psoup_proto.v1 import ingest_pb2, staging_pb2
+
+ATTEMPTS = 3
+"""The most attempts to send a stage that the service has lost, for example by a restart."""
 
 
 class Stage:
@@ -127,7 +131,13 @@ class Stage:
         return names
 
     def commit(
-        self, parts: Sequence[str] = (), *, refused: Literal["raise", "count"] = "count", timeout: float | None = None
+        self,
+        parts: Sequence[str] = (),
+        *,
+        refused: Literal["raise", "count"] = "count",
+        position: bytes | None = None,
+        after: bytes | None = None,
+        timeout: float | None = None,
     ) -> PushResult:
         """Apply the named parts, in this order, as one batch. Without names, apply all parts in the order of their
         names.
@@ -136,20 +146,29 @@ class Stage:
         Rows that are too late or too far ahead are counted, and the rest is taken. With `refused="raise"` such rows
         raise RowsRefused, which lists the first of them, counted through the parts. Then no row is taken, and the
         stage stays. Raises FailedPrecondition for a missing part, and ResourceExhausted without room; the stage stays.
+        `position`, `after`: source positions of the batch, as in `Producer.push`.
         """
+        check_positions(position, after)
         try:
-            self.commit_parts(parts, REFUSED[check_refused(refused, "raise", "count")], timeout)
+            self.commit_parts(parts, REFUSED[check_refused(refused, "raise", "count")], timeout, position, after)
         except RowsRefused as problem:
             raise of_stage(problem) from None
         assert self.result is not None
         return self.result
 
     def commit_parts(
-        self, parts: Sequence[str], refused: ingest_pb2.Refused.ValueType, timeout: float | None = None
+        self,
+        parts: Sequence[str],
+        refused: ingest_pb2.Refused.ValueType,
+        timeout: float | None = None,
+        position: bytes | None = None,
+        after: bytes | None = None,
     ) -> ingest_pb2.PushResponse:
         """Apply the named parts, like `commit`. Returns the reply."""
         if self._outcome is None:
-            request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts, refused=refused)
+            request = staging_pb2.CommitStageRequest(
+                stage=self.id, parts=parts, refused=refused, position=position or b"", after=after
+            )
             reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
             self._ended(reply.outcome)
             self._client.note_sequence(reply.outcome.sequence)
@@ -182,3 +201,29 @@ class Stage:
         if self.result is None:
             request = staging_pb2.AbortStageRequest(stage=self.id)
             self._client.connection.call(self._client.connection.staging.AbortStage, request)
+
+
+def committed_stage(
+    client: Session,
+    stream: str,
+    numbers: tuple[str, int, int, int],
+    table: pa.Table,
+    position: bytes | None,
+    after: bytes | None,
+    timeout: float | None = None,
+) -> ingest_pb2.PushResponse:
+    """Send a table as a stage and commit it, with its source position. Returns the reply.
+
+    `numbers`: producer, epoch, number and `since`. A stage that the service has lost is sent again, at most twice.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        stage = Stage.begin(client, stream, *numbers)
+        try:
+            stage.add_table(table, "rows", timeout)
+            return stage.commit_parts((), ingest_pb2.REFUSED_COUNT, timeout, position, after)
+        except BaseException as problem:
+            stage.abandon()  # the caller has the error, and the service drops an idle stage
+            lost = isinstance(problem, NotFound) and problem.reason == "UNKNOWN_STAGE"
+            if not lost or attempt == ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt raises its error")

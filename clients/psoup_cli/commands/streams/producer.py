@@ -24,13 +24,15 @@ def producer(
       psoup producer flights monday --json
 
     Show where a producer stopped, by the service's disk: its epoch, the number of its next batch, and the number of
-    rows before that batch. The event and the time of the last batch follow. After a file was pushed with --whole --id
-    NAME, the next number is 1. For an unknown producer the exit code is 4.
+    rows before that batch. The event and the time of the last batch follow, and the last source position. With
+    --json its bytes are hexadecimal digits. After a file was pushed with --whole --id NAME, the next
+    number is 1. For an unknown producer the exit code is 4.
     """
     with connect(address, timeout) as client:
         position = client.position(stream, name)
     if as_json:
-        print_json(dataclasses.asdict(position))
+        source = None if position.source is None else position.source.hex()
+        print_json({**dataclasses.asdict(position), "source": source})
         return
     pairs = [
         ("epoch", str(position.epoch)),
@@ -38,5 +40,6 @@ def producer(
         ("rows before it", "not known" if position.rows is None else f"{position.rows:,}"),
         ("last event", f"{position.sequence:,}"),
         ("last batch", position.time),
+        ("source position", "none" if position.source is None else ascii(position.source)[1:]),
     ]
     print_pairs(pairs)
