@@ -28,6 +28,7 @@ DOCUMENTS = (
     "benchmarks/README.md",
     "docs/copies.md",
     "docs/deploy.md",
+    "docs/feeds.md",
     "docs/files.md",
     "docs/functions.md",
     "docs/joins.md",
@@ -79,7 +80,16 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize(
     "document",
     swept(
-        ["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/sql.md", "docs/windows.md"], 1
+        [
+            "README.md",
+            "docs/copies.md",
+            "docs/feeds.md",
+            "docs/joins.md",
+            "docs/saved-searches.md",
+            "docs/sql.md",
+            "docs/windows.md",
+        ],
+        1,
     ),
 )
 def test_python_session_prints_what_the_document_shows(
