@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from psoup.plan.above import Above
-from psoup.plan.canonical import describe_window, written_window
-from psoup.plan.inputs import steps_back
-from psoup.plan.nodes import Node, PartnerJoin, Relation, SetOperation, Source, walk
-from psoup.plan.patterns import RULES, Pattern
+from psoup.plan.canonical import describe_duration, describe_window, written_window
+from psoup.plan.nodes import Node, PartnerJoin, SetOperation, Source, walk
+from psoup.plan.patterns import TIME, Pattern, Updates
+from psoup.plan.updates import plan_updates
 
 _SHOWN = 160
 """The most characters of a node's text, or of a fact, in a line."""
@@ -41,7 +40,9 @@ NOTHING = Findings()
 class PlanNode:
     """A node of the plan. `id`: its index in the list, which begins with the last step. `inputs`: IDs of its inputs.
 
-    `pattern`: the update pattern of its rows. `lines`: the most useful figures and facts as text.
+    `pattern`: the update pattern of its rows. `clocks`: the clocks by which they leave, by name: `time`, or `rows of`
+    a stream. `settled`: the simpler pattern of rows that the answer has shown for more than `settled_after`
+    microseconds; "" if there is none. `lines`: the most useful figures and facts as text.
     """
 
     id: int
@@ -53,42 +54,40 @@ class PlanNode:
     facts: Mapping[str, str]
     depth: int
     lines: tuple[str, ...] = ()
+    clocks: tuple[str, ...] = ()
+    settled: str = ""
+    settled_after: int = 0
+
+    @property
+    def updates(self) -> str:
+        """The pattern, its clocks and the pattern of settled rows, in a few words."""
+        words = ", ".join([self.pattern, *self.clocks])
+        return f"{words}; {self.settled} {_later(self.settled_after)}" if self.settled else words
 
 
 def plan_nodes(plan: Node, findings: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
     """The nodes of a plan, each before its inputs. `findings`: the findings of a node."""
-    walked = list(walk(plan))
-    by_now = steps_back(plan.sources)
-    return tuple(_made(number, walked, findings(node), by_now) for number, (_, node) in enumerate(walked))
+    walked, updates = list(walk(plan)), plan_updates(plan)
+    return tuple(_made(number, walked, findings(node), updates[id(node)]) for number, (_, node) in enumerate(walked))
 
 
-def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, by_now: bool) -> PlanNode:
-    """A node. `by_now`: whether NOW of the plan, and the end of each window with it, may step back."""
+def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, updates: Updates) -> PlanNode:
     depth, node = walked[number]
-    pattern = _while_now_steps_back(node) if by_now else node.pattern
     below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
     return PlanNode(
         id=number,
         operator=_operator(node),
         inputs=tuple(place for place in below if walked[place][0] == depth + 1),
         text=_text(node),
-        pattern=pattern.name.lower(),
+        pattern=updates.pattern.name.lower(),
         figures=findings.figures,
         facts=findings.facts,
         depth=depth,
         lines=tuple(findings.lines),
+        clocks=updates.clock_texts,
+        settled=updates.settled.pattern.name.lower() if updates.settled else "",
+        settled_after=updates.after,
     )
-
-
-def _while_now_steps_back(node: Node) -> Pattern:
-    """The update pattern of a node in a plan with a NOW that may step back. Its sources are strict then."""
-    if isinstance(node, Source):
-        return Pattern.STRICT
-    if isinstance(node, Relation):
-        return _while_now_steps_back(node.input)
-    if isinstance(node, Above):
-        return RULES[node.operator]([_while_now_steps_back(node.input)])
-    return max([node.pattern, *map(_while_now_steps_back, node.inputs)])
 
 
 def _operator(node: Node) -> str:
@@ -112,10 +111,31 @@ def plan_lines(nodes: Sequence[PlanNode]) -> list[str]:
     lines = []
     for node in nodes:
         head, indent = "" if node.id else "plan", "  " * node.depth
-        lines.append(f"  {head:9}{indent}{_short(node.text)} [{node.pattern}]")
+        lines.append(f"  {head:9}{indent}{_short(node.text)} [{node.updates}]")
         lines += [f"  {'':9}{indent}  | {_short(line)}" for line in node.lines]
-    pattern = Pattern[nodes[0].pattern.upper()]
-    return [*lines, f"  updates  {pattern.title}: {pattern.meaning}"]
+    return [*lines, *_update_lines(nodes[0])]
+
+
+def _update_lines(answer: PlanNode) -> list[str]:
+    """The update pattern of the answer, its clocks, and the pattern of settled rows."""
+    pattern = Pattern[answer.pattern.upper()]
+    lines = [f"  updates  {pattern.title}: {pattern.meaning}"]
+    if answer.clocks:
+        lines.append(f"  clocks   rows leave {', and '.join(map(_passing, answer.clocks))}")
+    if answer.settled:
+        settled = Pattern[answer.settled.upper()]
+        lines.append(f"  settled  {settled.title} {_later(answer.settled_after)}: {settled.meaning}")
+    return lines
+
+
+def _passing(clock: str) -> str:
+    """The moments at which a clock ticks, in words."""
+    return "as time passes" if clock == TIME.text else f"as {clock} come"
+
+
+def _later(after: int) -> str:
+    """The time until rows are settled, in words."""
+    return f"{describe_duration(after)} later" if after else "once NOW moves on"
 
 
 def _short(text: str) -> str:

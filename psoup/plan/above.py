@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.plan.inputs import OrderKey, Output, Source, names_of
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -57,11 +57,6 @@ class Above:
     def operator(self) -> Operator:
         """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.UNARY_WEAKEST
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
-        return RULES[self.operator]([self.input.pattern])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, source_of
-from psoup.model import BIGINT, ID_COLUMN, Anchor, DataType, StreamSpec, WindowClause
+from psoup.model import BIGINT, ID_COLUMN, DataType, StreamSpec, WindowClause
 from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -84,8 +84,7 @@ class Source:
     def schema(self) -> tuple[Output, ...]:
         """The columns of the stream."""
         attributes = enumerate(self.spec.schema.attributes)
-        refs = [(a, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes]
-        return tuple(Output(a.name, ref) for a, ref in refs if not a.hidden)
+        return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
@@ -96,15 +95,6 @@ class Source:
     def keeps_rows(self) -> bool:
         """Whether the node's result has a row for each row of its sources."""
         return True
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
-        if self.spec.table is not None:
-            return Pattern.STRICT
-        retention, begin = self.spec.retention, self.window.begin
-        forgets = retention.rows is not None or retention.duration is not None
-        return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC
 
     @property
     def label(self) -> str:
@@ -182,15 +172,9 @@ class Join:
         return all(isinstance(node, Source) for node in self.inputs)
 
     @property
-    def steps_back(self) -> bool:
-        """Whether NOW of the join may step back."""
-        return steps_back(self.sources)
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
-        operator = Operator.STRICT if self.steps_back else Operator.WEAK
-        return RULES[operator]([node.pattern for node in self.inputs])
+    def operator(self) -> Operator:
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
+        return Operator.WEAK
 
     @property
     def label(self) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from psoup.expressions.tree import Expr
 from psoup.plan.canonical import expr_text
 from psoup.plan.inputs import OrderKey, Output, PairFactor, Source, names_of
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -112,11 +112,6 @@ class PartnerJoin:
     def operator(self) -> Operator:
         """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.STRICT if self.kind.removes else Operator.WEAK
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
-        return RULES[self.operator]([node.pattern for node in self.inputs])
 
     @property
     def label(self) -> str:

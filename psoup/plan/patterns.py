@@ -2,22 +2,28 @@
 
     monotonic ──> weakest ──> weak ──> strict          each allows more changes than the one on its left
 
-    patterns of the inputs ──> RULES[kind of operator] ──> pattern of the result
+    updates of the inputs ──> RULES[kind of operator] ──> pattern of the result
+                          ──> all their clocks ─────────> clocks of the result
 
 The paper labels the leaves (windows) as weakest. Here a window that only grows is monotonic. The paper calls a pattern
 weak if the removal time of a row is known when the row is added. For a window of the last n rows that time is not
 known. But rows leave in the order of their arrival. So here a pattern is weak if each row leaves with its tuples, at
 any time.
 
+The paper has windows of time only, all of one length. Here an edge of a plan also has the clocks by which its rows
+leave: time, or the row clock of a stream. Two inputs whose rows leave by different clocks are not in one order.
+
 NOW of a join may step back, a case that the paper lacks. The join ignores an idle stream (IDLE AFTER). When that stream
 goes on, it has an earlier time than the other streams. Then rows leave although their tuples stay, and come back later.
-So such a join is strict.
+So the sources of such a join are strict.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Pattern(enum.IntEnum):
@@ -48,6 +54,51 @@ _MEANINGS = {
 }
 
 
+class UpdateClock(NamedTuple):
+    """A clock by which rows leave: time, or the row clock of a stream, which ticks with each of its tuples.
+
+    `stay`: the ticks from the coming of a row until it leaves; None if they differ from row to row. `stream`: the
+    stream that ticks; "" for NOW, which all streams of a statement share.
+    """
+
+    stream: str = ""
+    rows: bool = False
+    stay: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The clock for people: `time`, or `rows of trades`."""
+        return f"rows of {self.stream}" if self.rows else "time"
+
+
+TIME = UpdateClock()
+"""Time, with rows that leave after no fixed stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """The update pattern of an edge of a plan, and the clocks by which its rows leave: none if it is monotonic.
+
+    `settled`: the simpler updates of rows that the answer has shown for more than `after` microseconds. None if time
+    settles nothing.
+    """
+
+    pattern: Pattern
+    clocks: frozenset[UpdateClock] = frozenset()
+    settled: Updates | None = None
+    after: int = 0
+
+    @property
+    def clock_texts(self) -> tuple[str, ...]:
+        """The names of the clocks, `time` first."""
+        return tuple(sorted({clock.text for clock in self.clocks}, key=lambda text: (text != TIME.text, text)))
+
+    @property
+    def finally_(self) -> Updates:
+        """The updates of settled rows."""
+        return self.settled or self
+
+
 class Operator(enum.Enum):
     """The kinds of operators that the rules distinguish."""
 
@@ -58,20 +109,58 @@ class Operator(enum.Enum):
     STRICT = "negation, join with a relation or an idle stream, the first rows of another order than that of arrival"
 
 
-Rule = Callable[[Sequence[Pattern]], Pattern]
+Rule = Callable[[Sequence[Updates]], Pattern]
 
 
-def _weak(inputs: Sequence[Pattern]) -> Pattern:
+def _worst(inputs: Sequence[Updates]) -> Pattern:
+    return max(updates.pattern for updates in inputs)
+
+
+def _merged(inputs: Sequence[Updates]) -> Pattern:
+    """The rule of `BINARY_WEAKEST`: the worst input, but weak if rows of two inputs leave after different stays."""
+    if _worst(inputs) is not Pattern.WEAKEST:
+        return _worst(inputs)
+    leaving = {updates.clocks for updates in inputs if updates.pattern is Pattern.WEAKEST}
+    (clocks, *others) = leaving
+    several = sum(updates.pattern is Pattern.WEAKEST for updates in inputs) > 1
+    unsteady = several and any(clock.stay is None for clock in clocks)
+    return Pattern.WEAK if others or unsteady else Pattern.WEAKEST
+
+
+def _weak(inputs: Sequence[Updates]) -> Pattern:
     """The rule of `WEAK`: at least weak, but monotonic if all inputs are monotonic. The paper omits the second case."""
-    worst = max(inputs)
+    worst = _worst(inputs)
     return worst if worst is Pattern.MONOTONIC else max(worst, Pattern.WEAK)
 
 
 RULES: Mapping[Operator, Rule] = {
-    Operator.UNARY_WEAKEST: lambda inputs: inputs[0],
-    Operator.BINARY_WEAKEST: max,
+    Operator.UNARY_WEAKEST: lambda inputs: inputs[0].pattern,
+    Operator.BINARY_WEAKEST: _merged,
     Operator.WEAK: _weak,
     Operator.GROUP_BY: lambda inputs: Pattern.WEAK,
     Operator.STRICT: lambda inputs: Pattern.STRICT,
 }
 """The rule for each kind of operator: the five rules of section 5.2 of the paper."""
+
+_SETTLING = (Operator.UNARY_WEAKEST, Operator.BINARY_WEAKEST, Operator.WEAK)
+"""Operators that remove a row only when a row of an input leaves, so that settled inputs have settled results."""
+
+
+def combined(operator: Operator, inputs: Sequence[Updates], own: frozenset[UpdateClock] = frozenset()) -> Updates:
+    """The updates of an operator's result. `own`: the clocks by which the operator itself removes rows."""
+    updates = _combined(operator, inputs, own)
+    if operator not in _SETTLING:
+        return updates
+    settled = _combined(operator, [each.finally_ for each in inputs], own)
+    return lowered(updates, settled, max(each.after for each in inputs))
+
+
+def lowered(updates: Updates, settled: Updates, after: int) -> Updates:
+    """The updates with those of settled rows, if these are simpler."""
+    if settled.pattern >= updates.pattern:
+        return updates
+    return Updates(updates.pattern, updates.clocks, settled, after)
+
+
+def _combined(operator: Operator, inputs: Sequence[Updates], own: frozenset[UpdateClock]) -> Updates:
+    return Updates(RULES[operator](inputs), own.union(*(updates.clocks for updates in inputs)))

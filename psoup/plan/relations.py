@@ -25,7 +25,7 @@ from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.plan.above import Above
 from psoup.plan.canonical import exact_name, expr_text, literal_text
 from psoup.plan.inputs import OrderKey, Output, Source, names_of
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -99,9 +99,9 @@ class Relation:
         return False
 
     @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
-        return self.input.pattern
+    def operator(self) -> Operator:
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
+        return Operator.UNARY_WEAKEST
 
     @property
     def label(self) -> str:
@@ -162,15 +162,11 @@ class SetOperation:
         return False
 
     @property
-    def pattern(self) -> Pattern:
-        """The update pattern: how rows are added and removed."""
+    def update_operator(self) -> Operator:
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         if self.operator is SetOperator.EXCEPT:
-            operator = Operator.STRICT
-        elif self.operator is SetOperator.UNION and self.all:
-            operator = Operator.BINARY_WEAKEST
-        else:
-            operator = Operator.WEAK
-        return RULES[operator]([node.pattern for node in self.inputs])
+            return Operator.STRICT
+        return Operator.BINARY_WEAKEST if self.operator is SetOperator.UNION and self.all else Operator.WEAK
 
     @property
     def label(self) -> str:
@@ -214,11 +210,6 @@ class Values:
     def keeps_rows(self) -> bool:
         """Whether the node's result has a row for each row of its sources."""
         return False
-
-    @property
-    def pattern(self) -> Pattern:
-        """The update pattern: constants never change."""
-        return Pattern.MONOTONIC
 
     @property
     def label(self) -> str:

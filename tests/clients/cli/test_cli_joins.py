@@ -62,7 +62,7 @@ def test_an_absence_from_the_shell(psoup: Psoup, client: Client) -> None:
         psoup("check", short, "--json").rows[0]["notes"]
     )
     assert "Note: tuples of w after END take no row away" in psoup("check", short).out
-    assert "ANTI JOIN f.origin = w.origin [strict]" in psoup("explain", query).out
+    assert f"ANTI JOIN f.origin = w.origin [strict, rows of {weather}]" in psoup("explain", query).out
     plan = [line.removeprefix("plan").strip(" ") for line in psoup("check", sql).out.splitlines()[4:8]]
     assert [line.split(" ")[0] for line in plan] == ["Project", "ANTI", "Source", "Source"]
     assert psoup("unregister", query).code == 0

@@ -41,12 +41,12 @@ def test_a_join_in_a_plan_takes_rows_from_all_its_inputs() -> None:
     lines = plan_lines(nodes)
     window = "BEGIN (NOW - 10 SECONDS) END (NOW)"
     assert lines[:6] == [
-        "  plan     Limit 5 [strict]",
-        "             Project k [weak]",
-        f"               {outer.label} [weak]",
+        "  plan     Limit 5 [strict, time, rows of ticks]",
+        "             Project k [weak, time]",
+        f"               {outer.label} [weak, time]",
         "                 | route 2, 0, 1",
         "                 | 4 pairs",
-        f"                 {inner.label} [weak]",
+        f"                 {inner.label} [weak, time]",
     ]
-    assert lines[8] == f"                   Source ticks {window} [weakest]"
-    assert lines[-1].startswith("  updates  strict non-monotonic: a row may leave")
+    assert lines[8] == f"                   Source ticks {window} [weakest, time]"
+    assert lines[-2].startswith("  updates  strict non-monotonic: a row may leave")

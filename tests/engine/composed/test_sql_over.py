@@ -6,6 +6,7 @@ import pytest
 
 from psoup.plan.nodes import Distinct, Filter, Over, Project, Sort, plan_text, walk
 from psoup.plan.patterns import Pattern
+from psoup.plan.updates import updates_of
 from psoup_testing.histories.trades import bind, refusal
 
 FUNCTIONS = [
@@ -61,7 +62,7 @@ def test_the_plan_has_the_functions_above_groups_and_below_distinct() -> None:
     kinds = [type(node).__name__ for _, node in walk(query.plan)]
     assert kinds == ["Sort", "Distinct", "Project", "Filter", "Over", "Having", "Aggregate", "Source"]
     assert "Over rank() OVER (ORDER BY sum(qty) DESC)" in plan_text(query.plan)
-    assert query.plan.pattern is Pattern.STRICT
+    assert updates_of(query.plan).pattern is Pattern.STRICT
 
 
 def test_equal_functions_are_one_column_and_windows_have_names() -> None:

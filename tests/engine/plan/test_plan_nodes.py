@@ -15,8 +15,9 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, SECOND, StreamSpec, WindowClause
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Pattern
 from psoup.plan.standing_query import StandingQuery
+from psoup.plan.updates import updates_of
 from psoup.sql import create_stream, prepare, standing_query
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
@@ -126,29 +127,6 @@ def test_attributes_name_their_source() -> None:
 # Update patterns -------------------------------------------------------------------------------------------
 
 
-def test_rules_are_those_of_the_paper() -> None:
-    """Section 5.2, rules 1 to 5, for all inputs that the paper knows."""
-    labels = (WEAKEST, WEAK, STRICT)
-    for label in labels:
-        assert RULES[Operator.UNARY_WEAKEST]([label]) is label
-        assert RULES[Operator.GROUP_BY]([label]) is WEAK
-        assert RULES[Operator.STRICT]([label]) is STRICT
-    for pair in product(labels, labels):
-        merged = STRICT if STRICT in pair else WEAK if WEAK in pair else WEAKEST
-        assert RULES[Operator.BINARY_WEAKEST](pair) is merged
-        assert RULES[Operator.WEAK](pair) is (STRICT if STRICT in pair else WEAK)
-        assert RULES[Operator.STRICT](pair) is STRICT
-
-
-def test_nothing_leaves_where_nothing_leaves_the_inputs() -> None:
-    assert RULES[Operator.UNARY_WEAKEST]([MONOTONIC]) is MONOTONIC
-    assert RULES[Operator.BINARY_WEAKEST]((MONOTONIC, MONOTONIC)) is MONOTONIC
-    assert RULES[Operator.BINARY_WEAKEST]((MONOTONIC, WEAKEST)) is WEAKEST
-    assert RULES[Operator.WEAK]((MONOTONIC, MONOTONIC)) is MONOTONIC
-    assert RULES[Operator.WEAK]((MONOTONIC, WEAKEST)) is WEAK
-    assert RULES[Operator.GROUP_BY]([MONOTONIC]) is WEAK
-
-
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [
@@ -181,7 +159,7 @@ def test_nothing_leaves_where_nothing_leaves_the_inputs() -> None:
     ],
 )
 def test_patterns_of_queries(text: str, pattern: Pattern) -> None:
-    assert bind(text).plan.pattern is pattern
+    assert updates_of(bind(text).plan).pattern is pattern
 
 
 @settings(max_examples=scaled(100))
@@ -206,6 +184,7 @@ def test_rows_come_and_leave_as_their_pattern_says(
     query = soup.register(f"SELECT {distinct}{columns} FROM {stream} {order} {limit} {window}")
     tuples = soup.register(f"SELECT _id FROM {stream} {window}")
     plan = soup.engine.snapshot().query(query, soup.tenant).query.plan
+    pattern = updates_of(plan).pattern
     assert isinstance(plan.sources[0], Source) and isinstance(plan, Limit) == bool(limit)
     gone = -1
     before: list[tuple[int, ...]] = []
@@ -215,13 +194,13 @@ def test_rows_come_and_leave_as_their_pattern_says(
         rows = [tuple(row.values()) for row in again(soup.invoke, query).to_table().to_pylist()]
         held = {row["_id"] for row in again(soup.invoke, tuples).to_table().to_pylist()}
         left = [row for row in before if row not in rows]
-        if plan.pattern is MONOTONIC:
+        if pattern is MONOTONIC:
             assert not left
-        if plan.pattern <= WEAKEST and not distinct:
+        if pattern <= WEAKEST and not distinct:
             assert all(row[0] < min(other[0] for other in rows) for row in left if rows)
             assert all(row[0] > gone for row in rows)
             gone = max([gone, *(row[0] for row in left)])
-        if plan.pattern <= WEAK and not distinct:
+        if pattern <= WEAK and not distinct:
             assert not any(row[0] in held for row in left)
         before = rows
 
@@ -241,7 +220,7 @@ def test_rows_of_joins_come_and_leave_as_their_pattern_says(
     for name in "xy":
         soup.execute(f"CREATE STREAM {name} (a BIGINT, t TIMESTAMP) TIMESTAMP BY t{' IDLE AFTER 5 SECONDS' * idle}")
     query = soup.register(f"SELECT x._id AS i, y._id AS j FROM x, y WHERE x.a = y.a {window}")
-    pattern = soup.engine.snapshot().query(query, soup.tenant).query.plan.pattern
+    pattern = updates_of(soup.engine.snapshot().query(query, soup.tenant).query.plan).pattern
     assert pattern is (STRICT if idle else WEAK if "NOW" in window else MONOTONIC)
     before: list[dict[str, int]] = []
     for first, seconds, behind in steps:
@@ -260,13 +239,14 @@ def test_explain_tells_the_plan_and_what_its_pattern_means() -> None:
     query = soup.register("SELECT a FROM kept ORDER BY a LIMIT 2 BEGIN (NOW - 10)")
     lines = soup.explain(query).lines()
     at = next(k for k, line in enumerate(lines) if line.startswith("  plan"))
-    assert lines[at : at + 6] == [
-        "  plan     Limit 2 [strict]",
+    assert lines[at : at + 7] == [
+        "  plan     Limit 2 [strict, time, rows of kept]",
         "             | by computed_rows",
-        "             Sort a [weakest]",
-        "               Project a [weakest]",
-        "                 Source kept BEGIN (NOW - 10 SECONDS) END (NOW) [weakest]",
+        "             Sort a [weakest, time]",
+        "               Project a [weakest, time]",
+        "                 Source kept BEGIN (NOW - 10 SECONDS) END (NOW) [weakest, time]",
         "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
+        "  clocks   rows leave as time passes, and as rows of kept come",
     ]
     assert isinstance(soup.engine.snapshot().query(query, soup.tenant).query.plan.inputs[0].inputs[0], Project)
 
@@ -287,9 +267,9 @@ def test_a_join_says_that_rows_leave_when_an_idle_stream_goes_on() -> None:
     assert [rows("timed", 901), rows("silent", 3), rows("silent", 902)] == [3, 2, 6]
     lines = [line for line in soup.explain(query).lines() if line.endswith("]") or "updates" in line]
     assert lines == [
-        "  plan     Project x._id AS _id [strict]",
-        "             Join x.a = y.a [strict]",
-        "               Source timed AS x BEGIN (START) END (NOW) [strict]",
-        "               Source silent AS y BEGIN (START) END (NOW) [strict]",
+        "  plan     Project x._id AS _id [strict, time]",
+        "             Join x.a = y.a [strict, time]",
+        "               Source timed AS x BEGIN (START) END (NOW) [strict, time]",
+        "               Source silent AS y BEGIN (START) END (NOW) [strict, time]",
         "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
     ]

@@ -13,6 +13,7 @@ from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMP, decimal, wide
 from psoup.plan.aggregate import Aggregate, Having, Measure
 from psoup.plan.nodes import Distinct, Join, Limit, Project, Sort, plan_text
 from psoup.plan.patterns import Pattern
+from psoup.plan.updates import updates_of
 from psoup.sql.aggregates import AGGREGATES
 from psoup_testing.histories.trades import bind, table
 
@@ -175,7 +176,7 @@ def test_what_reads_groups_reads_them_by_place() -> None:
         " CAST(2 AS DOUBLE)) AS half, sym (Having (count(*) > 3) (Aggregate sum(qty), count(*) BY sym (Source trades"
         " BEGIN (START) END (NOW))))))"
     ).replace("CAST(2 AS DOUBLE)", "2.0e0")
-    assert query.plan.pattern is Pattern.STRICT
+    assert updates_of(query.plan).pattern is Pattern.STRICT
 
 
 def test_an_aggregate_alone_is_one_row() -> None:
