@@ -1082,6 +1082,9 @@ class PlanNode(_message.Message):
     FIGURES_FIELD_NUMBER: _builtins.int
     FACTS_FIELD_NUMBER: _builtins.int
     UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
+    CLOCKS_FIELD_NUMBER: _builtins.int
+    SETTLED_PATTERN_FIELD_NUMBER: _builtins.int
+    SETTLED_AFTER_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its place in the list of nodes, from 0; the node at 0 is the last step."""
     operator: _builtins.str
@@ -1093,6 +1096,8 @@ class PlanNode(_message.Message):
     """What it does, for people: "Sort price DESC"."""
     update_pattern: Global___UpdatePattern.ValueType
     """How its rows come and leave while time goes on. That of the first node is the answer's."""
+    settled_pattern: Global___UpdatePattern.ValueType
+    """The pattern of the rows that the answer has shown for more than `settled_after`. Not set if time settles nothing."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The IDs of the nodes whose rows it takes, in order."""
@@ -1109,6 +1114,12 @@ class PlanNode(_message.Message):
     def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What else is known of it, by name: a source has its stream, clause and window, and "factor_1" and so on."""
 
+    @_builtins.property
+    def clocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The clocks by which its rows leave: "time", or "rows of " and the name of a stream. None for a monotonic result."""
+
+    @_builtins.property
+    def settled_after(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
@@ -1119,10 +1130,13 @@ class PlanNode(_message.Message):
         figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         facts: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         update_pattern: Global___UpdatePattern.ValueType = ...,
+        clocks: _abc.Iterable[_builtins.str] | None = ...,
+        settled_pattern: Global___UpdatePattern.ValueType = ...,
+        settled_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["settled_after", b"settled_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["facts", b"facts", "figures", b"figures", "id", b"id", "inputs", b"inputs", "operator", b"operator", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clocks", b"clocks", "facts", b"facts", "figures", b"figures", "id", b"id", "inputs", b"inputs", "operator", b"operator", "settled_after", b"settled_after", "settled_pattern", b"settled_pattern", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
