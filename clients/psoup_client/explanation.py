@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -47,6 +48,10 @@ class PlanNode(html.Facts):
     clause. An aggregate has the numbers of its groups, aggregates and states. Over one stream it also has the numbers
     of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come
     chunks without a fold (`unfolded`), and tuples at the two `ends` of the window.
+
+    `update_pattern`: as in `PlanStep`. `clocks`: the clocks by which rows leave, `time` or `rows of` a stream.
+    `settled_pattern`: the simpler pattern of rows that the answer has shown for more than `settled_after`, such as
+    an absence whose time has passed. None if time settles nothing.
     """
 
     id: int
@@ -56,6 +61,18 @@ class PlanNode(html.Facts):
     figures: dict[str, float]
     facts: dict[str, str]
     update_pattern: str
+    clocks: tuple[str, ...] = ()
+    settled_pattern: str | None = None
+    settled_after: timedelta | None = None
+
+    @property
+    def updates(self) -> str:
+        """The pattern, the clocks and the pattern of settled rows, in words."""
+        words = ", ".join([self.update_pattern, *self.clocks])
+        if self.settled_pattern is None:
+            return words
+        later = f"after {self.settled_after}" if self.settled_after else "once NOW moves on"
+        return f"{words}; {self.settled_pattern} {later}"
 
     @staticmethod
     def of(message: queries_pb2.PlanNode) -> PlanNode:
@@ -68,6 +85,9 @@ class PlanNode(html.Facts):
             figures=_whole(dict(message.figures)),
             facts=dict(message.facts),
             update_pattern=_pattern(message.update_pattern),
+            clocks=tuple(message.clocks),
+            settled_pattern=_pattern(message.settled_pattern) if message.settled_pattern else None,
+            settled_after=message.settled_after.ToTimedelta() if message.HasField("settled_after") else None,
         )
 
 

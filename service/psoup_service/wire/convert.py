@@ -333,6 +333,9 @@ def plan_node(node: PlanNode) -> queries_pb2.PlanNode:
         figures=node.figures,
         facts=node.facts,
         update_pattern=_PATTERNS[node.pattern],
+        clocks=node.clocks,
+        settled_pattern=_PATTERNS[node.settled] if node.settled else None,
+        settled_after=duration(node.settled_after if node.settled else None),
     )
 
 

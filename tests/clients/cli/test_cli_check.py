@@ -12,3 +12,20 @@ def test_a_statement_is_checked_without_being_registered(psoup: Psoup, filled: s
     refused = psoup("check", f"SELECT ix FROM {filled}")
     assert refused.code == 1 and "line 1, column 8" in refused.err
     assert psoup("queries", "--stream", filled, "--json").rows == []
+
+
+def test_a_check_shows_the_clocks_of_the_plan(psoup: Psoup, filled: str) -> None:
+    sliding = f"SELECT a.id FROM {filled} [ROWS 9] a, {filled} [RANGE 1 HOUR] b WHERE a.id = b.id"
+    assert f"weak, time, rows of {filled}" in psoup("check", sliding).out
+    first = psoup("check", sliding, "--json").rows[0]["plan"][0]
+    assert (first["clocks"], first["settled_pattern"], first["settled_after"]) == (
+        ["time", f"rows of {filled}"],
+        None,
+        None,
+    )
+    assert psoup("stream", "create", f"CREATE STREAM {filled}_due (id BIGINT, t TIMESTAMP) TIMESTAMP BY t").code == 0
+    band = "v.t BETWEEN d.t AND d.t + INTERVAL 90 SECONDS"
+    absent = f"SELECT d.id FROM {filled}_due d ANTI JOIN {filled}_due v ON v.id = d.id AND {band}"
+    assert f"strict, rows of {filled}_due; monotonic after 0:01:30" in psoup("check", absent).out
+    first = psoup("check", absent, "--json").rows[0]["plan"][0]
+    assert (first["settled_pattern"], first["settled_after"]) == ("monotonic", 90)

@@ -193,5 +193,7 @@ def test_explain_shows_the_functions_and_what_they_may_take() -> None:
     soup = _soup(a=[1, 2, 3])
     explained = soup.explain(soup.register("SELECT rank() OVER (ORDER BY a) AS r FROM s QUALIFY r = 1"))
     text = "\n".join(explained.lines())
-    assert "Over rank() OVER (ORDER BY a) [strict, rows of s]" in text and "Filter (rank() OVER (ORDER BY a) = 1)" in text
+    assert (
+        "Over rank() OVER (ORDER BY a) [strict, rows of s]" in text and "Filter (rank() OVER (ORDER BY a) = 1)" in text
+    )
     assert Pattern.STRICT.title in text

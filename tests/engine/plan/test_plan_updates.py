@@ -222,9 +222,17 @@ OBSERVED = [
 ]
 
 
+LATEST_PARTNER = [("d", 1, 0), ("v", 0, 0), ("d", 0, 3), ("v", 0, 3), ("v", 1, 0), ("d", 0, 1), ("v", 0, 1)]
+"""The first row gets its partner at the last moment of a band of 3 seconds."""
+SAME_MOMENT = [("d", 1, 0), ("v", 0, 0), ("v", 1, 0), ("d", 0, 1), ("v", 0, 1)]
+"""The first row gets its partner at the same time, after it was shown."""
+
+
 @pytest.mark.parametrize("text", OBSERVED)
 def test_rows_come_and_leave_as_pattern_and_clocks_say(text: str) -> None:
-    for seed in range(scaled(35)):
+    _observe(text, LATEST_PARTNER)
+    _observe(text, SAME_MOMENT)
+    for seed in range(scaled(7)):
         drawn = random.Random(seed)
         steps = [(drawn.choice("dv"), drawn.randint(0, 1), drawn.randint(0, 2)) for _ in range(24)]
         _observe(text, steps)

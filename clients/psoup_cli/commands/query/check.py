@@ -41,7 +41,7 @@ def check(
             ("streams", ", ".join(checked.streams)),
             ("window", f"{checked.window} ({checked.window_kind})"),
             ("clause", checked.clause),
-            ("updates", checked.update_pattern),
+            ("updates", checked.nodes[0].updates),
             *_plan(checked.nodes),
             ("to look at", counted(checked.tuples, "tuple")),
         ]
@@ -82,6 +82,9 @@ def _facts(checked: Checked) -> dict[str, Any]:
                 "figures": node.figures,
                 "facts": node.facts,
                 "update_pattern": node.update_pattern,
+                "clocks": list(node.clocks),
+                "settled_pattern": node.settled_pattern,
+                "settled_after": None if node.settled_after is None else node.settled_after.total_seconds(),
             }
             for node in checked.nodes
         ],
