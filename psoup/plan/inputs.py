@@ -84,7 +84,8 @@ class Source:
     def schema(self) -> tuple[Output, ...]:
         """The columns of the stream."""
         attributes = enumerate(self.spec.schema.attributes)
-        return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
+        refs = [(a, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes]
+        return tuple(Output(a.name, ref) for a, ref in refs if not a.hidden)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:

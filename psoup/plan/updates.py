@@ -55,7 +55,12 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
 
 
 def _of_source(source: Source) -> Updates:
-    """The updates of a window: its rows leave by the clock of its BEGIN, and by the clocks of RETENTION."""
+    """The updates of a window: its rows leave by the clock of its BEGIN, and by the clocks of RETENTION.
+
+    The versions of a table end at any time.
+    """
+    if source.spec.table is not None:
+        return Updates(Pattern.STRICT, frozenset((TIME,)))
     retention, begin, end = source.spec.retention, source.window.begin, source.window.end
     name, clocks = source.spec.name, set[UpdateClock]()
     late = end.offset if end.anchor is Anchor.NOW and end.rows is None else 0

@@ -334,7 +334,7 @@ def plan_node(node: PlanNode) -> queries_pb2.PlanNode:
         facts=node.facts,
         update_pattern=_PATTERNS[node.pattern],
         clocks=node.clocks,
-        settled_pattern=_PATTERNS[node.settled] if node.settled else None,
+        settled_pattern=_PATTERNS[node.settled] if node.settled else queries_pb2.UPDATE_PATTERN_UNSPECIFIED,
         settled_after=duration(node.settled_after if node.settled else None),
     )
 
