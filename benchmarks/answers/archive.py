@@ -36,6 +36,7 @@ from psoup.answer.invoke import invoke
 from psoup.answer.table import invoke_table
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Register, RegisterMany
 from psoup.model import BIGINT, SECOND, Anchor, Bound, WindowClause
@@ -221,7 +222,7 @@ def make(folder: Path, tuples: int) -> None:
         values += [chance.integers(0, 1 << bits, count) for bits in (8, 8, 16, 16, 20, 20)]
         columns = tuple(Column(BIGINT, column) for column in values)
         nbytes = 8 * count + sum(column.nbytes for column in columns)
-        store.keep(1, spec, ChunkView(number, first, START + ids, columns, nbytes), 0)
+        store.keep(1, spec, ChunkView(number, Places(first, len(ids)), START + ids, columns, nbytes), 0)
     store.close()
 
 

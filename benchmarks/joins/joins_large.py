@@ -36,6 +36,7 @@ from benchmarks.tool.measure import Row, Sample, Target, beside, seconds
 from benchmarks.tool.run import Run
 from psoup.admission import Admission
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.events.commands import CreateStream, Register
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
@@ -202,7 +203,7 @@ def _make(folder: Path, tuples: int) -> None:
             own = tuple(Column(BIGINT, column) for column in values)
             nbytes = 8 * count + sum(column.nbytes for column in own)
             times = START + np.arange(first, first + count)
-            store.keep(stream_id, spec, ChunkView(number, first, times, own, nbytes), 0)
+            store.keep(stream_id, spec, ChunkView(number, Places(first, len(times)), times, own, nbytes), 0)
     store.close()
 
 

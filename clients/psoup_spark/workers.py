@@ -10,6 +10,7 @@ import numpy as np
 from pyspark import daemon
 
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.matching.outside import Beforehand
 from psoup.model import BIGINT
 from psoup.sql import create_stream
@@ -23,7 +24,7 @@ def load() -> None:
     texts = [f"SELECT x FROM s WHERE x > {n} AND x < {2 * n}" for n in range(16)]
     numbers = np.arange(256, dtype=np.int64)
     batch = Batch((Column(BIGINT, numbers),), numbers)
-    chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
+    chunk = ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes)
     Beforehand(spec, list(enumerate(texts, 1))).find(chunk)
     encode_chunk(spec, chunk, archived=True)
 

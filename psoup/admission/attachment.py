@@ -53,7 +53,7 @@ class Past:
         if stored is None:
             return
         self.first_time = stored.first_time
-        ends = [chunk.first_id + len(chunk.batch) for chunk in stored.chunks[-1:]]
+        ends = [chunk.places.end_id for chunk in stored.chunks[-1:]]
         passed = 0 if stored.passed is None else stored.passed.end_id
         self.tuples = max([passed, *ends, *(chunk.end_id for chunk in stored.archive[-1:])])
         self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
@@ -207,9 +207,9 @@ def _place(command: Attach, past: Past) -> tuple[int, int]:
 
 def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
     """A copy of the chunk with its number moved up by `number`, and its tuple IDs by `first_id`."""
-    first = chunk.first_id + first_id
-    zones = {**chunk.zones, ID_INDEX: Zone(first, first + chunk.rows - 1, False)}
-    return replace(chunk, number=chunk.number + number, first_id=first, zones=zones)
+    places = chunk.places.moved(first_id)
+    zones = {**chunk.zones, ID_INDEX: Zone(places.first_id, places.end_id - 1, False)}
+    return replace(chunk, number=chunk.number + number, places=places, zones=zones)
 
 
 def _check_fed(target: AttachTarget) -> None:

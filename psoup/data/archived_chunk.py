@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, overload
 
-import numpy as np
-
 from psoup.data.chunk_caches import ChunkCaches, Zone
 from psoup.data.chunk_versions import ChunkVersions
+from psoup.data.places import Places
 from psoup.data.sidecars import ChunkFile, Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
@@ -76,7 +75,7 @@ class ChunkSource(ChunkFile, Protocol):
 
 
 class Chunk(Protocol):
-    """Consecutive tuples of one stream, with IDs first_id to end_id - 1 and times that never decrease."""
+    """Tuples of one stream with times that never decrease. The IDs of all places are first_id to end_id - 1."""
 
     @property
     def number(self) -> int:
@@ -84,23 +83,28 @@ class Chunk(Protocol):
         ...
 
     @property
+    def places(self) -> Places:
+        """The tuple IDs of the rows."""
+        ...
+
+    @property
     def first_id(self) -> int:
-        """The first tuple ID."""
+        """The tuple ID of the first place."""
         ...
 
     @property
     def end_id(self) -> int:
-        """The tuple ID after the last."""
+        """The tuple ID after the last place."""
         ...
 
     @property
     def first_time(self) -> int:
-        """The least physical ID; there must be a tuple."""
+        """The least physical ID, also of tuples that have left; there must be a place."""
         ...
 
     @property
     def last_time(self) -> int:
-        """The greatest physical ID; there must be a tuple."""
+        """The greatest physical ID, also of tuples that have left; there must be a place."""
         ...
 
     @property
@@ -150,26 +154,30 @@ class ArchivedChunk:
 
     spec: StreamSpec
     number: int
-    first_id: int
-    rows: int
+    places: Places
     first_time: int
     last_time: int
     zones: Mapping[int, Zone]
     source: ChunkSource = field(compare=False, repr=False)
     caches: ChunkCaches = field(default_factory=ChunkCaches, compare=False, repr=False)
     """Indexes that readers have computed from the columns. No other part of the chunk changes."""
+    first_id: int = field(init=False)
+    """The first place of `places`. Stored, because windows compare it with each chunk."""
 
     in_memory = False
     nbytes = 0
     versions = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first_id", self.places.first_id)
+
     def __len__(self) -> int:
-        return self.rows
+        return len(self.places)
 
     @property
     def end_id(self) -> int:
-        """The tuple ID after the last."""
-        return self.first_id + self.rows
+        """The tuple ID after the last place."""
+        return self.first_id + self.places.count
 
     @property
     def times(self) -> Array:
@@ -179,11 +187,11 @@ class ArchivedChunk:
     @property
     def columns(self) -> LazyColumns:
         """The columns, each read on access."""
-        return LazyColumns(self, 0, self.rows)
+        return LazyColumns(self, 0, len(self))
 
     def ids_of(self, start: int, stop: int) -> Array:
         """The tuple IDs of rows start to stop, int64."""
-        return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
+        return self.places.ids_between(start, stop)
 
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows` (int64[k], ascending). Reads as little of the file as possible."""

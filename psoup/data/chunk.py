@@ -19,6 +19,7 @@ from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import ChunkAddresses, MemoryCaches
 from psoup.data.chunk_versions import ChunkVersions
 from psoup.data.narrow import Short
+from psoup.data.places import Places
 from psoup.expressions.tree import TIME_INDEX
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 from psoup.values.columns import Array, Batch, Column, address_of, lasting_array
@@ -35,45 +36,53 @@ DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class ChunkView:
-    """`n` tuples with IDs first_id to first_id + n - 1. `times`: int64[n], never decreasing.
+    """`n` tuples, whose IDs are in `places`. `times`: int64[n], never decreasing.
 
-    `columns`: in schema order. `nbytes`: the bytes that the memory budget charges for the tuples.
+    `columns`: in schema order. `nbytes`: the bytes that the memory budget charges for the tuples. The IDs of all places
+    are `first_id` to `end_id` - 1.
     """
 
     number: int
-    first_id: int
+    places: Places
     times: Array
     columns: tuple[Column, ...]
     nbytes: int
     caches: MemoryCaches = field(default_factory=MemoryCaches, compare=False, repr=False)
     """Statistics and encodings that readers have computed from the columns. No other part of a view changes."""
+    span: tuple[int, int] | None = None
+    """The first and the last time before the chunk was thinned. None if it is not thinned."""
+    first_id: int = field(init=False)
+    """The first place of `places`. Stored, because windows compare it with each chunk."""
 
     versions: ChunkVersions | None = field(default=None, compare=False, repr=False)
     """The successors and ends of the rows of a table. None in a stream."""
 
     in_memory = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first_id", self.places.first_id)
+
     def __len__(self) -> int:
         return len(self.times)
 
     @property
     def end_id(self) -> int:
-        """The tuple ID after the last."""
-        return self.first_id + len(self.times)
+        """The tuple ID after the last place."""
+        return self.first_id + self.places.count
 
     @property
     def first_time(self) -> int:
-        """The least physical ID; there must be a tuple."""
-        return int(self.times[0])
+        """The least physical ID, also of tuples that have left; there must be a place."""
+        return int(self.times[0]) if self.span is None else self.span[0]
 
     @property
     def last_time(self) -> int:
-        """The greatest physical ID; there must be a tuple."""
-        return int(self.times[-1])
+        """The greatest physical ID, also of tuples that have left; there must be a place."""
+        return int(self.times[-1]) if self.span is None else self.span[1]
 
     def ids_of(self, start: int, stop: int) -> Array:
         """The tuple IDs of rows start to stop, int64."""
-        return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
+        return self.places.ids_between(start, stop)
 
     def addresses(self) -> Array:
         """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
@@ -129,6 +138,14 @@ is still needed. If the chunk itself is older, the store need not store its tupl
 the stored chunk, or None if the chunk stays in memory.
 """
 
+Thin = Callable[[int, StreamSpec, ChunkView], ArchivedChunk | None]
+"""A port: replaces the file of a stored chunk of the stream (ID, spec) by a file with the rows of a thinned view.
+
+The chunk must be stored before it is thinned. Any thread may call it. The new file is durable when the call returns; a
+crash leaves the old file or the new one. Results that the store kept for the old rows go. Returns the new stored chunk.
+Returns None if the chunk stays in memory, or has no file any more because it has expired or its stream was dropped.
+"""
+
 
 class OpenChunk:
     """The chunk to which the writer appends tuples. Any thread may read its views."""
@@ -171,7 +188,9 @@ class OpenChunk:
             n = self.length
             columns = tuple(buffer.view(n) for buffer in self._columns)
             times, versions = self._times.array[:n], self._versions
-            self._view = ChunkView(self.number, self.first_id, times, columns, self.nbytes, versions=versions)
+            self._view = ChunkView(
+                self.number, Places(self.first_id, n), times, columns, self.nbytes, versions=versions
+            )
         return self._view
 
     def close(self) -> ChunkView:
@@ -182,7 +201,7 @@ class OpenChunk:
         columns = tuple(_compact(column) for column in view.columns)
         return ChunkView(
             view.number,
-            view.first_id,
+            view.places,
             _copy(view.times),
             columns,
             view.nbytes,

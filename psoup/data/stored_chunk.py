@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psoup.data.archived_chunk import ArchivedChunk
+from psoup.data.places import Places
 from psoup.values.columns import Batch
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A stored chunk whose events the log has dropped. The tuples are in stream order, with IDs from `first_id` on."""
+    """A stored chunk whose events the log has dropped. The tuples are in stream order, and `places` has their IDs.
+
+    `span`: the first and the last time before a thinned chunk was thinned. None for any other chunk.
+    """
 
     number: int
-    first_id: int
+    places: Places
     batch: Batch
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

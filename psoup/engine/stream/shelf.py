@@ -81,7 +81,7 @@ class Shelf:
             batch = chunk.batch
             versions = ChunkVersions(len(batch)) if versioned else None
             parts = batch.times, batch.columns, batch.nbytes
-            data = ChunkView(chunk.number, chunk.first_id, *parts, versions=versions)
+            data = ChunkView(chunk.number, chunk.places, *parts, span=chunk.span, versions=versions)
             self.put(data, ChunkResults(None, covered_before=0), files.get(chunk.number))
         self.dropped_time = stored.dropped_time
         newest = self.entries[-1].data if self.entries else stored.passed

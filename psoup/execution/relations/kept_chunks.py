@@ -15,6 +15,7 @@ import numpy as np
 from psoup.budgets import SORT_ROWS
 from psoup.config import CHUNK_ROWS
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Packed
@@ -121,7 +122,7 @@ def chunk_of(columns: Sequence[Column], first_id: int) -> ChunkView:
     """
     rows = len(columns[0])
     parts = tuple([_plain(column) for column in columns])
-    return ChunkView(0, first_id, _TIMES[:rows], parts, sum([column.nbytes for column in parts]))
+    return ChunkView(0, Places(first_id, rows), _TIMES[:rows], parts, sum([column.nbytes for column in parts]))
 
 
 def _plain(column: Column) -> Column:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.errors import PSoupError
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
@@ -67,7 +68,7 @@ def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Be
         batch = decode_chunk(spec, pa.py_buffer(content))
     except (pa.ArrowException, PSoupError) as problem:
         raise damaged(path, str(problem)) from problem
-    matches = queries.find(ChunkView(0, file.first_id, batch.times, batch.columns, batch.nbytes))
+    matches = queries.find(ChunkView(0, Places(file.first_id, len(batch)), batch.times, batch.columns, batch.nbytes))
     target = directory / (path.name + SUFFIX)
     new = target.with_name(f"{target.name}.{os.getpid()}.new")
     write_matches(new, file.crc, file.rows, matches)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.events.commands import Extent
 from psoup.matching.outside import Beforehand, ClauseMatches
 from psoup.model import StreamSpec
@@ -77,7 +78,7 @@ def write_chunk(
     and one for each incarnation in `others`. The queries of the n-th of these have n times SERVICE_IDS added to their
     IDs. Raises OSError.
     """
-    chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
+    chunk = ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
     file = f"{name}.parquet"
     write_file(directory / file, content)

@@ -15,6 +15,7 @@ from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
 from psoup.data.key_index import USELESS, KeyIndex, key_index
 from psoup.data.key_room import KeyRoom
+from psoup.data.places import Places
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
 from psoup.matching.search import Search
@@ -64,7 +65,10 @@ def test_each_row_with_a_value_is_in_its_place(name: str) -> None:
 def test_a_column_of_few_values_or_none_has_no_index() -> None:
     assert key_index(Column(BIGINT, np.arange(1_000) % 20)) is None
     assert key_index(Column(BIGINT, np.arange(9), np.zeros(9, np.bool_))) is None
-    room, chunk = KeyRoom(1 << 30, ALWAYS), ChunkView(0, 0, np.arange(99), (Column(BIGINT, np.zeros(99, np.int64)),), 0)
+    room, chunk = (
+        KeyRoom(1 << 30, ALWAYS),
+        ChunkView(0, Places(0, 99), np.arange(99), (Column(BIGINT, np.zeros(99, np.int64)),), 0),
+    )
     assert room.probed(chunk, 0, 1) and not room.make(chunk, 0)
     assert chunk.caches.keyed == {0: USELESS} and not room.probed(chunk, 0, 1)
 
@@ -76,7 +80,7 @@ def test_what_is_looked_up_is_what_a_search_finds(seed: int) -> None:
     looked_up = hits = 0
     for _ in range(150):
         piece = random_piece(rng, rng.choice([1, 63, 200]), 0)
-        chunk = ChunkView(0, int(piece.ids[0]), piece.times, piece.columns, 0)
+        chunk = ChunkView(0, Places(int(piece.ids[0]), len(piece)), piece.times, piece.columns, 0)
         factors = tuple(f for _ in range(rng.randint(1, 2)) for f in random_factors(rng))
         part = (chunk, *sorted(rng.sample(range(len(chunk) + 1), 2)))
         wanted = Search(factors).find(*part)
@@ -101,7 +105,7 @@ def test_what_is_looked_up_is_what_a_search_finds(seed: int) -> None:
 def test_the_column_that_leaves_the_fewest_rows_is_looked_up() -> None:
     size = 4_096
     columns = (Column(BIGINT, np.arange(size) % 256), Column(BIGINT, np.arange(size)))
-    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
+    chunk, room = ChunkView(0, Places(0, size), np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
     room.make(chunk, 0)
     both = Search(factors_of("a = 7 AND b IN (7, 9, 263)"), keys=room)
     (found,), left = both.look_up([(chunk, 0, size)])
@@ -191,7 +195,7 @@ def test_rows_of_near_values_in_a_wide_column_come_once_each_time(condition: str
 def test_a_range_that_narrow_codes_find_as_soon_has_no_index() -> None:
     size = 65_536
     columns = (Column(BIGINT, np.arange(size) * 9 % 256), Column(BIGINT, np.arange(size) * 9 % size))
-    chunk, room = ChunkView(0, 0, np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
+    chunk, room = ChunkView(0, Places(0, size), np.arange(size), columns, 0), KeyRoom(1 << 30, ALWAYS)
     for where in ("a = 7", "b BETWEEN 100 AND 400"):
         Search(factors_of(where), keys=room).find(chunk, 0, size)
     assert not chunk.caches.keyed
@@ -315,7 +319,7 @@ def test_indexes_leave_before_results() -> None:
 
 def chunk(number: int) -> ChunkView:
     values: Array = np.random.default_rng(number).integers(0, 10**6, 256)
-    return ChunkView(number, 0, np.arange(256), (Column(BIGINT, values),), 0)
+    return ChunkView(number, Places(0, 256), np.arange(256), (Column(BIGINT, values),), 0)
 
 
 def test_an_index_gives_way_to_another_only_if_it_was_not_used_of_late() -> None:

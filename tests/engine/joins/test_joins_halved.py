@@ -14,6 +14,7 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import Short
+from psoup.data.places import Places
 from psoup.execution.join import parallel_join
 from psoup.execution.rows.record_batch import Message, read
 from psoup.execution.ways import ANSWER
@@ -116,7 +117,7 @@ def test_keys_of_dense_sides_are_read_from_32_bits(
 
 def test_a_column_is_made_shorter_only_if_there_is_room_and_goes_with_its_chunk() -> None:
     values = np.arange(9) * 90_000
-    chunks = [ChunkView(0, 0, np.arange(9), (Column(BIGINT, values - n),), 0) for n in range(2)]
+    chunks = [ChunkView(0, Places(0, 9), np.arange(9), (Column(BIGINT, values - n),), 0) for n in range(2)]
     room = KeyRoom(4 * 9)
     assert [[room.shorten(chunk, 0) for chunk in chunks] for _ in range(3)] == [[False] * 2, [True] * 2, [True] * 2]
     assert [isinstance(chunk.caches.short[0], Short) for chunk in chunks] == [True, False]

@@ -9,6 +9,7 @@ import pytest
 
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import narrow
+from psoup.data.places import Places
 from psoup.data.zones import narrow_all, narrowed
 from psoup.expressions import deferral
 from psoup.expressions.tree import AttributeRef
@@ -21,7 +22,7 @@ from psoup_testing.histories.stems import random_factors, random_piece
 
 
 def chunk_of(columns: tuple[Column, ...], first_id: int, times: np.ndarray) -> ChunkView:
-    return ChunkView(0, first_id, times, columns, 0)
+    return ChunkView(0, Places(first_id, len(times)), times, columns, 0)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -102,7 +103,7 @@ def test_codes_that_a_kernel_was_told_of_stay_and_are_not_made_twice() -> None:
     """A join reads a column by the addresses of its codes: memory that is given back under it is not its own."""
     values = np.arange(100)
     columns = (Column(BIGINT, values), Column(BIGINT, values + 7), Column(BIGINT, values * 1_000_000))
-    chunk = ChunkView(0, 0, values, columns, 1_600)
+    chunk = ChunkView(0, Places(0, len(values)), values, columns, 1_600)
     narrow_all(chunk)
     told = chunk.addresses()
     codes = chunk.caches.narrow[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from psoup.data.chunk import ChunkView
 from psoup.data.key_index import KeyIndex, key_index
+from psoup.data.places import Places
 from psoup.kernels.plain.search.key_index import find_keys as plain_find
 from psoup.model import BIGINT
 from psoup.values.columns import Column
@@ -22,7 +23,7 @@ _KEPT: list[Any] = []
 def chunk_of(keys: Any) -> ChunkView:
     """A closed chunk of one column with its key index."""
     column = Column(BIGINT, keys)
-    chunk = ChunkView(0, 0, np.arange(len(keys)), (column,), 0)
+    chunk = ChunkView(0, Places(0, len(keys)), np.arange(len(keys)), (column,), 0)
     index = key_index(column)
     assert index is not None
     chunk.caches.keyed[0] = index

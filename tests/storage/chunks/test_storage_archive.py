@@ -26,7 +26,7 @@ from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_storage.durable.chunks.archive import Places, StoredColumns
+from psoup_storage.durable.chunks.archive import ColumnPlaces, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
@@ -274,7 +274,7 @@ def test_a_damaged_archived_chunk_is_found_when_it_is_read(soup: RestartingPSoup
 
 
 @pytest.mark.parametrize("places", [{}, None], ids=["by the library", "by pages"])
-def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup, places: Places | None) -> None:
+def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup, places: ColumnPlaces | None) -> None:
     """Parquet's checksums are of what is in a page; how many values that is stands before it."""
     make_archive(soup)
     entry = soup.engine.snapshot().by_id[1].chunks[4].data

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.sql import create_stream
 from psoup.values.columns import Batch
 from psoup.values.from_arrow import columns_from_arrow
@@ -26,7 +27,7 @@ TABLE = pa.table({"t": pa.array([1, 2], pa.timestamp("us", "UTC")), "x": ["hello
 def written() -> bytes:
     """A chunk of two tuples, as a job writes it."""
     batch = Batch(columns_from_arrow(SPEC.schema, TABLE), np.array([1, 2]))
-    chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
+    chunk = ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes)
     return bytes(encode_chunk(SPEC, chunk, archived=True).to_pybytes())
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
 from psoup.values.columns import Array, Column
@@ -60,7 +61,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[ArchivedChunk, tup
         }
     )
     own, cache = columns_from_arrow(spec.schema, table), ColumnCache(1 << 30)
-    chunk = ChunkView(0, 0, own[4].values, own, 100 * ROWS)
+    chunk = ChunkView(0, Places(0, ROWS), own[4].values, own, 100 * ROWS)
     return archived(path, spec, chunk, cache), own, cache
 
 
@@ -144,7 +145,7 @@ def test_columns_in_the_file_of_a_job_are_read_where_it_says_that_they_are(
     pq.write_table(table, file, compression="zstd", row_group_size=GROUP_ROWS, **more)
     content = pa.py_buffer(file.read_bytes())
     own = tuple(Column(BIGINT, column) for column in values.values())
-    facts = archive_facts(ChunkView(0, 0, times, own, 24 * ROWS), content)
+    facts = archive_facts(ChunkView(0, Places(0, len(times)), times, own, 24 * ROWS), content)
     row = ChunkRow(1, 0, 0, ROWS, file.name, content.size, zlib.crc32(content), ROWS - 1, 0, *facts)
     assert row.attached
     source = folder.archived(spec, row).source

@@ -12,6 +12,7 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.matching.outside import Beforehand
@@ -161,5 +162,5 @@ def test_a_heartbeat_would_make_rows_late_that_the_job_holds(soup: RestartingPSo
 def test_a_query_on_columns_that_came_later_is_left_to_whoever_asks() -> None:
     spec, times = create_stream(EVENTS), np.array(seconds(0, 10))
     known = Beforehand(spec, [(1, "SELECT x FROM s WHERE x > 7"), (2, "SELECT x FROM s WHERE z > 7")])
-    found = known.find(ChunkView(0, 0, times, columns_from_arrow(spec.schema, rows(0, 10)), 0))
+    found = known.find(ChunkView(0, Places(0, len(times)), times, columns_from_arrow(spec.schema, rows(0, 10)), 0))
     assert [(one.query_ids, one.offsets.tolist()) for one in found] == [((1,), [8, 9])]

@@ -42,7 +42,7 @@ _ENTRY = 200
 _FEW = 8
 """If a read takes at most one `_FEW`-th of a chunk's rows, the cache gets only their values."""
 
-Places = Mapping[tuple[str, bool], int]
+ColumnPlaces = Mapping[tuple[str, bool], int]
 """The places of columns in a file, by their names and whether they may be NULL."""
 
 
@@ -108,7 +108,7 @@ class StoredColumns:
     def __init__(
         self,
         file: ChunkFileFacts,
-        places: Places | None,
+        places: ColumnPlaces | None,
         cache: ColumnCache,
         covers: Covers,
         sidecars: SidecarFolder,
@@ -326,7 +326,7 @@ class StoredColumns:
 
 
 @lru_cache(1_024)
-def _placed(columns: tuple[tuple[str, bool], ...]) -> Places:
+def _placed(columns: tuple[tuple[str, bool], ...]) -> ColumnPlaces:
     """The position of each column in a file. Files with the same columns share one object."""
     return {column: place for place, column in enumerate(columns)}
 

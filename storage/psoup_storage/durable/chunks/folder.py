@@ -28,6 +28,7 @@ import pyarrow as pa
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_caches import Zone
+from psoup.data.places import Places
 from psoup.data.stored_chunk import StoredChunk
 from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
@@ -35,7 +36,7 @@ from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.phrases import counted
 from psoup.values.columns import Array
 from psoup_proto.file_names import is_chunk
-from psoup_storage.durable.chunks.archive import ChunkFileFacts, Places, StoredColumns
+from psoup_storage.durable.chunks.archive import ChunkFileFacts, ColumnPlaces, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
@@ -172,7 +173,8 @@ class ChunkFolder:
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
         zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
-        return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
+        places = Places(row.first_id, row.rows)
+        return ArchivedChunk(spec, row.number, places, row.first_time, row.last_time, zones, source)
 
     def load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
         """Read the chunk of a manifest row into memory. Any thread; O(bytes).
@@ -192,7 +194,7 @@ class ChunkFolder:
             raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:
             raise damaged(path, f"it has {counted(len(batch), 'row')}, not {row.rows:,}")
-        return StoredChunk(row.number, row.first_id, batch)
+        return StoredChunk(row.number, Places(row.first_id, row.rows), batch)
 
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).
@@ -222,7 +224,7 @@ class ChunkFolder:
 
 
 @lru_cache(1_024)
-def _places(spec: StreamSpec, columns: int) -> Places:
+def _places(spec: StreamSpec, columns: int) -> ColumnPlaces:
     """The places of the columns in a file that the service wrote with `columns` columns; see `encode_chunk`."""
     present = max(columns if spec.event_time else columns - 1, 0)
     places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:present])}

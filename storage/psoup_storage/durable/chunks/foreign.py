@@ -22,6 +22,7 @@ from psoup.admission.pushes import check_finite, check_text
 from psoup.config import CHUNK_ROWS, EngineConfig
 from psoup.data.archived_chunk import TIME
 from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
 from psoup.errors import PSoupError
 from psoup.kernels.rows.parquet_deltas import FACTS, PLAIN_SIZE, SIZE, page_facts
 from psoup.model import Kind, StreamSpec
@@ -58,7 +59,7 @@ def facts_of(
         _check_size(content, chunk)
         batch = _read(content, chunk, spec)
         _check_values(batch, chunk, spec, after)
-        facts = archive_facts(ChunkView(0, 0, batch.times, batch.columns, batch.nbytes), content)
+        facts = archive_facts(ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes), content)
     except (pa.ArrowException, PSoupError, OSError, ValueError, KeyError, OverflowError) as problem:
         raise WrongChunk((str(problem).splitlines() or [type(problem).__name__])[0]) from problem
     return facts
