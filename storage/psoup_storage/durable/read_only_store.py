@@ -18,7 +18,7 @@ from psoup_storage.durable.chunks.folder import ChunkFolder
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.sqlite.database import Database
-from psoup_storage.durable.sqlite.schema import FORMAT, unknown_format
+from psoup_storage.durable.sqlite.schema import is_readable, unknown_format
 from psoup_storage.durable.sqlite.structure import open_to_look
 from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 
@@ -26,7 +26,8 @@ from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 class LookingStore(DurableStore):
     """A store with `read` and `noted`, which takes no events.
 
-    Raises the errors of `DataDirectory`, and InvalidInput for a directory of another format.
+    Raises the errors of `DataDirectory`, and InvalidInput for a directory of another format that a start does not
+    upgrade.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +38,7 @@ class LookingStore(DurableStore):
             opened.callback(rows.close)
             self._database = cast(Database, rows)
             ((version,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
-            if version != str(FORMAT):
+            if not is_readable(version):
                 raise unknown_format(path, str(version))
             ((self.incarnation,),) = rows.query("SELECT value FROM meta WHERE name = 'incarnation'")
             self._notes = Notes(self._directory.path)

@@ -33,7 +33,7 @@ from psoup_storage.durable.chunks.attachments import Adopted, adopt, placed
 from psoup_storage.durable.chunks.chunk_loader import Restoring
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers, TakenCover
-from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, files_of, passed_row
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of, files_of, passed_row
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.disk_room import COPIES, DiskRoom
@@ -62,8 +62,7 @@ RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
 NO_QUERY = 2**63 - 1
 """An ID that no query has."""
-_MANIFEST = ", ".join(ChunkRow._fields)
-_NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
+_NEW_CHUNK = f"INSERT INTO chunks ({', '.join(ChunkRow._fields)}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
 _FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
 _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
@@ -370,7 +369,8 @@ class DurableStore:
             pass
 
     def _manifest(self, condition: str, *values: int) -> Iterator[ChunkRow]:
-        rows = self._database.query(f"SELECT {_MANIFEST} FROM chunks {condition}", values)
+        columns = columns_of(self._database.query)
+        rows = self._database.query(f"SELECT {columns} FROM chunks {condition}", values)
         return map(checked_row, rows)
 
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:

@@ -45,7 +45,7 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Bu
         pa.Table.from_arrays(arrays, schema=pa.schema(fields)),
         sink,
         compression="zstd",
-        row_group_size=GROUP_ROWS if archived else len(chunk),
+        row_group_size=GROUP_ROWS if archived else max(len(chunk), 1),
         write_page_checksum=archived,
         store_decimal_as_integer=True,
         use_dictionary=[name for name, kind in kinds.items() if kind is Kind.TEXT],
@@ -74,8 +74,12 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
     return Batch(columns, np.ascontiguousarray(times))
 
 
+ARCHIVE_FACTS = ("first_time", "memory", "footer", "footer_crc", "zones")
+"""The columns of a manifest row that `archive_facts` returns."""
+
+
 def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
-    """The last five columns of a manifest row: first time, memory, footer bytes, footer checksum, zones (JSON)."""
+    """Facts of a chunk that is read in parts: first time, memory, footer bytes, footer checksum, zones (JSON)."""
     size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8
     facts: dict[str, Any] = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}
     meta = pq.read_metadata(pa.BufferReader(content))

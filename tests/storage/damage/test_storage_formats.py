@@ -7,10 +7,14 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
+from psoup.errors import Internal
 from psoup.events.acknowledgements import ProducerAcknowledgement
 from psoup.events.commands import Locate
+from psoup_storage import DurableStore
+from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, readings
@@ -45,9 +49,35 @@ def test_there_are_fixtures_of_this_format_and_of_at_most_one_before() -> None:
 
 
 def test_the_doctor_finds_the_directory_sound(left: Path) -> None:
-    report = examine(left / "data")
-    assert report.well and report.findings == []
+    """It notes that the next start upgrades a directory of the format before."""
+    report, version = examine(left / "data"), int(left.name.removeprefix("format-"))
+    note = f"has format {version}; the next start of the service brings it to format {FORMAT}"
+    assert report.well and [f.what for f in report.findings] == ([] if version == FORMAT else [note])
     assert (report.figures["streams"], report.figures["queries"], report.figures["chunks"]) == (7, 22, 19)
+
+
+def test_a_row_that_was_damaged_before_an_upgrade_stays_damaged(left: Path) -> None:
+    database = apsw.Connection(str(left / "data" / "psoup.db"))
+    database.execute("UPDATE chunks SET checksum = checksum + 1 WHERE stream = 2")
+    database.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    database.close()
+    for _ in range(2):
+        with pytest.raises(Internal, match="the row of chunks with stream 2, number 0 has changed"):
+            DurableStore(left / "data")
+        assert not examine(left / "data").well
+
+
+def test_a_start_upgrades_the_directory(left: Path) -> None:
+    DurableStore(left / "data").close()
+    assert examine(left / "data").findings == []
+
+
+def test_a_directory_of_the_format_before_can_be_read_without_an_upgrade(left: Path) -> None:
+    before = (left / "data" / "psoup.db").read_bytes()
+    store = LookingStore(left / "data")
+    assert sum(1 for _ in store.read()) > 100
+    store.close()
+    assert (left / "data" / "psoup.db").read_bytes() == before
 
 
 def test_the_directory_gives_the_answers_that_it_gave(left: Path, soup: Soup) -> None:

@@ -102,7 +102,7 @@ def _row(
     after = None if before is None else before.last_time
     facts = facts_of(pa.py_buffer(path.read_bytes()), chunk, spec, after)
     stream, number = place
-    first_id = 0 if before is None else before.first_id + before.rows
+    first_id = 0 if before is None else before.end_id
     ties = 0  # only chunks of the log count ties
     return ChunkRow(
         stream, number, first_id, chunk.rows, path.name, chunk.bytes, chunk.crc, chunk.last_time, ties, *facts

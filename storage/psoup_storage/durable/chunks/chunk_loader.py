@@ -21,7 +21,7 @@ from psoup.data.stored_chunk import Passed, Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
 from psoup.values.columns import lasting_memory
-from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of
 from psoup_storage.durable.log.codec import altered, created
 
 _LOADERS = 2
@@ -32,7 +32,7 @@ ORDER BY sequence
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
 _FACTS = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
-_ROWS = f"SELECT {', '.join(ChunkRow._fields)} FROM chunks WHERE stream = ? ORDER BY number"
+_ROWS = "SELECT {columns} FROM chunks WHERE stream = ? ORDER BY number"
 
 Query = Callable[[str, Sequence[Any]], Iterator[tuple[Any, ...]]]
 """Runs a SELECT with values."""
@@ -57,6 +57,7 @@ class Restoring:
 
     def __init__(self, query: Query, chunks: ChunkFolder, hot_bytes: int) -> None:
         self._query = query
+        self._rows = _ROWS.format(columns=columns_of(query))
         self._chunks = chunks
         self._hot_bytes = hot_bytes
         self._begun: dict[int, _Begun | None] = {}
@@ -90,14 +91,14 @@ class Restoring:
             pa.set_memory_pool(self._usual)
 
     def _begin(self, stream: int, first: StreamSpec) -> _Begun | None:
-        rows = _unbroken([checked_row(row) for row in self._query(_ROWS, (stream,))])
+        rows = _unbroken([checked_row(row) for row in self._query(self._rows, (stream,))])
         if not rows:
             return None
         spec = first
         for (sql,) in list(self._query(_ALTERATIONS, (stream,))):
             spec = altered(spec, sql)
         last = rows[-1]
-        passed = Passed(last.number, last.first_id + last.rows, last.last_time) if last.passed else None
+        passed = Passed(last.number, last.end_id, last.last_time) if last.passed else None
         rows = rows if passed is None else []
         on_disk = [row for row in rows if row.attached]
         rows = rows[len(on_disk) :]
@@ -116,12 +117,12 @@ class Restoring:
 
     def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
         """The number of stored chunks of an archived stream that stay on disk."""
-        retention, last = spec.retention, rows[-1]
+        retention, last, newer_rows = spec.retention, rows[-1], 0
         for count, row in reversed(list(enumerate(rows, 1))):
             age = last.last_time - row.last_time
             by_time = retention.duration is not None and age > retention.duration - retention.archive
-            behind = last.first_id + last.rows - row.first_id - row.rows
-            by_rows = retention.rows is not None and behind >= retention.rows - retention.archive
+            by_rows = retention.rows is not None and newer_rows >= retention.rows - retention.archive
+            newer_rows += row.rows
             self._hot_bytes -= row.memory or 0
             if by_time or by_rows or self._hot_bytes < 0:
                 return count

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from psoup.data.places import Places
 from psoup.data.stored_chunk import StoredChunk
 from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
+from psoup.invariants import ensure
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.phrases import counted
 from psoup.values.columns import Array
@@ -39,9 +41,10 @@ from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.archive import ChunkFileFacts, ColumnPlaces, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers
+from psoup_storage.durable.chunks.place_list import WrongPlaces, decode_places, encode_places
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import CHUNKS
-from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
+from psoup_storage.formats.chunk_file import ARCHIVE_FACTS, archive_facts, changed, damaged, decode_chunk, encode_chunk
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.matches import SUFFIX
 
@@ -52,12 +55,14 @@ _SHOWN = 200
 
 
 class ChunkRow(NamedTuple):
-    """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
+    """A row of the manifest. `rows`: of the file. `ties`: stored tuples of the stream with exactly `last_time`, over
+    all its chunks.
 
     `file` is empty for a passed chunk. Archived and attached chunks (`ties` 0) are read in parts and have more fields.
     `memory`: bytes of their tuples in memory. `footer`: the footer's bytes, and their checksum. `zones`: JSON, from
     schema position to [least, greatest, has NULL]; its entry "ranges" has the place and bytes of each column in each
-    row group.
+    row group. `places`, `places_left`: the number of places of a thinned chunk, and the list of those that are left
+    (`place_list`). Its times and ties are of all tuples that it had.
     """
 
     stream: int
@@ -74,6 +79,18 @@ class ChunkRow(NamedTuple):
     footer: int | None = None
     footer_crc: int | None = None
     zones: str | None = None
+    places: int | None = None
+    places_left: bytes | None = None
+
+    @property
+    def end_id(self) -> int:
+        """The tuple ID after the last place."""
+        return self.first_id + (self.rows if self.places is None else self.places)
+
+    @property
+    def thinned(self) -> bool:
+        """Whether some of the chunk's tuples have left."""
+        return self.places is not None
 
     @property
     def attached(self) -> bool:
@@ -96,6 +113,20 @@ def checked_row(values: Iterable[Any]) -> ChunkRow:
         place = Path(FOLDER) / f"{row.stream}-{row.number}.parquet"
         raise damaged(place, f"the manifest names its file {row.file[:_SHOWN]!r}, and no chunk's file has such a name")
     return row
+
+
+def columns_of(query: Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]) -> str:
+    """The fields of `ChunkRow` for a SELECT from `chunks`. A field that a directory's format lacks is NULL."""
+    present = {row[1] for row in query("PRAGMA table_info(chunks)", ())}
+    return ", ".join(name if name in present else f"NULL AS {name}" for name in ChunkRow._fields)
+
+
+def places_of(row: ChunkRow, folder: Path) -> Places:
+    """The places of the chunk of a manifest row. Raises Internal, reason DATA_DAMAGED, for a wrong list."""
+    try:
+        return decode_places(row.first_id, row.rows, row.places, row.places_left)
+    except WrongPlaces as problem:
+        raise damaged(folder / row.file, str(problem)) from problem
 
 
 def files_of(rows: Iterable[ChunkRow]) -> list[str]:
@@ -129,20 +160,13 @@ class ChunkFolder:
     def write(self, stream: int, spec: StreamSpec, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
         """Write the file of a chunk, durable under its name when this returns; `before`: the row of the chunk before.
 
-        Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure.
+        Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure. The chunk
+        must not be thinned: its row has the end of the stored part in stream order, which may have left.
         """
+        ensure(chunk.places.left is None, chunk, "a chunk was thinned before it was stored", chunk=chunk.number)
         content = encode_chunk(spec, chunk, archived=spec.retention.archive > 0)
         name = f"{stream}-{chunk.number}.parquet"
-        new = self.path / (name + _NEW)
-        try:
-            _write_synced(new, memoryview(content))
-            os.rename(new, self.path / name)
-        except OSError as problem:
-            if problem.errno not in NO_ROOM:
-                raise
-            new.unlink(missing_ok=True)
-            raise disk_full(self.path, f"a chunk of {content.size:,} bytes finds no room") from problem
-        sync_directory(self.path)
+        self._write(name, content)
         return ChunkRow(
             stream,
             chunk.number,
@@ -155,6 +179,45 @@ class ChunkFolder:
             _ties(chunk.times, before),
             *(archive_facts(chunk, content) if spec.retention.archive else ()),
         )
+
+    def write_thinned(self, spec: StreamSpec, chunk: ChunkView, before: ChunkRow) -> ChunkRow:
+        """Write the file of a thinned chunk, under a new name; `before`: the manifest row of its present file.
+
+        Raises as `write`. The row that is returned has the places, and the end in stream order of `before`.
+        """
+        places = chunk.places
+        same = (before.number, before.first_id, before.end_id) == (chunk.number, places.first_id, places.end_id)
+        ensure(same, chunk, "a chunk was thinned that is another one on disk", chunk=chunk.number, disk=before.number)
+        partly_read = before.footer is not None
+        content = encode_chunk(spec, chunk, archived=partly_read)
+        name = f"{before.stream}-t{secrets.token_hex(4)}-{abs(before.number)}.parquet"
+        self._write(name, content)
+        row = before._replace(
+            rows=len(chunk),
+            file=name,
+            bytes=content.size,
+            crc=zlib.crc32(content),
+            first_time=chunk.first_time,
+            places=places.count,
+            places_left=encode_places(places),
+        )
+        if partly_read:
+            facts = archive_facts(chunk, content)
+            row = row._replace(**dict(zip(ARCHIVE_FACTS, facts, strict=True)))
+        return row
+
+    def _write(self, name: str, content: pa.Buffer) -> None:
+        """Write a file that is durable under its name when this returns. Raises as `write`."""
+        new = self.path / (name + _NEW)
+        try:
+            _write_synced(new, memoryview(content))
+            os.rename(new, self.path / name)
+        except OSError as problem:
+            if problem.errno not in NO_ROOM:
+                raise
+            new.unlink(missing_ok=True)
+            raise disk_full(self.path, f"a chunk of {content.size:,} bytes finds no room") from problem
+        sync_directory(self.path)
 
     def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
         """The chunk of a manifest row. Its columns stay on disk, and readers read them on demand. O(attributes)."""
@@ -170,10 +233,10 @@ class ChunkFolder:
             self.covers,
             self.sidecars,
         )
+        places = places_of(row, self.path)
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
-        zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
+        zones[ID_INDEX] = Zone(row.first_id, row.end_id - 1, False)
         zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
-        places = Places(row.first_id, row.rows)
         return ArchivedChunk(spec, row.number, places, row.first_time, row.last_time, zones, source)
 
     def load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
@@ -194,7 +257,9 @@ class ChunkFolder:
             raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:
             raise damaged(path, f"it has {counted(len(batch), 'row')}, not {row.rows:,}")
-        return StoredChunk(row.number, Places(row.first_id, row.rows), batch)
+        places = places_of(row, self.path)
+        span = None if row.first_time is None or not row.thinned else (row.first_time, row.last_time)
+        return StoredChunk(row.number, places, batch, span)
 
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).

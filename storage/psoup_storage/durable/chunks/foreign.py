@@ -51,7 +51,7 @@ class WrongChunk(Exception):
 def facts_of(
     content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec, after: int | None
 ) -> tuple[int, int, int, int, str]:
-    """The last five columns of the chunk's manifest row (`archive_facts`), computed from its values. O(bytes).
+    """The facts of the chunk's manifest row (`archive_facts`), computed from its values. O(bytes).
 
     `after`: the last time of the chunk before it. Raises WrongChunk.
     """

@@ -133,8 +133,12 @@ def forget_chunks(connection: apsw.Connection, stream: int, oldest: int) -> list
 
 
 _OUTLIVED = """
-SELECT min(number) FROM chunks
-WHERE stream = :stream AND (number >= :first OR last_time >= :time AND first_id + rows > :id)
+WITH newer AS (
+    SELECT number, last_time, ifnull(sum(rows) OVER (
+        ORDER BY number DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS rows
+    FROM chunks WHERE stream = :stream
+)
+SELECT min(number) FROM newer WHERE number >= :first OR last_time >= :time AND rows < :rows
 """
 _EARLIER = """
 DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach' AND sequence < :sequence
@@ -150,7 +154,7 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
     last = event.chunks[-1]
     facts = {"stream": event.stream_id, "first": event.chunks[0].number, "job": event.job, "sequence": event.sequence}
     facts["time"] = -(2**63) if retention.duration is None else last.last_time - retention.duration
-    facts["id"] = -(2**63) if retention.rows is None else last.end_id - retention.rows
+    facts["rows"] = 2**62 if retention.rows is None else retention.rows
     connection.execute(_EARLIER, facts)
     return forget_chunks(connection, event.stream_id, connection.execute(_OUTLIVED, facts).get)
 

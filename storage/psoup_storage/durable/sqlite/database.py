@@ -26,7 +26,7 @@ from psoup.errors import Internal, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.checkpointer import VFS, Mover
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES, is_readable, schema_of, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
 from psoup_storage.durable.sqlite.vacuum import shrink
@@ -281,12 +281,13 @@ class Database:
         version = self.meta("format")
         if version != str(FORMAT) and not is_sealed(connection, "format"):
             raise self._damaged(f"its format, {version}, has changed since it was written")
-        if version != str(FORMAT):
+        if not is_readable(version):
             raise unknown_format(self._directory.path, version)
-        if (damage := damaged_schema(connection, SCHEMA)) is not None:
+        if (damage := damaged_schema(connection, schema_of(int(version)))) is not None:
             raise self._damaged(damage)
         for damage in (*broken_seals(connection), *orphans(connection), *emptied(connection, self._directory.path)):
             raise self._damaged(damage)
+        self._upgrade(int(version))
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
@@ -307,6 +308,13 @@ class Database:
             for statements in SCHEMA:
                 connection.execute(statements)
             connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", facts.items())
+
+    def _upgrade(self, version: int) -> None:
+        """Upgrade an undamaged database of an older format, step by step, each step in a transaction."""
+        for number in range(version, FORMAT):
+            with self.transaction() as connection:
+                connection.execute(UPGRADES[number])
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (str(number + 1),))
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
         if pages <= self._frames:

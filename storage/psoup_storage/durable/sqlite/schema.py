@@ -1,4 +1,4 @@
-"""Tables of the database, in this version's format. Other formats are refused.
+"""Tables of the database, in this version's format, and the step from the format before. Other formats are refused.
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
 log    the events, by sequence                 see `codec`, `log`, `truncation`
@@ -12,10 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from psoup.errors import InvalidInput
-from psoup_storage.durable.sqlite.seals import seals
+from psoup_storage.durable.sqlite.seals import seals, wider_seals
 
-FORMAT = 15
-"""The form of the directory that this version writes and reads."""
+FORMAT = 16
+"""The form of the directory that this version writes and reads. A start upgrades a directory of an older form that
+`UPGRADES` has.
+"""
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -73,7 +75,11 @@ END;
 CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
 BEGIN DELETE FROM slices WHERE sequence = ifnull(NEW.spool, NEW.sequence); END;
 """
-SCHEMA = (
+_THINNED = """
+ALTER TABLE chunks ADD COLUMN places INTEGER;
+ALTER TABLE chunks ADD COLUMN places_left BLOB;
+""" + wider_seals("chunks")
+_FIRST = (
     _SCHEMA,
     _CHUNKS,
     _ARCHIVE,
@@ -84,7 +90,20 @@ SCHEMA = (
     _TENANTS,
     _SPOOLED,
 )
+UPGRADES = {15: _THINNED}
+"""The statements that lead from an older format to the next one. Format 16 has thinned chunks."""
+SCHEMA = (*_FIRST, *UPGRADES.values())
 """The statements that create a database of this format, in the order in which the tables came to be."""
+
+
+def schema_of(version: int) -> tuple[str, ...]:
+    """The statements that create a database of an older format that `UPGRADES` has, or of this format."""
+    return (*_FIRST, *(step for number, step in UPGRADES.items() if number < version))
+
+
+def is_readable(version: str) -> bool:
+    """Whether this version reads directories of a format, because it is the present one or can be upgraded."""
+    return version.isdecimal() and (int(version) == FORMAT or int(version) in UPGRADES)
 
 
 def unknown_format(directory: Path, version: str) -> InvalidInput:
@@ -94,9 +113,11 @@ def unknown_format(directory: Path, version: str) -> InvalidInput:
     if version.isdecimal() and int(version) > FORMAT:
         advice = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
     else:
-        advice = ", no older one; start on a new directory and push the data again, or use the version that wrote it"
+        advice = ", and no older one; use the version that wrote it, or push the data again into a new directory"
+    known = " and ".join(map(str, [*UPGRADES, FORMAT]))
     return InvalidInput(
-        f"the data directory {directory} has format {version}, and this version of PSoup reads format {FORMAT}{advice}",
+        f"the data directory {directory} has format {version}, and this version of PSoup reads the formats"
+        f" {known}{advice}",
         reason="UNKNOWN_FORMAT",
         found=version,
         known=FORMAT,

@@ -23,6 +23,8 @@ _SEALED = {
     "meta": (("name",), ("value",)),
 }
 """Each table, with its key and its other columns."""
+_LATER = {"chunks": ("places", "places_left")}
+"""Columns that tables got in a later format."""
 
 
 def register(connection: apsw.Connection) -> None:
@@ -31,14 +33,14 @@ def register(connection: apsw.Connection) -> None:
 
 
 def _crc(*values: Any) -> int:
-    return zlib.crc32(json.dumps(values, default=repr).encode())  # no value is a BLOB, unless a flip makes it one
+    return zlib.crc32(json.dumps(values, default=repr).encode())  # a BLOB has no form in JSON
 
 
-def _statements(table: str) -> Iterator[str]:
+def _statements(table: str, later: tuple[str, ...] = ()) -> Iterator[str]:
     key, others = _SEALED[table]
+    others += later
     this = " AND ".join(f"{column} = NEW.{column}" for column in key)
     new = ", ".join(f"NEW.{column}" for column in key + others)
-    yield f"ALTER TABLE {table} ADD COLUMN checksum INTEGER;"
     yield f"UPDATE {table} SET checksum = row_crc({', '.join(key + others)});"
     for name, event in (("inserted", "INSERT"), ("updated", f"UPDATE OF {', '.join(others)}")):
         yield f"CREATE TRIGGER {table}_{name} AFTER {event} ON {table}"
@@ -47,7 +49,17 @@ def _statements(table: str) -> Iterator[str]:
 
 def seals(*tables: str) -> str:
     """The statements that give tables checksums, and their present rows as well."""
-    return "\n".join(statement for table in tables for statement in _statements(table))
+    return "\n".join(
+        statement
+        for table in tables
+        for statement in (f"ALTER TABLE {table} ADD COLUMN checksum INTEGER;", *_statements(table))
+    )
+
+
+def wider_seals(table: str) -> str:
+    """The statements that let the checksums of a table contain its later columns, which it has."""
+    dropped = [f"DROP TRIGGER {table}_{name};" for name in ("inserted", "updated")]
+    return "\n".join([*dropped, *_statements(table, _LATER[table])])
 
 
 def is_sealed(connection: apsw.Connection, name: str) -> bool:
@@ -60,8 +72,10 @@ def is_sealed(connection: apsw.Connection, name: str) -> bool:
 
 
 def broken_seals(connection: apsw.Connection) -> Iterator[str]:
-    """Damaged rows, in words. O(rows)."""
+    """Damaged rows, in words; also in a directory of a format before this one. O(rows)."""
     for table, (key, others) in _SEALED.items():
+        present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        others += tuple(column for column in _LATER.get(table, ()) if column in present)
         wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + others)})"
         for values in connection.execute(wrong):
             place = ", ".join(f"{column} {value}" for column, value in zip(key, values, strict=True))

@@ -30,7 +30,7 @@ from psoup.model import StreamSpec, time_text
 from psoup.phrases import counted
 from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.covers import FOLDER as COVERS
-from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
+from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, columns_of, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
 from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars
 from psoup_storage.durable.directory import AUDIT, CACHE, DATABASE, INCOMING, LOCK, DataDirectory
@@ -40,7 +40,7 @@ from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.numbers import ProducerNumbers
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tuples import StoredEnd
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
+from psoup_storage.durable.sqlite.schema import FORMAT, is_readable, schema_of, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed
 from psoup_storage.durable.sqlite.structure import (
     damaged_log,
@@ -51,7 +51,7 @@ from psoup_storage.durable.sqlite.structure import (
     orphans,
 )
 from psoup_storage.durable.sqlite.whole_copy import MARK
-from psoup_storage.durable.tools.chunk_order import out_of_line, wrong_rows
+from psoup_storage.durable.tools.chunk_order import out_of_line, wrong_places, wrong_rows
 from psoup_storage.durable.tools.findings import Finding, Report, Severity
 from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
 from psoup_storage.formats.chunk_file import changed, decode_chunk
@@ -198,8 +198,11 @@ class Examination:
             )
             yield Finding(Severity.NOTE, DATABASE, problem)
         version = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
-        if version == str(FORMAT):
-            if (damage := damaged_schema(connection, SCHEMA)) is not None:
+        if is_readable(str(version)) and (version == str(FORMAT) or is_sealed(connection, "format")):
+            if version != str(FORMAT):
+                problem = f"has format {version}; the next start of the service brings it to format {FORMAT}"
+                yield Finding(Severity.NOTE, DATABASE, problem)
+            if (damage := damaged_schema(connection, schema_of(int(version)))) is not None:
                 yield _damage(DATABASE, damage)
             else:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
@@ -212,7 +215,7 @@ class Examination:
             yield _damage(DATABASE, problem, repair="use the version that wrote it, or a newer one")
 
     def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
-        columns = ", ".join(ChunkRow._fields)
+        columns = columns_of(lambda statement, values: connection.execute(statement, values))
         for row in map(ChunkRow._make, connection.execute(f"SELECT {columns} FROM chunks ORDER BY stream, number")):
             if not row.passed and not is_chunk(row.file):
                 problem = f"the manifest names a file {row.file[:200]!r}, and no chunk's file has such a name"
@@ -286,14 +289,15 @@ class Examination:
         before: ChunkRow | None = None
         for row in rows:
             place = f"{FOLDER}/{row.file}" if row.file else f"{DATABASE}, stream {stream}"
-            wrong = [*out_of_line(row, before), *(() if row.passed else self._wrong_with(spec, row, before))]
+            wrong = [*out_of_line(row, before), *wrong_places(row)]
+            wrong += [] if row.passed else self._wrong_with(spec, row, before)
             if wrong:
                 self._damaged_chunks.append(row)
                 since = "the beginning" if before is None else time_text(before.last_time)
                 yield _damage(
                     place,
                     "; ".join(wrong),
-                    f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
+                    f"tuples {row.first_id} to {row.end_id - 1} of stream {spec.name}: {row.rows:,},"
                     f" with times from {since} to {time_text(row.last_time)}",
                 )
             before = row

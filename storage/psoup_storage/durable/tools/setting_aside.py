@@ -106,9 +106,7 @@ def set_aside(
     sound = [row for row in leaving if row not in damaged and not row.passed]
     if sound:
         chunks_text = f"{counted(len(sound), 'sound chunk')} before a damaged one"
-        ids = ", ".join(
-            f"{row.first_id} to {row.first_id + row.rows - 1} of stream {names[row.stream]}" for row in sound
-        )
+        ids = ", ".join(f"{row.first_id} to {row.end_id - 1} of stream {names[row.stream]}" for row in sound)
         findings = [*findings, Finding(Severity.NOTE, f"{FOLDER}/", chunks_text, f"tuples {ids}")]
     _keep(path, folder, leaving, events, findings)
     _forget(path, last, chunks, events)
@@ -127,7 +125,7 @@ def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[
     sound = sum(row.rows for row in leaving if row not in damaged)
     text = (
         f"stream {stream}: {counted(sum(row.rows for row in leaving), 'tuple')}, {leaving[0].first_id} to"
-        f" {leaving[-1].first_id + leaving[-1].rows - 1}, up to {time_text(leaving[-1].last_time)}"
+        f" {leaving[-1].end_id - 1}, up to {time_text(leaving[-1].last_time)}"
     )
     return text + (f"; {sound:,} of them are sound, and can be pushed again from {ASIDE}" if sound else "")
 
