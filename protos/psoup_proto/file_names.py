@@ -3,6 +3,7 @@
     psoup.db                         the database
     chunks/3-17.parquet              chunk 17 of stream 3
     chunks/3-a51c2a7f0-0.parquet     the first chunk of a directory that a job wrote
+    chunks/3-t0b7d91e2-17.parquet    chunk 17 of stream 3 after some of its tuples left
     chunks/3-17.parquet.matches      the queries that a job found to match in that chunk
 
 Such a name comes over the wire, or stands in a database that came so, and becomes a path. A name of another form is
@@ -15,7 +16,7 @@ import re
 
 DATABASE = "psoup.db"
 CHUNKS = "chunks"
-_CHUNK = re.compile(r"[0-9]{1,19}-(?:a[0-9a-f]{8}-)?[0-9]{1,19}\.parquet")
+_CHUNK = re.compile(r"[0-9]{1,19}-(?:[at][0-9a-f]{8}-)?[0-9]{1,19}\.parquet")
 _MATCHES = ".matches"
 
 

@@ -147,6 +147,13 @@ class Store(Protocol):
         """
         ...
 
+    def thin(self, stream: int, spec: StreamSpec, chunk: ChunkView) -> ArchivedChunk | None:
+        """Replace the file of a stored chunk by the rows that are left; see `psoup.data.chunk.Thin`.
+
+        Raises as `keep`. Any thread, also during `append` and `keep`.
+        """
+        ...
+
     def share(self, in_turn: InTurn) -> None:
         """Share the disk with `append` from now on: the store passes each write of `keep` and `spool` to `in_turn`.
 

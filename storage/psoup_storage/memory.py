@@ -130,6 +130,9 @@ class MemoryStore:
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
         """Do nothing: the tuples are in memory already, and stay there."""
 
+    def thin(self, stream: int, spec: StreamSpec, chunk: ChunkView) -> None:
+        """Do nothing: this store has no chunks."""
+
     def note(self, name: str, text: str, *, sync: bool = False) -> None:
         """Store one line for the life of the process."""
         self._notes[name] = text

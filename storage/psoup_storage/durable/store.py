@@ -35,6 +35,7 @@ from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of, files_of, passed_row
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
+from psoup_storage.durable.chunks.thinning import thin
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.disk_room import COPIES, DiskRoom
 from psoup_storage.durable.log import log
@@ -227,6 +228,16 @@ class DurableStore:
                 start = self._in_turn(partial(self._forget_more, row, start))
         gone = row.passed or row.file in files
         return self._chunks.archived(spec, row) if spec.retention.archive and not gone else None
+
+    def thin(self, stream: int, spec: StreamSpec, chunk: ChunkView) -> ArchivedChunk | None:
+        """Replace the file of a stored chunk (`psoup.data.chunk.Thin`); raises as `keep`."""
+        replaced = thin(self._chunks, self._database, self._in_turn, stream, spec, chunk)
+        if replaced is None:
+            return None
+        row, file = replaced
+        self._chunk_bytes += row.bytes
+        self._remove([file])
+        return None if row.footer is None else self._chunks.archived(spec, row)
 
     def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
         """Add a chunk's `row` to the manifest. Returns the files of expired chunks, and the start of the next slice.

@@ -74,10 +74,6 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
     return Batch(columns, np.ascontiguousarray(times))
 
 
-ARCHIVE_FACTS = ("first_time", "memory", "footer", "footer_crc", "zones")
-"""The columns of a manifest row that `archive_facts` returns."""
-
-
 def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
     """Facts of a chunk that is read in parts: first time, memory, footer bytes, footer checksum, zones (JSON)."""
     size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8

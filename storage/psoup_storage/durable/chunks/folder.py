@@ -44,7 +44,7 @@ from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.place_list import WrongPlaces, decode_places, encode_places
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import CHUNKS
-from psoup_storage.formats.chunk_file import ARCHIVE_FACTS, archive_facts, changed, damaged, decode_chunk, encode_chunk
+from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.matches import SUFFIX
 
@@ -52,6 +52,10 @@ FOLDER = CHUNKS
 _NEW = ".new"
 _SHOWN = 200
 """Characters of a name that a message shows."""
+
+
+_PlaceList = bytes
+"""`ChunkRow` has a field of the name of this type."""
 
 
 class ChunkRow(NamedTuple):
@@ -80,7 +84,7 @@ class ChunkRow(NamedTuple):
     footer_crc: int | None = None
     zones: str | None = None
     places: int | None = None
-    places_left: bytes | None = None
+    places_left: _PlaceList | None = None
 
     @property
     def end_id(self) -> int:
@@ -201,10 +205,10 @@ class ChunkFolder:
             places=places.count,
             places_left=encode_places(places),
         )
-        if partly_read:
-            facts = archive_facts(chunk, content)
-            row = row._replace(**dict(zip(ARCHIVE_FACTS, facts, strict=True)))
-        return row
+        if not partly_read:
+            return row
+        first, memory, footer, footer_crc, zones = archive_facts(chunk, content)
+        return row._replace(first_time=first, memory=memory, footer=footer, footer_crc=footer_crc, zones=zones)
 
     def _write(self, name: str, content: pa.Buffer) -> None:
         """Write a file that is durable under its name when this returns. Raises as `write`."""

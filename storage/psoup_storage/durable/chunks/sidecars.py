@@ -18,7 +18,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,11 +169,18 @@ class SidecarFolder:
     def forget(self, stream: int, oldest: int | None = None) -> None:
         """Remove a stream's sidecars that have a chunk below number `oldest`; without it, all. O(sidecars)."""
         with self._lock:
-            gone = [p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)]
-            for place in gone:
-                del self._places[place]
-                with suppress(OSError):
-                    (self._path / place.file).unlink()
+            self._remove([p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)])
+
+    def forget_chunk(self, stream: int, number: int) -> None:
+        """Remove the sidecars that have the chunk `number` of a stream, because its file is replaced. O(sidecars)."""
+        with self._lock:
+            self._remove([p for p in self._places if p.stream == stream and p.first <= number < p.stop])
+
+    def _remove(self, places: Sequence[ChunkRange]) -> None:
+        for place in places:
+            del self._places[place]
+            with suppress(OSError):
+                (self._path / place.file).unlink()
 
     def _entries(self, place: ChunkRange, checksum: int) -> dict[bytes, bytes]:
         """Entries of a sidecar now, the oldest first."""
