@@ -33,7 +33,10 @@ from psoup_storage.formats.matches import write as write_matches
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A stored chunk as a job reads it. `crc`: the checksum of all bytes; `first_id`: the tuple ID of the first row."""
+    """A stored chunk as a job reads it. `crc`: the checksum of all bytes; `first_id`: the tuple ID of the first place.
+
+    A WHERE cannot name tuple IDs, so a job needs no other place of a thinned chunk.
+    """
 
     path: str
     rows: int

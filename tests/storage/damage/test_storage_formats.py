@@ -16,6 +16,7 @@ from psoup.events.commands import Locate
 from psoup_storage import DurableStore
 from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, readings
 
@@ -67,9 +68,11 @@ def test_a_row_that_was_damaged_before_an_upgrade_stays_damaged(left: Path) -> N
         assert not examine(left / "data").well
 
 
-def test_a_start_upgrades_the_directory(left: Path) -> None:
-    DurableStore(left / "data").close()
-    assert examine(left / "data").findings == []
+def test_a_start_upgrades_the_directory_or_a_copy_of_it(left: Path) -> None:
+    restore(left / "data", left / "copy")
+    for path in (left / "data", left / "copy"):
+        DurableStore(path).close()
+        assert examine(path).findings == []
 
 
 def test_a_directory_of_the_format_before_can_be_read_without_an_upgrade(left: Path) -> None:
