@@ -36,8 +36,8 @@ _FACTS = "place long, rows long, matches long"
 class CoverResult:
     """The outcome of a job: number of evaluated `rows` and `chunks`, of `queries`, and of their `matches`.
 
-    `before`: chunks on disk that were covered already. `gone`: chunks that expired meanwhile, or were covered by
-    another job.
+    `before`: chunks on disk that were covered already. `gone`: chunks that expired or lost tuples meanwhile, or were
+    covered by another job.
     """
 
     queries: int
@@ -187,7 +187,7 @@ class CoverWorker:
     functions: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one row of facts for each chunk that has not expired."""
+        """Yield one row of facts for each chunk whose file is still there."""
         spec, queries = create_stream(self.statement), known(self.statement, self.queries, self.functions)
         for batch in batches:
             for place in batch.column(0).to_pylist():

@@ -69,4 +69,4 @@ def cover(
 
 
 def _gone(count: int) -> str:
-    return f", {count:,} expired or were covered by another job meanwhile" if count else ""
+    return f", {count:,} expired, lost tuples, or were covered by another job meanwhile" if count else ""
