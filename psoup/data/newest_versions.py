@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +58,7 @@ class NewestVersions:
 
         Returns the ID of the entry before each, or -1: int64[n].
         """
-        lanes = self._lanes(columns)
+        lanes = self.lanes(columns)
         self._reserve(len(lanes))
         before: Array = np.empty(len(lanes), np.int64)
         self.keys += newest_versions.put_newest(lanes, first_id, self._names, self._ids, before)
@@ -66,13 +66,23 @@ class NewestVersions:
 
     def find(self, columns: Sequence[Column]) -> Array:
         """The newest entry of the key of each row, or -1: int64[n]."""
-        lanes = self._lanes(columns)
-        newest: Array = np.empty(len(lanes), np.int64)
-        newest_versions.find_newest(lanes, self._names, self._ids, newest)
-        return newest
+        lanes = self.lanes(columns)
+        found: Array = np.empty(len(lanes), np.int64)
+        newest_versions.find_newest(lanes, self._names, self._ids, found)
+        return found
 
-    def _lanes(self, columns: Sequence[Column]) -> Array:
+    def lanes(self, columns: Sequence[Column]) -> Array:
+        """Two hashes of the key of each row: uint64[n, 2]."""
         return key_lanes([columns[place] for place in self._key])
+
+    def expect(self, keys: int) -> None:
+        """Make room for so many keys at once, instead of step by step. O(keys)."""
+        self._reserve(keys)
+
+    def number_by(self, ids: Array) -> None:
+        """Replace each entry, which is a position in `ids` so far, by the tuple ID there. O(keys)."""
+        used = np.flatnonzero(self._ids >= 0)
+        self._ids[used] = ids[self._ids[used]]
 
     def _reserve(self, more: int) -> None:
         places = self._places
@@ -124,13 +134,6 @@ class TableVersions:
         assert spec.table is not None
         self._table = spec.table
 
-    def load(self, chunks: Iterable[Chunk]) -> None:
-        """Put the entries of stored chunks, oldest first. O(rows)."""
-        for chunk in chunks:
-            self._note_deletions(chunk.columns[DELETED_AT].values)
-            before = self.newest.put(chunk.columns, chunk.first_id)
-            self.enter(Entries(chunk.first_id, chunk.times, before))
-
     def release(self, batch: Batch, first_id: int) -> tuple[Batch, Entries]:
         """Put the released rows of a batch, which get the IDs from `first_id` on. Returns the rows with hidden columns.
 
@@ -139,7 +142,7 @@ class TableVersions:
         before = self.newest.put(batch.columns, first_id)
         given = batch.columns[DELETED_AT]
         deleted: Array = given.values.copy() if given.valid is None else given.values & given.valid
-        self._note_deletions(deleted)
+        self.note_deletions(deleted)
         first = (before < 0) & ~deleted
         if self._has_deletions:
             self._mark_forgotten(Batch((Column(BOOLEAN, deleted),), batch.times), before, first_id, first)
@@ -147,7 +150,8 @@ class TableVersions:
         rest = batch.columns[len(hidden) :]
         return Batch((*hidden, *rest), batch.times), Entries(first_id, batch.times, before)
 
-    def _note_deletions(self, deleted: Array) -> None:
+    def note_deletions(self, deleted: Array) -> None:
+        """Note whether some entries are deletions: bool[n]."""
         self._has_deletions = self._has_deletions or bool(deleted.any())
 
     def _mark_forgotten(self, batch: Batch, before: Array, first_id: int, first: Array) -> None:
@@ -189,7 +193,7 @@ class TableVersions:
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
             chunk, at = chunks[int(numbers[start])], order[start:stop]
-            yield chunk, at, ids[at] - chunk.first_id
+            yield chunk, at, chunk.places.rows(ids[at])
 
     @property
     def nbytes(self) -> int:

@@ -26,6 +26,7 @@ from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
 from psoup.data.newest_versions import TableVersions
 from psoup.data.stored_chunk import Stored
+from psoup.data.stored_versions import load_versions
 from psoup.engine.stream.allowance import SEVERAL
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
@@ -92,7 +93,7 @@ class StreamState:
         newest = self.shelf.entries[-1].data if self.shelf.entries else stored.passed
         self.data.load(stored.first_time, newest)
         if self.versions is not None:
-            self.versions.load([entry.data for entry in self.shelf.entries])
+            load_versions(self.versions, [entry.data for entry in self.shelf.entries])
 
     def _chunks(self) -> list[Chunk]:
         """All chunks in memory, oldest first, the last one open."""
