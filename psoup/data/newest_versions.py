@@ -67,9 +67,9 @@ class NewestVersions:
     def find(self, columns: Sequence[Column]) -> Array:
         """The newest entry of the key of each row, or -1: int64[n]."""
         lanes = self.lanes(columns)
-        found: Array = np.empty(len(lanes), np.int64)
-        newest_versions.find_newest(lanes, self._names, self._ids, found)
-        return found
+        newest: Array = np.empty(len(lanes), np.int64)
+        newest_versions.find_newest(lanes, self._names, self._ids, newest)
+        return newest
 
     def lanes(self, columns: Sequence[Column]) -> Array:
         """Two hashes of the key of each row: uint64[n, 2]."""

@@ -279,7 +279,10 @@ def test_chunks_that_were_read_ahead_are_the_same_and_read_once(
         store.close()
         return [
             one
-            and ([(c.number, c.places.first_id, [d.to_list() for d in c.batch.columns]) for c in one.chunks], one.first_time)
+            and (
+                [(c.number, c.places.first_id, [d.to_list() for d in c.batch.columns]) for c in one.chunks],
+                one.first_time,
+            )
             for one in found
         ]
 
