@@ -3,8 +3,8 @@
     Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
 
 EXPLAIN shows this text of derived attributes. Tests use it to compute the same value with DuckDB. Every conversion is
-written out; an operator inside an operator has parentheses. Only `difference`, which users cannot write, has no
-counterpart in DuckDB.
+written out; an operator inside an operator has parentheses. Only `difference`, which users cannot write, has another
+meaning in DuckDB.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from psoup.expressions import formats
 from psoup.expressions.frame import constant_column
 from psoup.expressions.supplied_functions import shown_name
+from psoup.expressions.times.interval_text import interval_text, summands
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
 from psoup.phrases import quoted, quoted_text
@@ -152,8 +153,7 @@ def _time_bucket(call: Call) -> str:
     months, micros, time = call.args
     assert isinstance(months, Literal)
     assert isinstance(micros, Literal)
-    width = f"'{months.value}' MONTH" if months.value else f"'{micros.value}' MICROSECOND"
-    return f"time_bucket(INTERVAL {width}, {render(time)})"
+    return f"time_bucket({interval_text(int(months.value or 0), int(micros.value or 0))}, {render(time)})"
 
 
 def _bits_not(call: Call) -> str:
@@ -232,14 +232,16 @@ def _interval(call: Call) -> str:
     time, months, micros = call.args
     assert isinstance(months, Literal)
     assert isinstance(micros, Literal)
-    text = _nested(time, render(time))
-    parts = [
-        f"INTERVAL '{arg.value}' {unit}" for arg, unit in ((months, "MONTH"), (micros, "MICROSECOND")) if arg.value
-    ]
-    return " + ".join([text, *(parts or ["INTERVAL '0' MICROSECOND"])])
+    return _nested(time, render(time)) + summands(int(months.value or 0), int(micros.value or 0))
 
 
-_LOOSE = frozenset({"not", "neg", "bits_not", "is_null", "is_not_null", "in", "like", "add_interval", "case"})
+def _difference(call: Call) -> str:
+    return " - ".join(_operands(call))
+
+
+_LOOSE = frozenset(
+    {"not", "neg", "bits_not", "is_null", "is_not_null", "in", "like", "add_interval", "difference", "case"}
+)
 """Further operators that need parentheses inside others."""
 
 _SPECIAL: dict[str, Callable[[Call], str]] = {
@@ -265,4 +267,5 @@ _SPECIAL: dict[str, Callable[[Call], str]] = {
     "rpad": _with_integers(1),
     "chr": _with_integers(0),
     "add_interval": _interval,
+    "difference": _difference,
 }

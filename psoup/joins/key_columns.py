@@ -124,7 +124,7 @@ def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
     """
     left, right = comparable(factor.left, factor.right)
     (first, second), aliases = factor.sources, names if all(names) else ()
-    texts = factor.text(aliases), expr_text(left, aliases), expr_text(right, aliases)
+    texts = factor.written(aliases), expr_text(left, aliases), expr_text(right, aliases)
     return _Compared(factor.operator, first, of_source(left, 0), second, of_source(right, 0), factor.implied, *texts)
 
 

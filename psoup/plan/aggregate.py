@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal
 from psoup.model import TEXT, DataType
 from psoup.plan.above import Above
-from psoup.plan.canonical import expr_text, literal_text
+from psoup.plan.canonical import literal_text
 from psoup.plan.inputs import OrderKey, Output, names_of
 from psoup.plan.patterns import Operator
+from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Node
@@ -44,8 +45,8 @@ class Measure:
     separator: str = ""
 
     def text(self, names: tuple[str, ...] = ()) -> str:
-        """The canonical text. Equal measures have equal texts. `names` as in `expr_text`."""
-        texts = [expr_text(arg, names) for arg in self.args]
+        """The text for people. Equal measures have equal texts. `names` as in `expr_text`."""
+        texts = [written_expr(arg, names) for arg in self.args]
         args, keys = texts[: len(texts) - len(self.order)] or ["*"], texts[len(texts) - len(self.order) :]
         if self.fraction is not None:
             args.append(repr(self.fraction))
@@ -57,7 +58,7 @@ class Measure:
         ]
         order = f" ORDER BY {', '.join(sorting)}" if sorting else ""
         text = f"{self.function}({'DISTINCT ' * self.distinct}{', '.join(args)}{order})"
-        return text if self.condition is None else f"{text} FILTER (WHERE {expr_text(self.condition, names)})"
+        return text if self.condition is None else f"{text} FILTER (WHERE {written_expr(self.condition, names)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Aggregate(Above):
     def columns(self) -> tuple[AttributeRef, ...]:
         """The node's columns, as later nodes refer to them: the keys, then the measures."""
         names = names_of(self)
-        texts = [expr_text(key, names) for key in self.keys] + [measure.text(names) for measure in self.measures]
+        texts = [written_expr(key, names) for key in self.keys] + [measure.text(names) for measure in self.measures]
         types = [key.type for key in self.keys] + [measure.type for measure in self.measures]
         named = enumerate(zip(types, texts, strict=True))
         return tuple(AttributeRef(kind, place, text, GROUPED) for place, (kind, text) in named)
@@ -104,7 +105,7 @@ class Aggregate(Above):
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
         names = names_of(self)
-        keys = ", ".join(expr_text(key, names) for key in self.keys)
+        keys = ", ".join(written_expr(key, names) for key in self.keys)
         measures = ", ".join(measure.text(names) for measure in self.measures)
         head = f"Aggregate {measures}".rstrip()
         return f"{head} BY {keys}" if keys else head
@@ -130,4 +131,4 @@ class Having(Above):
     @property
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
-        return f"Having {expr_text(self.condition, names_of(self))}"
+        return f"Having {written_expr(self.condition, names_of(self))}"

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
 
-from psoup.expressions.tree import AttributeRef, Expr, Literal, LongNumber, Now
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, LongNumber, Now
 from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
 from psoup.phrases import quoted, quoted_text
 from psoup.plan.factors import Factor, Interval, Key, Term
@@ -92,11 +92,19 @@ SYMBOLS: dict[str, str] = {
 """The signs of operators in SQL, by the operators' names in bound expressions."""
 
 
-def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
+Forms = Mapping[str, Callable[[Call, list[str]], str]]
+"""The text of a call from the texts of its arguments, by the name of its function."""
+
+CANONICAL: Forms = {}
+"""The forms of canonical texts, in which functions without a sign look like `name(argument, ...)`."""
+
+
+def expr_text(expr: Expr, names: Sequence[str] = (), forms: Forms = CANONICAL) -> str:
     """The text of a bound expression, similar to SQL, with every conversion. Exactly equal trees have equal texts.
 
     `names`: the name of each source, written before its columns. Without names, a column of the first source has no
-    prefix. A column of another source then has the place of its source as its prefix.
+    prefix. A column of another source then has the place of its source as its prefix. `forms`: other texts of some
+    functions.
     """
     if isinstance(expr, Literal):
         return literal_text(expr)
@@ -109,7 +117,9 @@ def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
         return f"{expr.source}.{name}" if expr.source else name  # no name begins with a digit
     if isinstance(expr, Now):
         return "NOW"
-    texts = [expr_text(arg, names) for arg in expr.args]
+    texts = [expr_text(arg, names, forms) for arg in expr.args]
+    if (form := forms.get(expr.name)) is not None:
+        return form(expr, texts)
     symbol = SYMBOLS.get(expr.name)
     if symbol is not None and (len(texts) == 2 or expr.name in ("and", "or")):
         return f"({f' {symbol} '.join(texts)})"
@@ -141,10 +151,17 @@ def literal_text(literal: Literal) -> str:
     return text
 
 
-def term_text(term: Term, name: str = "") -> str:
-    """The text of a term, as a condition on its attribute. `name`: the text of the attribute, "" if not known yet."""
+Edge = Callable[[DataType, Key, str, str], str]
+"""The text of one end of an interval, from the type, the key, and the operators for `at the key` and `past a key`."""
+
+
+def term_text(term: Term, name: str = "", edge: Edge | None = None) -> str:
+    """The text of a term, as a condition on its attribute. `name`: the text of the attribute, "" if not known yet.
+
+    `edge`: another text of the ends of intervals. The default is the canonical one.
+    """
     name, kind = name or expr_text(term.attribute), term.attribute.type
-    parts = _points(kind, term.intervals, name)
+    parts = _points(kind, term.intervals, name, edge or edge_text)
     if term.nulls:
         parts.append(f"{name} IS NULL")
     if not parts:
@@ -160,7 +177,7 @@ def factor_text(factor: Factor) -> str:
     return texts[0] if len(texts) == 1 else f"({' OR '.join(texts)})"
 
 
-def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[str]:
+def _points(kind: DataType, intervals: tuple[Interval, ...], name: str, edge: Edge) -> list[str]:
     """The conditions for some intervals: one = or IN for all single keys, and one condition for each other interval.
 
     A BOOLEAN that must be TRUE or FALSE is written as itself or with NOT.
@@ -168,7 +185,7 @@ def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[
     if kind.kind is Kind.BOOLEAN and len(intervals) == 1 and intervals[0].low is not None:
         return [name if intervals[0].low else f"NOT {name}"]
     single = [i for i in intervals if _is_point(kind, i)]
-    parts = [_range(kind, i, name) for i in intervals if not _is_point(kind, i)]
+    parts = [_range(kind, i, name, edge) for i in intervals if not _is_point(kind, i)]
     if len(single) == 1:
         parts.append(f"{name} = {_point_text(kind, single[0])}")
     elif single:
@@ -183,15 +200,15 @@ def _is_point(kind: DataType, interval: Interval) -> bool:
     return isinstance(low, int) and high == low + 1
 
 
-def _range(kind: DataType, interval: Interval, name: str) -> str:
+def _range(kind: DataType, interval: Interval, name: str, edge: Edge) -> str:
     low, high = interval.low, interval.high
     if low is None and high is None:
         return f"{name} IS NOT NULL"
     if isinstance(low, bytes) and isinstance(high, bytes) and high == low[:-1] + bytes([low[-1] + 1]) and _decodes(low):
         return f"starts_with({name}, {quoted_text(low.decode())})"
-    parts = [] if low is None else [f"{name} {_edge(kind, low, '>=', '>')}"]
+    parts = [] if low is None else [f"{name} {edge(kind, low, '>=', '>')}"]
     if high is not None:
-        parts.append(f"{name} {_edge(kind, high, '<', '<=')}")
+        parts.append(f"{name} {edge(kind, high, '<', '<=')}")
     return " AND ".join(parts) if len(parts) == 1 else f"({' AND '.join(parts)})"
 
 
@@ -199,7 +216,7 @@ def _point_text(kind: DataType, interval: Interval) -> str:
     return key_text(kind, b"" if interval.low is None else interval.low)
 
 
-def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
+def edge_text(kind: DataType, key: Key, at: str, past: str) -> str:
     """The text of one end of an interval. It is `>= key`, or `> text` if the key is the first key after a text."""
     if isinstance(key, bytes) and key.endswith(b"\0") and _decodes(key[:-1]):
         return f"{past} {key_text(kind, key[:-1])}"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, source_of
 from psoup.model import BIGINT, ID_COLUMN, DataType, StreamSpec, WindowClause
 from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
-from psoup.plan.patterns import Operator
+from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -34,7 +35,7 @@ class Output:
 
     def text(self, names: Sequence[str] = ()) -> str:
         """The column as text. `names`: as in `expr_text`."""
-        expr, text = self.expr, expr_text(self.expr, names)
+        expr, text = self.expr, written_expr(self.expr, names)
         if names:
             return f"{text} AS {exact_name(self.name)}"
         same = isinstance(expr, AttributeRef) and expr.name == self.name
@@ -51,7 +52,7 @@ class OrderKey:
 
     def text(self, names: Sequence[str] = ()) -> str:
         """The key as text. `names`: as in `expr_text`."""
-        return f"{expr_text(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
+        return f"{written_expr(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,12 @@ class PairFactor:
         return source_of(self.left), source_of(self.right)
 
     def text(self, names: Sequence[str] = ()) -> str:
-        """The comparison as text. `names`: as in `expr_text`."""
+        """The canonical text of the comparison. `names`: as in `expr_text`."""
         return f"{expr_text(self.left, names)} {SYMBOLS[self.operator]} {expr_text(self.right, names)}"
+
+    def written(self, names: Sequence[str] = ()) -> str:
+        """The text of the comparison for people. `names`: as in `expr_text`."""
+        return f"{written_expr(self.left, names)} {SYMBOLS[self.operator]} {written_expr(self.right, names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +186,8 @@ class Join:
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
         names = names_of(self)
-        stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
-        rest = [expr_text(condition, names) for condition in self.rest]
+        stated = [factor.written(names) for factor in (*self.keys, *self.bands) if not factor.implied]
+        rest = [written_expr(condition, names) for condition in self.rest]
         return f"Join {' AND '.join([*stated, *rest])}".rstrip()
 
 

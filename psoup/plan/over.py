@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from psoup.expressions.tree import OVER, AttributeRef, Expr
 from psoup.plan.above import Above
 from psoup.plan.aggregate import Measure
-from psoup.plan.canonical import expr_text
 from psoup.plan.inputs import OrderKey, names_of
 from psoup.plan.patterns import Operator
+from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Node
@@ -105,10 +105,10 @@ class WindowFunction:
         return call != Measure(call.function, call.args, call.type, condition=call.condition)
 
     def text(self, names: tuple[str, ...] = ()) -> str:
-        """The canonical text. Equal functions have equal texts. `names` as in `expr_text`."""
+        """The text for people. Equal functions have equal texts. `names` as in `expr_text`."""
         call = self.call.text(names)
         if self.number is not None or self.skips_nulls or not (self.call.args or self.name == "count"):
-            args = [expr_text(arg, names) for arg in self.call.args]
+            args = [written_expr(arg, names) for arg in self.call.args]
             args[1:1] = [] if self.number is None else [str(self.number)]
             call = f"{self.name}({', '.join(args)}{' IGNORE NULLS' * self.skips_nulls})"
         return f"{call} OVER ({self._window(names)})"
@@ -117,7 +117,7 @@ class WindowFunction:
         """The text in the parentheses after OVER."""
         parts = []
         if self.partition:
-            parts.append(f"PARTITION BY {', '.join(expr_text(key, names) for key in self.partition)}")
+            parts.append(f"PARTITION BY {', '.join(written_expr(key, names) for key in self.partition)}")
         if self.order:
             parts.append(f"ORDER BY {', '.join(key.text(names) for key in self.order)}")
         if self.frame != (UP_TO_PEERS if self.order else WHOLE):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import Expr
-from psoup.plan.canonical import expr_text
 from psoup.plan.inputs import OrderKey, Output, PairFactor, Source, names_of
-from psoup.plan.patterns import Operator
+from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -117,10 +117,10 @@ class PartnerJoin:
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
         names = names_of(self.left, self.right)
-        stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
-        rest = [expr_text(condition, names) for condition in self.rest]
+        stated = [factor.written(names) for factor in (*self.keys, *self.bands) if not factor.implied]
+        rest = [written_expr(condition, names) for condition in self.rest]
         member = []
         if self.member is not None:
-            value, column = (expr_text(side, names) for side in self.member)
+            value, column = (written_expr(side, names) for side in self.member)
             member = [f"{value} = {column}"]
         return f"{self.kind.value} {' AND '.join([*member, *stated, *rest])}".rstrip()

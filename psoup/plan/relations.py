@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.plan.above import Above
-from psoup.plan.canonical import exact_name, expr_text, literal_text
+from psoup.plan.canonical import exact_name, literal_text
 from psoup.plan.inputs import OrderKey, Output, Source, names_of
-from psoup.plan.patterns import Operator
+from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:
     from psoup.plan.nodes import Leaf, Node
@@ -49,7 +50,7 @@ class Filter(Above):
     @property
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
-        return f"Filter {expr_text(self.condition, names_of(self))}"
+        return f"Filter {written_expr(self.condition, names_of(self))}"
 
 
 @dataclass(frozen=True, slots=True)

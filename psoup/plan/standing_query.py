@@ -18,6 +18,7 @@ from psoup.model import WindowClause
 from psoup.plan.column_names import unique_names
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Node, Output, Source
+from psoup.plan.written_text import written_clause
 from psoup.values.columns import Array
 
 
@@ -92,6 +93,11 @@ class Selection:
     clause: str
     factors: tuple[Factor, ...]
 
+    @property
+    def written(self) -> str:
+        """The clause for people, with the operators of SQL (`psoup.plan.written_text`). O(its size)."""
+        return written_clause(self.clause, self.source.spec.name, self.factors)
+
 
 @dataclass(frozen=True, slots=True)
 class StandingQuery:
@@ -142,6 +148,11 @@ class StandingQuery:
     def clause(self) -> str:
         """The canonical FROM-WHERE text."""
         return self._only.clause
+
+    @property
+    def written(self) -> str:
+        """The FROM-WHERE text for people."""
+        return self._only.written
 
     @property
     def factors(self) -> tuple[Factor, ...]:

@@ -17,6 +17,7 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import SECOND, DataType, Kind, time_text
 from psoup.phrases import counted
 from psoup.plan.factors import Factor, Term
+from psoup.plan.written_text import guards, is_difference, written_factor
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.values.columns import key_float
@@ -54,8 +55,12 @@ def explain_factors(
     """Explain the factors of a query. `clause`: the clause of the query; `sample`: the tuples that pass each factor."""
     index = view.index
     evaluated = evaluations(index.attributes, clause.attributes, index.waits, index.plans())
-    passed = zip_longest(factors, sample.passed)
-    return tuple(_factor(factor, evaluated, None if count is None else count / sample.rows) for factor, count in passed)
+    passed, silent = zip_longest(factors, sample.passed), guards(factors)
+    return tuple(
+        _factor(factor, evaluated, None if count is None else count / sample.rows)
+        for factor, count in passed
+        if factor not in silent
+    )
 
 
 def _factor(factor: Factor, evaluated: Mapping[Expr, tuple[int, int]], passes: float | None) -> FactorExplanation:
@@ -83,6 +88,8 @@ def _term(term: Term) -> str:
     texts = [_key(data_type, i.low, "") for i in term.intervals if isinstance(i.low, bytes) and i.high == i.low + b"\0"]
     if len(texts) == len(term.intervals) == 1 and not term.nulls:
         return f"{render(term.attribute)} = {texts[0]}"
+    if is_difference(term.attribute):
+        return written_factor(Factor((term,)))
     ranges = [f"[{_key(data_type, i.low, '-inf')}, {_key(data_type, i.high, 'inf')})" for i in term.intervals]
     if len(texts) == len(ranges):
         ranges = texts

@@ -228,7 +228,7 @@ def explain_source(
         stream=view.spec.name,
         alias=selection.source.alias,
         time_domain="event time" if view.spec.event_time else "system time",
-        clause=selection.clause,
+        clause=selection.written,
         shared_by=len(clause.members),
         window=written_window(window),
         window_kind=window.kind,

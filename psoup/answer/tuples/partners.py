@@ -22,7 +22,6 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, sources_of
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN
-from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import (
     Filter,
     Join,
@@ -37,6 +36,7 @@ from psoup.plan.nodes import (
     names_of,
 )
 from psoup.plan.partners import JoinKind
+from psoup.plan.written_text import written_expr
 from psoup.values.columns import Column
 
 _FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -106,7 +106,7 @@ def _of_node(node: Node, at: int, subject: Subject) -> Iterator[MatchCondition]:
         yield _of_partner_join(node, at, subject)
     elif isinstance(node, Filter):
         passed = _first(subject.rows_in(node), subject.only(), ()) is not None
-        yield MatchCondition("factor", expr_text(node.condition, names_of(node)), passed)
+        yield MatchCondition("factor", written_expr(node.condition, names_of(node)), passed)
     elif isinstance(node, SetOperation) and node.operator is not SetOperator.UNION and not node.all:
         yield _of_set_operation(node, at, subject)
 
@@ -219,5 +219,7 @@ def _text(node: PartnerJoin) -> str:
     names = names_of(node.left, node.right)
     factors = [*node.keys, *node.bands]
     stated = [factor for factor in factors if not factor.implied] or factors
-    conditions = [factor.text(names) for factor in stated] + [expr_text(condition, names) for condition in node.rest]
+    conditions = [factor.written(names) for factor in stated] + [
+        written_expr(condition, names) for condition in node.rest
+    ]
     return " AND ".join(conditions) or "TRUE"

@@ -31,8 +31,9 @@ from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
-from psoup.plan.canonical import expr_text, factor_text, literal_text, written_window
+from psoup.plan.canonical import literal_text, written_window
 from psoup.plan.standing_query import StandingQuery
+from psoup.plan.written_text import guards, is_difference, written_expr, written_factor
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array, Column
@@ -158,13 +159,16 @@ def _of_clause(
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
     ids, times = np.array([row.tuple_id or 0], np.int64), np.array([row.time], np.int64)
     compute, texts = every_row(budget, wary), snapshot.config.texts
+    silent = guards(clause.factors)
     for factor in clause.factors:
         read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
         result = scan((factor,), row.columns, ids, times, texts, compute)
         for column in (column for expr in tuple(read) for column in columns_of(expr)):
             read.setdefault(column, compute(column, row.columns, ids, times, texts))
-        values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
-        yield MatchCondition("factor", factor_text(factor), bool(result.mask[0]), values)
+        passed, shown = bool(result.mask[0]), [expr for expr in read if not is_difference(expr)]
+        if not (passed and factor in silent):
+            values = tuple((written_expr(expr), value_text(read[expr])) for expr in shown)
+            yield MatchCondition("factor", written_factor(factor), passed, values)
 
 
 def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:

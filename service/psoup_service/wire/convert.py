@@ -217,7 +217,7 @@ def standing(query: StandingQuery) -> queries_pb2.Query:
     if query.sides:
         _describe_join(query, message)
         return message
-    message.clause, message.window = query.clause, written_window(query.window)
+    message.clause, message.window = query.written, written_window(query.window)
     message.window_kind = WINDOW_KINDS[query.window.kind]
     return message
 
@@ -230,7 +230,7 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
         message.sources.add(
             alias=source.alias,
             stream=source.spec.name,
-            clause=selection.clause,
+            clause=selection.written,
             window=written_window(source.window),
             window_kind=WINDOW_KINDS[source.window.kind],
             role=_ROLES[roles[source.place]],
