@@ -8,14 +8,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.model import SECOND
+from psoup.data.chunk import ChunkView
+from psoup.data.places import Places
+from psoup.model import BIGINT, BOOLEAN, SECOND
+from psoup.values.columns import Column
 from psoup.work.clock import VirtualClock
+from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.suite.budget import SCALE, SEED
 
@@ -150,3 +156,44 @@ def test_a_backup_and_a_dropped_table(soup: RestartingPSoup, tmp_path: Path) -> 
     soup.execute("DROP TABLE t")
     soup.restart()
     assert list((soup.path / "chunks").iterdir()) == []
+
+
+def bools(*values: bool | None) -> Column:
+    """A BOOLEAN column."""
+    valid = np.array([value is not None for value in values])
+    return Column(BOOLEAN, np.array([bool(value) for value in values]), None if valid.all() else valid)
+
+
+def numbers(*values: int | None) -> Column:
+    """A BIGINT column."""
+    valid = np.array([value is not None for value in values])
+    return Column(BIGINT, np.array([value or 0 for value in values], np.int64), None if valid.all() else valid)
+
+
+SOUND = (
+    bools(False, True, False),
+    bools(True, False, False),
+    numbers(1, 1, 2),
+    numbers(7, None, 8),
+    numbers(None, None, 9),
+)
+WRONG = {
+    "its row 2 has no _deleted": (0, bools(False, True, None)),
+    "its row 2 has no x, which is NOT NULL": (3, numbers(7, None, None)),
+    "its row 1 deletes a key, and has a value of y": (4, numbers(None, 5, None)),
+}
+
+
+@pytest.mark.parametrize("said", ["", *WRONG])
+def test_the_doctor_checks_the_entries_of_a_table(tmp_path: Path, said: str) -> None:
+    gate = Gate()
+    gate.create("CREATE TABLE t (k BIGINT, x BIGINT NOT NULL, y BIGINT, PRIMARY KEY (k))")
+    columns, spec = list(SOUND), gate.events[0].spec
+    if said:
+        place, column = WRONG[said]
+        columns[place] = column
+    with closing(DurableStore(tmp_path)) as store:
+        store.append(gate.events)
+        store.keep(1, spec, ChunkView(0, Places(0, 3), np.zeros(3, np.int64), tuple(columns), 100), 0)
+    found = [finding.what for finding in examine(tmp_path).findings]
+    assert found == ([said] if said else [])

@@ -54,6 +54,7 @@ from psoup_storage.durable.sqlite.whole_copy import MARK
 from psoup_storage.durable.tools.chunk_order import out_of_line, wrong_places, wrong_rows
 from psoup_storage.durable.tools.findings import Finding, Report, Severity
 from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
+from psoup_storage.durable.tools.table_entries import wrong_entries
 from psoup_storage.formats.chunk_file import changed, decode_chunk
 from psoup_storage.formats.matches import SUFFIX
 
@@ -321,6 +322,7 @@ class Examination:
             yield f"it cannot be read: {str(problem).splitlines()[0]}"
             return
         yield from wrong_rows(batch.times, row, before)
+        yield from wrong_entries(spec, batch)
 
     def _look_for_orphans(self) -> Iterator[Finding]:
         """Find chunk files that the manifest does not name. With a damaged database they may still hold tuples."""
