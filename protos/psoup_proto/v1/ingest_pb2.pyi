@@ -132,6 +132,7 @@ class PushResponse(_message.Message):
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
+    REPLACED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The event's place in the service's order; pass it as `min_sequence` to read your own writes.
     Small pushes that come at the same time may share one.
@@ -146,6 +147,10 @@ class PushResponse(_message.Message):
     """The batch had been taken before; the other fields are those of that time."""
     first_row: _builtins.int
     """Which of the event's rows is the first of these: the others are of pushes that share the event. For TupleIds."""
+    replaced: _builtins.int
+    """Of a table: the taken rows that a later row of this batch replaced, with the same key and time. 0 in the reply to a
+    repeat.
+    """
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """The stream's watermark after this batch. Unset: nothing seen yet."""
@@ -160,10 +165,11 @@ class PushResponse(_message.Message):
         watermark: _timestamp_pb2.Timestamp | None = ...,
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
+        replaced: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -244,6 +250,7 @@ class PushRowsResponse(_message.Message):
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
+    REPLACED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """As in PushResponse."""
     accepted: _builtins.int
@@ -255,6 +262,8 @@ class PushRowsResponse(_message.Message):
     duplicate: _builtins.bool
     """As in PushResponse."""
     first_row: _builtins.int
+    """As in PushResponse."""
+    replaced: _builtins.int
     """As in PushResponse."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
@@ -270,10 +279,11 @@ class PushRowsResponse(_message.Message):
         watermark: _timestamp_pb2.Timestamp | None = ...,
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
+        replaced: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -501,6 +511,7 @@ class PushStreamResponse(_message.Message):
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
+    REPLACED_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The batch's number."""
     sequence: _builtins.int
@@ -514,6 +525,8 @@ class PushStreamResponse(_message.Message):
     duplicate: _builtins.bool
     """As in PushResponse."""
     first_row: _builtins.int
+    """As in PushResponse."""
+    replaced: _builtins.int
     """As in PushResponse."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
@@ -530,10 +543,11 @@ class PushStreamResponse(_message.Message):
         watermark: _timestamp_pb2.Timestamp | None = ...,
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
+        replaced: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "number", b"number", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "number", b"number", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
