@@ -25,7 +25,7 @@ from psoup.admission.catalog import KnownStream
 from psoup.admission.clock_heartbeats import live_after
 from psoup.admission.producers import check_identity
 from psoup.admission.refused_rows import rows_refused
-from psoup.admission.table_rows import table_columns
+from psoup.admission.table_rows import count_replaced, table_columns
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
@@ -70,7 +70,7 @@ def read_columns(
         table.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowIndexError) as problem:
         raise InvalidBatch(f"the batch is not valid Arrow data: {problem}", reason="CORRUPT_BATCH") from problem
-    columns = columns_from_arrow(spec.schema, table)
+    columns = columns_from_arrow(spec.schema, table, spec.name)
     for attribute, column in zip(spec.schema.attributes, columns, strict=True):
         if column.type.kind is Kind.TEXT:
             check_text(attribute.name, column, config.text_bytes)
@@ -89,7 +89,7 @@ def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int
         grown += table.nbytes
     if grown > limit:
         raise InvalidBatch(
-            f"the batch takes {grown:,} bytes in the {len(kinds):,} columns of stream {spec.name!r};"
+            f"the batch takes {grown:,} bytes in the {len(kinds):,} columns of {spec.noun} {spec.name!r};"
             f" {limit:,} is the most, send it in parts",
             reason="BATCH_TOO_LARGE",
             found=grown,
@@ -144,7 +144,7 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
     if column.valid is not None and not column.valid.all():
         name, row = spec.schema.attributes[spec.time_attribute].name, int(np.argmin(column.valid))
         raise InvalidBatch(
-            f"row {row}: {name!r} is NULL, but it is the stream's TIMESTAMP BY; leave out such rows",
+            f"row {row}: {name!r} is NULL, but it is the {spec.noun}'s TIMESTAMP BY; leave out such rows",
             reason="NULL_TIMESTAMP",
             column=name,
             row=row,
@@ -322,7 +322,10 @@ def decide_push(
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
     budget.check_batch(stream.spec, needed + (batch.nbytes if len(batch) else 0))
-    counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
+    replaced = count_replaced(stream.spec, batch)
+    if replaced and command.whole:
+        raise FailedPrecondition("a row of one push would replace a row of another push", reason="NOT_WHOLE")
+    counts = (len(batch), len(refused.late), len(refused.ahead), watermark, 0, replaced)
     if not (command.producer or len(batch) or refused.count):
         return Prepared(PushAcknowledgement(sequence, False, *counts))
     event = Pushed(

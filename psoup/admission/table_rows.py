@@ -13,9 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from psoup.data.newest_versions import key_lanes
 from psoup.errors import InvalidBatch
-from psoup.model import DELETED_AT, Kind, StreamSpec, TableSpec
-from psoup.values.columns import Array, Column
+from psoup.kernels.names import newest_versions
+from psoup.model import DELETED_AT, TIMESTAMP, Kind, StreamSpec, TableSpec
+from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import clear_null_text
 
 
@@ -29,6 +31,21 @@ def table_columns(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...
         return columns
     stays = {DELETED_AT, *table.key, spec.time_attribute}
     return tuple(column if place in stays else _emptied(column, deleted) for place, column in enumerate(columns))
+
+
+def count_replaced(spec: StreamSpec, batch: Batch) -> int:
+    """The rows that a later row of the batch replaces: it has their key and their time. 0 for a stream.
+
+    O(rows) expected.
+    """
+    rows = len(batch)
+    if spec.table is None or rows < 2:
+        return 0
+    key = [batch.columns[place] for place in spec.table.key]
+    lanes = key_lanes([*key, Column(TIMESTAMP, batch.times)] if spec.event_time else key)
+    places = 1 << (2 * rows - 1).bit_length()
+    names, ids = np.zeros((places, 2), np.uint64), np.full(places, -1, np.int64)
+    return rows - int(newest_versions.put_newest(lanes, 0, names, ids, np.empty(rows, np.int64)))
 
 
 def _check_required(spec: StreamSpec, place: int, column: Column, deleted: Array) -> None:

@@ -5,7 +5,7 @@
     push  1 row ┘
 
 Each push must have the same result as if it were prepared alone. Pushes of producers have numbers, and are not joined.
-If a row would be refused, or a column has an error, the sequencer prepares each push alone.
+If a row would be refused or replaced, or a column has an error, the sequencer prepares each push alone.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class PushAcknowledgement(Acknowledgement):
     """The result of Push: how many tuples were accepted, refused as late, and refused as too far ahead of the clock.
 
     `first_row`: the place of the first accepted tuple among the tuples of the event. Several small pushes may share an
-    event.
+    event. `replaced`: the accepted tuples of a table that a later one of the batch replaced, with its key and time. It
+    is 0 for a duplicate.
     """
 
     accepted: int = 0
@@ -40,6 +41,7 @@ class PushAcknowledgement(Acknowledgement):
     ahead: int = 0
     watermark: int | None = None
     first_row: int = 0
+    replaced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,7 @@ def _reply(kind: type[Reply], acknowledgement: PushAcknowledgement) -> Reply:
         watermark=convert.timestamp(acknowledgement.watermark),
         duplicate=acknowledgement.duplicate,
         first_row=acknowledgement.first_row,
+        replaced=acknowledgement.replaced,
     )
 
 

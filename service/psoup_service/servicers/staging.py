@@ -193,4 +193,5 @@ def _outcome(acknowledgement: PushAcknowledgement) -> ingest_pb2.PushResponse:
         ahead=acknowledgement.ahead,
         watermark=convert.timestamp(acknowledgement.watermark),
         duplicate=acknowledgement.duplicate,
+        replaced=acknowledgement.replaced,
     )
