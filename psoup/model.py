@@ -37,7 +37,8 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
             raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
     if by_name:
         extra = ", ".join(repr(names[p]) for p in by_name.values())
-        raise InvalidBatch(f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra)
+        names = ", ".join(schema.names)
+        raise InvalidBatch(f"the {schema.noun} has no column {extra}; its columns are {names}", column=extra)
     return places
 
 
@@ -143,6 +144,17 @@ class Schema:
     def shown(self) -> tuple[Attribute, ...]:
         """The attributes that are not hidden, in order."""
         return tuple(attribute for attribute in self.attributes if not attribute.hidden)
+
+    @property
+    def noun(self) -> str:
+        """`table` or `stream`, for messages. Only tables have hidden attributes."""
+        return "table" if any(attribute.hidden for attribute in self.attributes[:1]) else "stream"
+
+    def pushed_index(self, name: str) -> int | None:
+        """The position of a column that rows of a push may have: as `index`, and also `_deleted` of a table."""
+        if name.lower() == DELETION.name and self.noun == "table":
+            return DELETED_AT
+        return self.index(name)
 
     def index(self, name: str) -> int | None:
         """The position of `name` (any case), or None. Hidden attributes have no name for callers."""

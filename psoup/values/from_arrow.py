@@ -18,12 +18,12 @@ from psoup.values.columns import Column, empty_column, null_column
 from psoup.values.kinds import TYPES, accepts, memory_type
 
 
-def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:
+def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch, name: str = "") -> tuple[Column, ...]:
     """The columns of `table` in the schema's order and types.
 
     Columns are found by name (any case) and converted if no value is lost. A nullable attribute may be missing: missing
     attributes of one type share a column of NULL. Raises InvalidBatch with the column, and the first bad row if there
-    is one.
+    is one. `name`: the stream or table, for errors.
     """
     places = positions(schema, table.schema.names)
     columns = []
@@ -38,11 +38,21 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
         column = column_from_arrow(attribute.name, attribute.type, _column(table, at))
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
-            raise InvalidBatch(
-                f"row {row}: {attribute.name!r} is NULL, but the stream says NOT NULL", column=attribute.name, row=row
-            )
+            why = _null_reason(schema, attribute.name, name)
+            raise InvalidBatch(f"row {row}: {attribute.name!r} is NULL{why}", column=attribute.name, row=row)
         columns.append(column)
     return tuple(columns)
+
+
+def _null_reason(schema: Schema, column: str, name: str) -> str:
+    """The reason why an attribute is not NULL. In the schema of a table, the primary key is NOT NULL and nothing else.
+
+    `name`: the table.
+    """
+    if schema.noun == "stream":
+        return ", but the stream says NOT NULL"
+    key = [attribute.name for attribute in schema.shown if not attribute.nullable]
+    return f"; it is {'the' if key == [column] else 'part of the'} primary key of table {name!r}"
 
 
 def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedArray:

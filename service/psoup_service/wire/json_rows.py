@@ -74,7 +74,9 @@ def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
     if not isinstance(rows, list):
         raise InvalidBatch(f"rows is {json_kind(rows)}; write an array of objects: [{{…}}, {{…}}]", reason=REASON)
     values = _by_column(rows, schema)
-    attributes = [attribute for attribute in schema.attributes if attribute.name in values or not rows]
+    attributes = [attribute for attribute in schema.attributes if attribute.name in values]
+    if not rows:
+        attributes = list(schema.shown)
     arrays = [_array(values.get(attribute.name, ()), attribute) for attribute in attributes]
     if not arrays:  # a batch without columns has no rows
         positions(schema, ())
@@ -104,10 +106,10 @@ def _by_column(rows: list[Any], schema: Schema) -> dict[str, list[Any]]:
 
 
 def _column_of(name: str, row: int, schema: Schema) -> str:
-    place = schema.index(name)
+    place = schema.pushed_index(name)
     if place is None:
         raise _refused(
-            row, name, f"the stream has no column {shown(name)}; its columns are {', '.join(schema.names[:100])}"
+            row, name, f"the {schema.noun} has no column {shown(name)}; its columns are {', '.join(schema.names[:100])}"
         )
     return schema.attributes[place].name
 
