@@ -32,6 +32,7 @@ from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.calls.sync import SyncCalls
+from psoup_client.calls.tables import TableCalls
 from psoup_client.calls.tenants import TenantCalls
 from psoup_client.calls.tokens import TokenCalls
 from psoup_client.channel.addresses import PORT
@@ -47,6 +48,7 @@ DEFAULT_TIMEOUT = 30.0
 
 class Client(  # a group that builds on others stands before them
     LoadCalls,
+    TableCalls,
     DumpCalls,
     CoverCalls,
     AttachCalls,

@@ -1,6 +1,7 @@
 """Types of callers' arguments, for editors and type checkers.
 
 push(stream, Rows)      [{"a": 1}]   {"a": [1]}   pa.Table, pandas, Polars, DuckDB: a table that speaks Arrow
+delete(table, Keys)     [7, 9]       [("a", 7)]   [{"id": 7}]
 register(sql, Parameters)            [1, "x"] for ? and $1      {"name": 1} for $name
 register_many(sql, ParameterRows)    [(1, "x"), (2, "y")]       [{"name": 1}]   {"name": [1, 2]}   or a table
 """
@@ -26,6 +27,9 @@ Row = Mapping[str, object]
 
 Rows = ArrowTable | Sequence[Row] | Mapping[str, Iterable[object]]
 """Rows of a stream: a table, a list of dicts, or a dict of lists."""
+
+Keys = Rows | Iterable[object]
+"""Keys of rows of a table: values, tuples for a key of several columns, or rows with the columns of the key."""
 
 Parameters = Sequence[object] | Row | None
 """Values of a statement's parameters: a list for `?` and `$1`, a dict for `$name`."""

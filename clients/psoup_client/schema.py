@@ -60,6 +60,9 @@ class StreamInfo(html.Facts):
     `first_time_in_memory`: time of the oldest tuple in memory. `watermark_by_clock`: whether the watermark follows the
     clock less `lateness` while the stream is `live`: its last tuple was within `lateness` and `max_ahead` of the clock
     when it came. `next_tuple_id`: the ID that the next released tuple will get.
+
+    Of a table: `primary_key`, the columns of its key; `history`, how long it keeps versions that have ended; and
+    `deleted_for`, how long it remembers deletions. A stream has no key.
     """
 
     name: str
@@ -93,6 +96,14 @@ class StreamInfo(html.Facts):
     first_time_in_memory: dt.datetime | None = None
     watermark_by_clock: bool = False
     live: bool = False
+    primary_key: tuple[str, ...] = ()
+    history: dt.timedelta | None = None
+    deleted_for: dt.timedelta | None = None
+
+    @property
+    def kind(self) -> str:
+        """`table`, or `stream`."""
+        return "table" if self.primary_key else "stream"
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,18 +114,20 @@ class StreamInfo(html.Facts):
         columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         sizes = f"{counted(self.tuples, 'tuple')}, {counted(self.queries, 'query')}"
         watermark = "no watermark" if self.watermark is None else f"watermark {self.watermark.isoformat(' ')}"
-        return f"<Stream {self.name} ({columns}): {sizes}, next tuple ID {self.next_tuple_id}, {watermark}>"
+        return (
+            f"<{self.kind.title()} {self.name} ({columns}): {sizes}, next tuple ID {self.next_tuple_id}, {watermark}>"
+        )
 
     def _repr_html_(self) -> str:
         """Show the columns and the state of the stream in a notebook."""
         columns = [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in self.columns]
-        state = {name: value for name, value in self._facts().items() if name != "stream"}
+        state = {name: value for name, value in self._facts().items() if name != self.kind}
         shown = html.counted_table(("column", "type", ""), columns, len(columns), "column")
-        return html.paragraph(f"Stream {self.name}") + shown + html.facts(state)
+        return html.paragraph(f"{self.kind.title()} {self.name}") + shown + html.facts(state)
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "stream": self.name,
+            self.kind: self.name,
             "tuples": self.tuples,
             "waiting": self.pending,
             "queries": self.queries,
@@ -155,6 +168,9 @@ class StreamInfo(html.Facts):
             archived_bytes=message.archived_bytes,
             watermark_by_clock=message.watermark_by_clock,
             live=message.live,
+            primary_key=tuple(message.primary_key),
+            history=message.history.ToTimedelta() if message.HasField("history") else None,
+            deleted_for=message.deleted_for.ToTimedelta() if message.HasField("deleted_for") else None,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
             first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
             first_time_in_memory=(

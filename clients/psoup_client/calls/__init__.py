@@ -2,6 +2,7 @@
 
     streams  ingest  queries  answers  statements      the services, in psoup_proto/v1
     server  backup  attach  cover
+    tables                                             upserts and deletions by key
     dump  load                                         a stream as files, and back
 
 Each group is a subclass of `psoup_client.session.Session`, and `Client` inherits from all groups. A new call is a

@@ -96,8 +96,8 @@ class StatementCalls(StreamCalls):
     ) -> Answer | StreamInfo | None:
         """Carry out one statement of any kind. Its first word shows the kind.
 
-        CREATE STREAM and ALTER STREAM return the stream, like `create_stream` and `alter_stream`. DROP STREAM returns
-        None, and with CASCADE unregisters the queries on the stream, too. SELECT returns its answer, like `ask`; for a
+        CREATE and ALTER return the stream or table, like `create_stream` and `alter_stream`. DROP returns None, and
+        with CASCADE unregisters the queries on it, too. SELECT returns its answer, like `ask`; for a
         standing query call `register`. Raises the errors of these methods, and NotSupported for a statement of another
         kind. ALTER and DROP are sent once, because they must not be repeated.
         """

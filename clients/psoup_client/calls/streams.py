@@ -24,7 +24,7 @@ class StreamCalls(Session):
         return self.describe(name, wait_for=wait_for)
 
     def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
-        """Create a stream from a CREATE STREAM statement.
+        """Create a stream from a CREATE STREAM statement, or a table from a CREATE TABLE statement.
 
         Raises AlreadyExists if the name is in use; with `if_not_exists` only if that stream has another definition.
         Raises InvalidStatement, which shows the place.
@@ -39,19 +39,20 @@ class StreamCalls(Session):
         )
 
     def alter_stream(self, sql: str) -> StreamInfo:
-        """Add columns to a stream: `ALTER STREAM readings ADD COLUMN room TEXT`. Existing tuples have NULL in them.
+        """Add columns to a stream or a table: `ALTER STREAM readings ADD COLUMN room TEXT`.
 
-        Standing queries do not see the new columns. Raises AlreadyExists for an existing column; with `ADD COLUMN IF
-        NOT EXISTS` only if it has another type. Raises InvalidStatement, which shows the place.
+        Existing tuples have NULL in them. Standing queries do not see the new columns. Raises AlreadyExists for an
+        existing column; with `ADD COLUMN IF NOT EXISTS` only if it has another type. Raises InvalidStatement, which
+        shows the place.
         """
         request = streams_pb2.AlterStreamRequest(statement=sql)
         return self._defined(self.connection.call(self.connection.streams.AlterStream, request, repeat=False))
 
     def drop(self, stream: str, *, cascade: bool = False, expected: int | None = None) -> int:
-        """Drop a stream and its tuples; with `cascade` also the queries on it. Returns the number of these queries.
+        """Drop a stream or a table, and its tuples; with `cascade` also the queries on it.
 
-        Without `cascade`, raises FailedPrecondition while queries use the stream. `expected`: the drop is refused
-        unless there are exactly this many queries.
+        Returns the number of these queries. Without `cascade`, raises FailedPrecondition while queries use the stream.
+        `expected`: the drop is refused unless there are exactly this many queries.
         """
         info = self.describe(stream, wait_for=0)
         request = streams_pb2.DropStreamRequest(
@@ -63,7 +64,7 @@ class StreamCalls(Session):
         return reply.queries if reply.sequence else info.queries  # 0: a lost attempt has dropped it already
 
     def streams(self, *, wait_for: int | None = None) -> list[StreamInfo]:
-        """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""
+        """List all streams and tables in the order of their names, with what this client did (or as of `wait_for`)."""
         request = streams_pb2.ListStreamsRequest(page_size=PAGE)
         messages = self._pages(self.connection.streams.ListStreams, request, "streams", wait_for)
         return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._facts)

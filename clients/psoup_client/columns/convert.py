@@ -3,16 +3,18 @@
     pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (any library that exports Arrow)
     [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
 
-Columns are found by name, in any case. Values are converted if none changes (`psoup_client.columns.casts`). Text
-becomes TIMESTAMP, DATE and DECIMAL. Floats become DECIMAL and, if they are whole, BIGINT (pandas makes floats of
-integers with gaps). A date becomes the first instant of its day. A time without a zone is UTC. In pandas NaN is NULL,
-and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
+Columns are found by name, in any case. Rows for a table may have the column `_deleted`, too. Values are converted if
+none changes (`psoup_client.columns.casts`). Text becomes TIMESTAMP, DATE and DECIMAL. Floats become DECIMAL and, if
+they are whole, BIGINT (pandas makes floats of integers with gaps). A date becomes the first instant of its day. A time
+without a zone is UTC. In pandas NaN is NULL, and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises
+InvalidData that names the column and the row.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,8 +38,8 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
     if isinstance(data, pa.Table):
         named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
     elif is_pandas(data):
-        names = {column.name.lower() for column in stream.columns}
-        named = columns_of_frame(data, names, f"a column of stream {stream.name!r}")
+        names = {column.name.lower() for column in pushed_columns(stream)}
+        named = columns_of_frame(data, names, f"a column of {stream.kind} {stream.name!r}")
     elif hasattr(data, "__arrow_c_stream__"):
         return to_table(table_of(data), stream, times)
     elif isinstance(data, Mapping):
@@ -89,7 +91,8 @@ def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
     """Find the stream's column for each column, and convert the values."""
-    columns_by_name = {column.name.lower(): column for column in stream.columns}
+    deletes = any(str(name).lower() == DELETION.name for name, _ in named)
+    columns_by_name = {column.name.lower(): column for column in pushed_columns(stream, deletes=deletes)}
     given: dict[str, Any] = {}
     for name, values in named:
         folded = str(name).lower()
@@ -102,14 +105,14 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
     for folded, column in columns_by_name.items():
         if folded in given:
             array = _whole_column(given[folded], column, times)
-            _check_nulls(array, column)
+            _check_nulls(array, column, stream)
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
     missing = [column.name for folded, column in columns_by_name.items() if folded not in given and not column.nullable]
     if missing:
         are = "column {} is" if len(missing) == 1 else "columns {} are"
         raise InvalidData(
-            f"{are.format(', '.join(map(repr, missing)))} missing, and stream {stream.name!r} says NOT NULL",
+            f"{are.format(', '.join(map(repr, missing)))} missing, and {stream.kind} {stream.name!r} says NOT NULL",
             facts={"column": missing[0]},
         )
     lengths = {len(array) for array in arrays}
@@ -119,6 +122,32 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
             + ", ".join(f"{field.name} {len(array)}" for field, array in zip(fields, arrays, strict=True))
         )
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+DELETION = ColumnInfo("_deleted", "BOOLEAN", pa.bool_(), True)
+"""The column that rows for a table may have besides those of the table: whether the row deletes its key."""
+
+
+def pushed_columns(stream: StreamInfo, *, deletes: bool = True) -> tuple[ColumnInfo, ...]:
+    """The columns that rows for a stream or a table may have.
+
+    `deletes`: whether rows for a table have `_deleted`. Then only the columns that a deletion needs are NOT NULL: the
+    key and the time. The service checks the others, row by row.
+    """
+    if not (stream.primary_key and deletes):
+        return stream.columns
+    needed = {*stream.primary_key, stream.time_column}
+    columns = [column if column.name in needed else replace(column, nullable=True) for column in stream.columns]
+    return (*columns, DELETION)
+
+
+def null_reason(column: ColumnInfo, stream: StreamInfo) -> str:
+    """Describe why a row with NULL in a column is refused."""
+    if column.name in stream.primary_key:
+        whole = "the" if len(stream.primary_key) == 1 else "part of the"
+        return f"{column.name!r} is NULL; it is {whole} primary key of table {stream.name!r}"
+    why = f"the {stream.kind} says NOT NULL" if not column.nullable else f"it is the {stream.kind}'s TIMESTAMP BY"
+    return f"{column.name!r} is NULL, but {why}"
 
 
 def _whole_column(values: Any, column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
@@ -133,15 +162,15 @@ def _unknown(name: str, stream: StreamInfo) -> str:
     names = [column.name for column in stream.columns]
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"stream {stream.name!r} has no column {name!r}; {hint}its columns: {', '.join(names)}"
+    return f"{stream.kind} {stream.name!r} has no column {name!r}; {hint}its columns: {', '.join(names)}"
 
 
-def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
+def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo, stream: StreamInfo) -> None:
     if column.nullable or not array.null_count:
         return
     import pyarrow.compute as pc  # imported here: it takes 40 ms, and most clients do not need it
 
-    why = f"{column.name!r} is NULL, but the stream says NOT NULL"
+    why = null_reason(column, stream)
     rows = pc.indices_nonzero(pc.is_null(array))[:LISTED_ROWS].to_pylist()
     later = array.null_count - 1
     raise RowsRefused(

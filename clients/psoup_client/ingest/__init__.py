@@ -13,6 +13,8 @@ Files, in reading order:
     producer          the pipelined sender
     producer_options  its options
     pipeline          its numbered batches, with source positions
+    table_producer    its upserts and deletions for tables
+    deletions         rows that delete keys of a table
     stage             a batch in parts
     refused_rows      rows that the service refused for their times, by counts
     row_reasons       the reason for each such row

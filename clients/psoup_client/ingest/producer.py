@@ -42,6 +42,7 @@ from psoup_client.ingest.producer_options import WINDOW_BATCHES, WINDOW_BYTES
 from psoup_client.ingest.push import Position, PushResult, refused_of
 from psoup_client.ingest.refused_rows import NONE_REFUSED, OnRefused
 from psoup_client.ingest.stage import committed_stage
+from psoup_client.ingest.table_producer import TableProducer
 from psoup_client.inputs import Rows
 from psoup_client.payload import BATCH_ROWS, Payload, one_message, split
 from psoup_client.phrases import counted, verb
@@ -52,7 +53,7 @@ CALL_SECONDS = 600.0
 """The deadline of one PushStream call in seconds. A producer that lives longer starts the next call."""
 
 
-class Producer:
+class Producer(TableProducer):
     """A sender of rows to `stream`. Use it in a `with` statement, which closes it at the end.
 
     `name`: the sender; the default is a random name. `epoch`: excludes producers of the same name with smaller epochs;

@@ -28,6 +28,9 @@ class PushedRows:
 class PushResult(html.Facts):
     """The outcome of a push: the number of rows taken, and of rows refused as too late or too far ahead.
 
+    `replaced`: the taken rows of a table that a later row of their batch replaced, because it had the same key and the
+    same time. It is 0 for batches that had been taken before.
+
     `sequence`: place of the last event in the service's order (0 if nothing was sent). `watermark`: the stream's
     watermark then. `duplicates`: batches that had been taken before and were not taken again. `refused`: the numbers of
     the refused rows among all pushed rows, at most the first 65,536 of each kind; unknown for a `Stage`. `stream` and
@@ -44,6 +47,7 @@ class PushResult(html.Facts):
     refused: RefusedRows = field(default=NONE_REFUSED, compare=False, repr=False)
     stream: str = field(default="", compare=False, repr=False)
     sent: tuple[PushedRows, ...] = field(default=(), compare=False, repr=False)
+    replaced: int = 0
 
     def of(self, stream: str, replies: Sequence[Any]) -> PushResult:
         """Add the stream's name and the sent rows of all replies (PushResponse)."""
@@ -62,6 +66,7 @@ class PushResult(html.Facts):
             batches=self.batches + 1,
             duplicates=self.duplicates + int(reply.duplicate),
             refused=self.refused if refused is NONE_REFUSED else self.refused.plus(refused),
+            replaced=self.replaced + reply.replaced,
         )
 
     def joined(self, later: PushResult) -> PushResult:
@@ -74,6 +79,7 @@ class PushResult(html.Facts):
             later.watermark or self.watermark,
             self.batches + later.batches,
             self.duplicates + later.duplicates,
+            replaced=self.replaced + later.replaced,
         )
 
 

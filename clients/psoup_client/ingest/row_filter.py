@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup_client.columns.casts import ISO, TimeOptions, failing
-from psoup_client.columns.convert import array_of, columns_of_rows, to_table
+from psoup_client.columns.convert import (
+    DELETION,
+    array_of,
+    columns_of_rows,
+    null_reason,
+    pushed_columns,
+    to_table,
+)
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo, StreamInfo
 
@@ -92,15 +99,15 @@ def _infinite(values: Any, column: ColumnInfo) -> dict[int, str]:
 
 def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str]:
     columns = columns_of_rows(data) if isinstance(data, list) else zip(data.column_names, data.columns, strict=True)
-    by_name = {column.name.lower(): column for column in stream.columns}
+    named = list(columns)
+    deletes = any(str(name).lower() == DELETION.name for name, _ in named)
+    by_name = {column.name.lower(): column for column in pushed_columns(stream, deletes=deletes)}
     refused = dict[int, str]()
-    for name, values in columns:
+    for name, values in named:
         column = by_name[str(name).lower()]
         refused = _unfit(values, column, times) | refused
         if not column.nullable or column.name == stream.time_column:
-            why = "the stream says NOT NULL" if not column.nullable else "it is the stream's TIMESTAMP BY"
-            nulls = dict.fromkeys(_nulls(values), f"{column.name!r} is NULL, but {why}")
-            refused = nulls | refused
+            refused = dict.fromkeys(_nulls(values), null_reason(column, stream)) | refused
     return refused
 
 

@@ -1,0 +1,37 @@
+"""The methods of a producer that change the rows of a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from psoup_client.columns.casts import TimeOptions
+from psoup_client.ingest.deletions import check_table, deletions
+from psoup_client.inputs import Keys, Rows
+from psoup_client.times import Instant
+
+if TYPE_CHECKING:
+    from psoup_client.schema import StreamInfo
+    from psoup_client.session import Session
+
+
+class TableProducer(ABC):
+    """Base of `Producer`: upserts and deletions, as numbered batches among its other batches."""
+
+    _info: StreamInfo
+    _client: Session
+
+    @abstractmethod
+    def push(self, data: Rows, *, timeout: float | None = None) -> int:
+        """Queue rows; see `Producer.push`."""
+
+    def upsert(self, rows: Rows, *, timeout: float | None = None) -> int:
+        """Queue rows for a table, each of which replaces the row with its key; returns the next number. As `push`."""
+        check_table(self._info, "upsert")
+        return self.push(rows, timeout=timeout)
+
+    def delete(self, keys: Keys, *, time: Instant | None = None, timeout: float | None = None) -> int:
+        """Queue deletions by keys, as in `Client.delete`; returns the next number. Waits and raises as `push`."""
+        check_table(self._info, "delete")
+        times = TimeOptions(zone=self._client.timezone)
+        return self.push(deletions(self._info, keys, time, times), timeout=timeout)
