@@ -18,7 +18,7 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import STAGED, Push, Recall
-from psoup.model import StreamSpec
+from psoup.model import FIRST_AT, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import arrow_schema, arrow_table
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
@@ -87,7 +87,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
         if stage.committing:
             raise InvalidInput("this stage is being committed by another call; wait for its end", reason="COMMITTING")
-        batch, schema, parts = stage.batch, arrow_schema(self._spec(stage).schema), stage.chosen(request.parts)
+        batch, spec, parts = stage.batch, self._spec(stage), stage.chosen(request.parts)
+        schema = arrow_schema(spec.schema) if spec.table is None else arrow_schema(spec.schema).remove(FIRST_AT)
         stage.committing = True
         try:
             table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
@@ -167,6 +168,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
             table = arrow_table(spec.schema, columns) if rows.num_rows else NO_ROWS
+            if spec.table is not None and rows.num_rows:
+                table = table.remove_column(FIRST_AT)  # the engine writes it
             return StagedPart.of(table, len(payload))
 
         try:
