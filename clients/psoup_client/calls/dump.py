@@ -4,7 +4,7 @@
                                             part-00000.parquet   _id, _time and the columns, in stream order
 
 Other programs can read the folder, too: DuckDB, Polars, Spark. Tuples that still wait for the watermark are not in a
-dump.
+dump. The dump of a table has its rows as they are now, without earlier versions and deletions.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FORM = 1
 """The version of the dump format that this release writes and reads."""
 
 DESCRIPTION = "stream.json"
+_TABLE = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 _FILE = re.compile(r"part-[0-9]{5,9}\.parquet")
 _SHOWN = 200
 """The greatest number of characters of a name in a message."""
@@ -58,6 +59,11 @@ class DumpInfo(html.Facts):
     pending: int = 0
     sequence: int = 0
     files: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the dump is of a table."""
+        return _TABLE.match(self.create) is not None
 
 
 def read_description(folder: Path) -> DumpInfo:
@@ -113,8 +119,9 @@ class DumpCalls(QueryCalls):
     def dump(self, stream: str, destination: str | os.PathLike[str], *, progress: Progress | None = None) -> DumpInfo:
         """Write the kept tuples of a stream, with `_id` and `_time`, as Parquet files in a new folder.
 
-        Tuples that wait for the watermark are left out, and counted. Raises NotFound, and FileExistsError for an
-        existing destination. Memory: one file.
+        Of a table, write the rows that are open now, without earlier versions and deletions. Tuples that wait for the
+        watermark are left out, and counted. Raises NotFound, and FileExistsError for an existing destination. Memory:
+        one file.
         """
         target = Path(destination)
         if target.exists():
@@ -125,7 +132,8 @@ class DumpCalls(QueryCalls):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         name = stream_info.name.replace('"', '""')
-        query = self.register(f'SELECT _id, _time, * FROM "{name}" BEGIN (START)')
+        window = "" if dumped.is_table else " BEGIN (START)"
+        query = self.register(f'SELECT _id, _time, * FROM "{name}"{window}')
         try:
             with query.stream(timeout=_TIMEOUT) as answer:
                 for number, batches in enumerate(_files(answer)):

@@ -27,7 +27,7 @@ from psoup_client.phrases import counted, verb
 from psoup_client.schema import StreamInfo
 from psoup_client.times import from_proto, to_proto
 
-_NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
+_NAME = re.compile(r'(\s*CREATE\s+(?:STREAM|TABLE)\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
 _TIMEOUT = 86_400.0
 
 

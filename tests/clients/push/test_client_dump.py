@@ -313,3 +313,44 @@ def described(folder: Path, files: object, stream: str) -> None:
     folder.mkdir()
     facts = {"form": 1, "stream": stream, "create": "", "event_time": False, "files": files}
     (folder / "stream.json").write_text(json.dumps(facts))
+
+
+TABLE = "(k BIGINT, name TEXT, x DOUBLE NOT NULL, PRIMARY KEY (k, name))"
+
+
+@pytest.mark.parametrize("options", ["", " TIMESTAMP BY at LATENESS 10 SECONDS"])
+def test_the_open_rows_of_a_table_are_dumped_and_loaded(
+    client: Client, tmp_path: Path, small_files: None, options: str
+) -> None:
+    """Earlier versions are not in the dump; a second load changes nothing."""
+    name = "prices in time" if options else "prices"
+    copy = f"{name} copied"
+    columns = TABLE if not options else TABLE.replace("(k", "(at TIMESTAMP NOT NULL, k", 1)
+    client.create_stream(f'CREATE TABLE "{name}" {columns}{options}')
+    for step in range(3):
+        numbers = range(step, 700)
+        rows_pushed = pa.table(
+            {
+                "at": pa.array([BASE + dt.timedelta(minutes=step)] * len(numbers), pa.timestamp("us", "UTC")),
+                "k": list(numbers),
+                "name": ["é"] * len(numbers),
+                "x": [step + n / 2 for n in numbers],
+            }
+        )
+        client.push(name, rows_pushed if options else rows_pushed.drop_columns(["at"]))
+    if options:
+        client.heartbeat(name, BASE + dt.timedelta(days=1))
+    dumped = client.dump(name, tmp_path / "d")
+    assert dumped.is_table and dumped.rows == 700 and len(dumped.files) == 3
+    for duplicates in (0, 3):
+        loaded = client.load(tmp_path / "d", copy)
+        assert (loaded.accepted, loaded.duplicates) == (700, duplicates)
+    if options:
+        client.heartbeat(copy, BASE + dt.timedelta(days=1))
+    shown = []
+    for table_name in (name, copy):
+        query = client.register(f'SELECT k, name, x FROM "{table_name}"')
+        found = query.invoke(wait_for=client.last_sequence).to_arrow().to_pylist()
+        shown.append(sorted(found, key=lambda row: row["k"]))
+        query.unregister()
+    assert shown[0] == shown[1] and len(shown[0]) == 700
