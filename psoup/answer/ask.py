@@ -22,6 +22,7 @@ from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
 from psoup.execution.select.archive_work import COVER
 from psoup.execution.select.window import WindowChoice
 from psoup.model import StreamSpec
+from psoup.plan.nodes import Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -227,7 +228,7 @@ def ask(
     evaluated its tuple.
     """
     matched = [
-        _matched(snapshot, selection.source.spec, (side,), tenant)
+        _matched(snapshot, selection.source, (side,), tenant)
         for selection, side in zip(query.selections, query.sides or (query,), strict=True)
     ]
     view, clause = matched[0]
@@ -245,14 +246,15 @@ def ask(
         raise ResourceExhausted(said, reason=problem.reason, **problem.facts) from None
 
 
-def _matched(snapshot: Snapshot, spec: StreamSpec, queries: Sequence[StandingQuery], tenant: str) -> Matched:
+def _matched(snapshot: Snapshot, source: Source, queries: Sequence[StandingQuery], tenant: str) -> Matched:
     """The stream, and a clause record that no chunk covers, so that the reader evaluates the tuples.
 
     Raises FailedPrecondition if the definition of the stream is not `spec` any more.
     """
+    spec = source.spec
     view = snapshot.streams.get((tenant, spec.name.lower()))
     if view is None or view.spec is not spec:
         raise FailedPrecondition(
             f"stream {spec.name!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
         )
-    return view, ClauseRecord(ALL, 0, view.stream_id, (), (), queries)
+    return view.for_source(source), ClauseRecord(ALL, 0, view.stream_id, (), (), queries)

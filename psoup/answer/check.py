@@ -41,7 +41,7 @@ def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int) -> CheckedStat
     Raises what a registration of the statement raises.
     """
     query = bind_question(snapshot, sql, tenant=tenant).query
-    views = [snapshot.streams[tenant, name.spec.name.lower()] for name in query.sources]
+    views = [snapshot.streams[tenant, each.spec.name.lower()].for_source(each) for each in query.sources]
     seen = reaches(views, windows_of(query, None), now)
 
     def findings(node: Node) -> Findings:

@@ -166,7 +166,7 @@ class TableQuestion:
         snapshot, record, query = self.snapshot, alike.record, alike.record.query
         joined = record.sqc_id == NO_CLAUSE
         windows = self.question.windows(query)
-        views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+        views = snapshot.views_of(record)
         key = tuple(view.stream_id for view in views), windows, absences(alike.plan)
         existing = by_window.get(key)
         if isinstance(existing, PSoupError):

@@ -65,6 +65,8 @@ class Source:
     window: WindowClause
     alias: str = ""
     """The name of the source in the statement of a join. "" for the only source of a query."""
+    as_of: int | None = None
+    """For a table AS OF a stream: the place of the stream. The source then has all versions, not the present ones."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -1,5 +1,7 @@
 """Joins that also depend on rows without a partner: outer joins, semi-joins, anti-joins, ASOF joins and NOT IN.
 
+Also joins of a stream with a table AS OF the stream: each row of the left gets the version that held at its time.
+
     left      right            LEFT          SEMI    ANTI        a partner: a row of the right that satisfies all
     a b       b' b" c          a -, b b', b b"   b       a       conditions of the join with a row of the left
 
@@ -36,11 +38,13 @@ class JoinKind(enum.Enum):
     ASOF = "ASOF JOIN"
     ASOF_LEFT = "ASOF LEFT JOIN"
     NOT_IN = "NOT IN"
+    AS_OF = "AS OF JOIN"
+    AS_OF_LEFT = "AS OF LEFT JOIN"
 
     @property
     def keeps_left(self) -> bool:
         """Whether a row of the left without a partner is in the result, with a missing right."""
-        return self in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ASOF_LEFT)
+        return self in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ASOF_LEFT, JoinKind.AS_OF_LEFT)
 
     @property
     def keeps_right(self) -> bool:
@@ -55,7 +59,12 @@ class JoinKind(enum.Enum):
     @property
     def removes(self) -> bool:
         """Whether a new tuple of one input may remove a row of the result: the row said that it has no partner."""
-        return self not in (JoinKind.SEMI,)
+        return self is not JoinKind.SEMI and not self.is_as_of
+
+    @property
+    def is_as_of(self) -> bool:
+        """Whether the right is a table, and each row of the left gets the version that held at its time."""
+        return self in (JoinKind.AS_OF, JoinKind.AS_OF_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,8 @@ class PartnerJoin:
     one input, which decide about partners only.
 
     `member`: the two operands of `x NOT IN (SELECT y …)`, x over the left and y over the right. An ASOF join has one
-    band. It gives each row of the left its closest partner by this band.
+    band. It gives each row of the left its closest partner by this band. A join AS OF has one band, too: the time of
+    the left is at least the time of the right.
     """
 
     left: Node
@@ -111,6 +121,8 @@ class PartnerJoin:
     @property
     def operator(self) -> Operator:
         """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
+        if self.kind.is_as_of:
+            return Operator.UNARY_WEAKEST
         return Operator.STRICT if self.kind.removes else Operator.WEAK
 
     @property

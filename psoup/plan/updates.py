@@ -44,6 +44,8 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
         return Updates(Pattern.STRICT, frozenset((TIME,))) if by_now else _of_source(node)
     if isinstance(node, Values):
         return Updates(Pattern.MONOTONIC)
+    if isinstance(node, PartnerJoin) and node.kind.is_as_of:
+        return combined(node.operator, inputs[:1])
     operator = node.update_operator if isinstance(node, SetOperation) else node.operator
     updates = combined(operator, inputs, _own_clocks(node, operator))
     if isinstance(node, PartnerJoin) and operator is Operator.STRICT and not by_now:
@@ -57,10 +59,11 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
 def _of_source(source: Source) -> Updates:
     """The updates of a window: its rows leave by the clock of its BEGIN, and by the clocks of RETENTION.
 
-    The versions of a table end at any time.
+    A version of a table leaves when the next one comes. A join AS OF reads all versions, which stay.
     """
     if source.spec.table is not None:
-        return Updates(Pattern.STRICT, frozenset((TIME,)))
+        present = source.as_of is None
+        return Updates(Pattern.STRICT, _row_clocks([source])) if present else Updates(Pattern.MONOTONIC)
     retention, begin, end = source.spec.retention, source.window.begin, source.window.end
     name, clocks = source.spec.name, set[UpdateClock]()
     late = end.offset if end.anchor is Anchor.NOW and end.rows is None else 0

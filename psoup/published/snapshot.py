@@ -34,7 +34,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
-from psoup.data.versions import LATEST
+from psoup.data.versions import EVER, LATEST
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -43,6 +43,7 @@ from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
 from psoup.invariants import corrupt
 from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
+from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.lifetimes import Lifetimes
@@ -157,6 +158,10 @@ class StreamView:
     def as_of(self, time: int) -> StreamView:
         """The view of a reader that sees the versions of a table that hold at `time`. The view itself for a stream."""
         return self if self.spec.table is None or time == self.at else replace(self, at=time)
+
+    def for_source(self, source: Source) -> StreamView:
+        """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""
+        return self if source.as_of is None else self.as_of(EVER)
 
     def idle(self, clock: int) -> bool:
         """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""
@@ -327,12 +332,18 @@ class Snapshot:
             return [record]
         return [self.side(record.query_id, place) for place in range(len(record.query.sides))]
 
+    def views_of(self, record: QueryRecord) -> list[StreamView]:
+        """The view of each source of a query, in the order of FROM. A table AS OF a stream has all its versions."""
+        sources = zip(self.sides_of(record), record.query.sources, strict=True)
+        return [self.by_id[side.stream_id].for_source(source) for side, source in sources]
+
     def sources_of(self, record: QueryRecord) -> list[tuple[StreamView, ClauseRecord]]:
         """The stream of each source of a join, and the clause of its side. O(1) from the second call."""
         table = self.notes.table(_SOURCES)
         sources = table.get(record.query_id)
         if sources is None:
-            sources = [(self.by_id[side.stream_id], self.clause(side.sqc_id)) for side in self.sides_of(record)]
+            views, sides = self.views_of(record), self.sides_of(record)
+            sources = [(view, self.clause(side.sqc_id)) for view, side in zip(views, sides, strict=True)]
             table.note(record.query_id, sources)
         return sources
 

@@ -90,7 +90,7 @@ def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: 
             raise source.unsupported(f"the table function {table.this.name[:64]}()", table, hint=hint)
         raise source.unsupported("FROM other than streams and subselects", table)
     for key, value in table.args.items():
-        if value and key not in ("this", "alias", "window"):
+        if value and key not in ("this", "alias", "window", "as_of"):
             features = {"db": "a stream's name of several parts", "pivots": "PIVOT"}
             feature = features.get(key, f"this form of {source.written(table)!r} in FROM")
             hint = f"leave out what stands before it: FROM {table.name}" if key == "db" else feature_hint(feature)

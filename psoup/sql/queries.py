@@ -87,7 +87,8 @@ def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
     for token in tokens:
         kind = token.token_type
         words += kind is TokenType.SELECT or kind is TokenType.FROM
-        if words > 2 or kind in _SIGNS or (kind is TokenType.L_PAREN and before in _ITEMS):
+        opens_join = kind is TokenType.L_PAREN and before in _ITEMS
+        if words > 2 or kind in _SIGNS or opens_join or (before is TokenType.ALIAS and token.text.upper() == "OF"):
             return shapes.is_composed(node)
         before = kind
     return any(join.this.args.get("joins") for join in node.args.get("joins") or ())

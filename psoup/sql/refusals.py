@@ -124,10 +124,10 @@ SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _PAIR),
     exp.BitwiseNot: _ONE,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Extract), _PAIR),
-    exp.Table: frozenset({"this", "alias", "window"}),
+    exp.Table: frozenset({"this", "alias", "window", "as_of"}),
     exp.Join: frozenset({"this", "kind", "on", "using"}),
     BoundsNode: frozenset({"begin", "end"}),
-    exp.TableAlias: frozenset({"this", "window"}),
+    exp.TableAlias: frozenset({"this", "window", "as_of"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Order: frozenset({"this", "expressions"}),  # of an aggregate; no rule binds it in another function
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),

@@ -196,8 +196,7 @@ def again(
 
 def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
     """Stream and clause of each source."""
-    sides = snapshot.sides_of(record)
-    return [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
+    return snapshot.sources_of(record)
 
 
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:

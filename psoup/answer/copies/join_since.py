@@ -269,7 +269,7 @@ def joined_since(
 
     Raises the errors of `psoup.answer.invoke.invoke`. Some of them arise only when the caller reads the pieces.
     """
-    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    views = snapshot.views_of(record)
     seen = question.seen(views, question.windows(record.query))
     return JoinedSince(snapshot, record, held, seen, question.budget)
 

@@ -106,7 +106,7 @@ def explain(
     """
     record, config = snapshot.query(query_id, tenant), snapshot.config
     query, sides = record.query, snapshot.sides_of(record)
-    views = [snapshot.by_id[side.stream_id] for side in sides]
+    views = snapshot.views_of(record)
     clauses = [snapshot.clause(side.sqc_id) for side in sides]
     seen = reaches(views, windows_of(query, None), now)
     wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]

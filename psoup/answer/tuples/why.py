@@ -121,12 +121,12 @@ def source_called(query: StandingQuery, name: str) -> int:
 def stream_of_source(snapshot: Snapshot, query_id: int, tenant: str, source: str) -> StreamView:
     """The stream of a query's source with a name. Raises NotFound, and InvalidInput for the name."""
     record = snapshot.query(query_id, tenant)
-    return snapshot.by_id[snapshot.sides_of(record)[source_called(record.query, source)].stream_id]
+    return snapshot.views_of(record)[source_called(record.query, source)]
 
 
 def _seen(snapshot: Snapshot, record: QueryRecord, now: int, as_of: int | None) -> list[Reach]:
     """The window of each source."""
-    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    views = snapshot.views_of(record)
     if record.sqc_id == NO_CLAUSE:
         return reaches(views, windows_of(record.query, None), now, as_of)
     current = views[0].now(now)

@@ -21,6 +21,7 @@ import numpy as np
 
 from psoup.budgets import JOIN_BYTES
 from psoup.config import TextLimits
+from psoup.data.versions import begins_of, ends_of
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_batch import SideMemory, side_memory
 from psoup.execution.join.located_side import Located, all_in_memory, count_of
@@ -32,7 +33,7 @@ from psoup.joins.hash_pairs import SideKeys
 from psoup.kernels.join.pair_columns import gather_keys
 from psoup.kernels.join.pair_filter import gather_texts
 from psoup.kernels.rows.batch_body import NUMBER, TEXT, WIDE
-from psoup.model import Kind
+from psoup.model import Kind, TableSpec
 from psoup.values.columns import Array, Column, concat_columns, empty_column, scratch_array
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup.work.runner import Runner, serial
@@ -146,6 +147,15 @@ class MatchedSide:
         if self.rows <= _WHOLE_FROM:
             self._whole |= {column.index: own for column, own in zip(columns, read, strict=True)}
         return read
+
+    def versions(self, table: TableSpec) -> tuple[Array, Array]:
+        """The times from which the versions of all rows hold, and at which they end: int64[rows] each. O(rows).
+
+        The side must be of a table, as `psoup.data.versions` says.
+        """
+        begins = [begins_of(data, table, offsets) for data, offsets in self._group]
+        ends = [ends_of(data, offsets) for data, offsets in self._group]
+        return np.concatenate(begins), np.concatenate(ends)
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
         """Compute expressions over the rows at `positions` (integers, any order, also repeated).

@@ -21,6 +21,7 @@ from psoup.execution.join.join_case import join_case
 from psoup.execution.join.located_side import count_of
 from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
+from psoup.execution.partners.as_of import version_rows
 from psoup.execution.partners.closest import closest_rows
 from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
@@ -36,6 +37,8 @@ from psoup.values.columns import Array
 
 _ROWS = 65_536
 """The most rows of a piece of a leaf."""
+_CUTS_LEFT = (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF, JoinKind.AS_OF)
+"""The kinds of joins in which a row of the left without a partner is not in the result."""
 
 
 class Composition:
@@ -93,6 +96,8 @@ class Composition:
             rows = not_in_rows(self.evaluation, node, left, right)
         elif node.kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
             rows = closest_rows(self.evaluation, node, left, right)
+        elif node.kind.is_as_of:
+            rows = version_rows(self.evaluation, node, left, right)
         elif node.kind.filters:
             opened = partnered(self.evaluation, node, left, right)
             rows = ((part,) for part in positions_of(opened == (node.kind is JoinKind.SEMI)))
@@ -112,7 +117,7 @@ class Composition:
             return self._input(node.left), self._input(node.right)
         places = node.left.place, node.right.place
         matches = [reading.matches[place] for place in places]
-        may_cut = kind in (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF), not kind.keeps_right and node.member is None
+        may_cut = kind in _CUTS_LEFT, not kind.keeps_right and node.member is None
         cut = cut_down(numbered(node).join, replace(reading, matches=matches, pairs=None))
         limits = reading.texts, reading.budget, reading.joins.bytes, reading.run
         chosen = [reduced if may else other for reduced, other, may in zip(cut, matches, may_cut, strict=True)]

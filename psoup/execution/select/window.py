@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from psoup.data.versions import EVER
 from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
@@ -62,7 +63,18 @@ def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]
 
 
 def _now_of(views: Sequence[StreamView], times: Sequence[int | None], out: Sequence[bool]) -> int | None:
-    """NOW of a join. Tables have no part in it, unless there are only tables."""
+    """NOW of a join. Tables have no part in it, unless there are only tables, or a stream meets versions of old times.
+
+    NOW of a join AS OF a stream is below the table's watermark: no later version changes what the answer has shown.
+    """
+    now = _now_of_streams(views, times, out)
+    for view, time, idle in zip(views, times, out, strict=True):
+        if view.at == EVER and view.spec.table is not None and not idle and now is not None:
+            now = None if time is None else min(now, time - 1)
+    return now
+
+
+def _now_of_streams(views: Sequence[StreamView], times: Sequence[int | None], out: Sequence[bool]) -> int | None:
     places = [place for place, view in enumerate(views) if view.spec.table is None]
     if len(places) == len(views):  # nearly always
         return joint_now(views[0].spec.event_time, times, out)
@@ -114,7 +126,8 @@ def _reach_of_table(
 ) -> Reach:
     """All tuples of a table, seen at `as_of`, or at present. The view says which versions hold then."""
     extent = WindowRange(view.first_id, view.next_id, None, now, False)
-    return Reach(view if as_of is None else view.as_of(as_of), window, extent, current, now, idle)
+    seen = view if as_of is None or view.at == EVER else view.as_of(as_of)
+    return Reach(seen, window, extent, current, now, idle)
 
 
 def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[WindowClause, ...]:
@@ -211,7 +224,7 @@ def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
         view = snapshot.by_id[record.stream_id]
         return in_memory(view, record.query.window, view.now(clock))
     sides = snapshot.sides_of(record)
-    views = [snapshot.by_id[side.stream_id] for side in sides]
+    views = snapshot.views_of(record)
     if not any(view.archived for view in views):
         return True
     now = _now_of(views, [view.now(clock) for view in views], left_out(views, clock))

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from psoup.expressions.tree import Call, Expr, Literal, sources_of
-from psoup.model import BOOLEAN
+from psoup.expressions.tree import TIME_INDEX, AttributeRef, Call, Expr, Literal, sources_of
+from psoup.model import BOOLEAN, TIME_COLUMN, TIMESTAMP
 from psoup.plan.inputs import Join, PairFactor
 from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source
 from psoup.sql.composed.composition import Composition
@@ -90,7 +90,10 @@ class Inner:
 
 @dataclass(slots=True)
 class Kept:
-    """A join with a rule for rows without a partner. `conditions`: the conditions of ON."""
+    """A join with a rule for rows without a partner. `conditions`: the conditions of ON.
+
+    `time`: of a join AS OF, the time of the left.
+    """
 
     left: Tree
     right: Tree
@@ -98,6 +101,7 @@ class Kept:
     conditions: list[Condition] = field(default_factory=list)
     member: tuple[Expr, Expr] | None = None
     filters: list[Expr] = field(default_factory=list)
+    time: AttributeRef | None = None
 
     @property
     def places(self) -> frozenset[int]:
@@ -145,6 +149,8 @@ def _kind(tree: Kept, rejected: frozenset[int]) -> JoinKind | None:
         return None
     if tree.kind is JoinKind.ASOF_LEFT and right:
         return JoinKind.ASOF
+    if tree.kind is JoinKind.AS_OF_LEFT and right:
+        return JoinKind.AS_OF
     return tree.kind
 
 
@@ -191,7 +197,7 @@ class Placing:
                 tree.conditions.append(condition)
         elif tree.kind is not JoinKind.FULL and not tree.kind.keeps_right and condition.places <= tree.left.places:
             self.place(tree.left, condition)
-        elif tree.kind is JoinKind.RIGHT and condition.places <= tree.right.places:
+        elif tree.kind in (JoinKind.RIGHT, JoinKind.AS_OF) and condition.places <= tree.right.places:
             self.place(tree.right, condition)
         else:
             tree.filters.append(condition.expr)
@@ -234,12 +240,24 @@ class Placing:
     def _kept(self, tree: Kept) -> Node:
         left, right = self.plan(tree.left), self.plan(tree.right)
         keys, bands, rest = _factors(tree.conditions, tree)
+        if tree.time is not None:
+            return self._as_of(tree, left, keys)
         return PartnerJoin(left, right, tree.kind, tuple(keys), tuple(bands), tuple(rest), tree.member)
+
+    def _as_of(self, tree: Kept, left: Node, keys: list[PairFactor]) -> Node:
+        """The plan of a join AS OF. All conditions but keys are tested on the version that held at the row's time."""
+        assert tree.time is not None and isinstance(tree.right, Part)
+        table = tree.right.leaf
+        begin = AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, table.place)
+        parts = [part for condition in tree.conditions for part in conjuncts(condition.expr)]
+        rest = [part for part in parts if (pair := pair_factor(part)) is None or _towards(pair, tree) not in keys]
+        tested = tuple(dict.fromkeys([*rest, *tree.right.filters]))
+        return PartnerJoin(left, table, tree.kind, tuple(keys), (PairFactor("ge", tree.time, begin),), tested)
 
 
 def _ignores_left(kind: JoinKind) -> bool:
     """Whether a row of the left without a partner is not in the result."""
-    return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT)
+    return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT, JoinKind.AS_OF)
 
 
 def all_of(conditions: list[Expr]) -> Expr:

@@ -18,11 +18,12 @@ from psoup.expressions.tree import Expr
 from psoup.plan.nodes import JoinKind, Output
 from psoup.plan.sides import MOST_JOINED
 from psoup.sql.binder import Binder
+from psoup.sql.composed.as_of import as_of_join, refuse_first
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.condition_places import Condition, Inner, Kept, Tree
 from psoup.sql.composed.from_items import FromItems
 from psoup.sql.composed.scope import Item, Scope, hidden_from_item
-from psoup.sql.composed.shapes import join_words, nested_join
+from psoup.sql.composed.shapes import as_of, join_words, nested_join
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.parser.compositions import COMMA
 from psoup.sql.source import nearest
@@ -96,6 +97,7 @@ class _FromTree:
     def _group(self, first: exp.Expr, joins: Sequence[exp.Join], *, optional: bool = False) -> tuple[Scope, Tree]:
         """The scope and the tree of some items of FROM without a comma between them. `optional`: whether its rows may
         be missing."""
+        refuse_first(self._source, first)
         kinds = [self._kind(join) for join in joins]
         later = [optional or any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
         scope, tree = self._part(first, optional=later[0])
@@ -152,12 +154,17 @@ class _FromTree:
                     )
             single = [output for output in columns if count[output.name.lower()] == 1]
             item = Item("the join in parentheses", tuple(single), right.places)
-        hidden = list(scope.items)
+        hidden, before = list(scope.items), self._scope()
+        before.items = hidden
         pairs = self._pairs(scope, item, join, kind, natural=natural)
         for other in joined.items:
             scope.add(other, join)
         scope.optional |= joined.optional
         conditions = [*pairs, *self._on(scope, join)]
+        if as_of(join.this) is not None:
+            kept = as_of_join(self._composition, before, left, right, join, kind, conditions)
+            scope.optional |= right.places if kept.kind.keeps_left else set()
+            return kept
         if kind is None:
             return Inner([left, right], conditions)
         if kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):

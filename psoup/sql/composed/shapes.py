@@ -11,6 +11,7 @@
               Values(expressions=[Tuple(expressions=[…]), …], alias=TableAlias(this, columns))
               Subquery(this=Table(joins=[Join, …]), alias)              a join in parentheses; joins may be empty
               The window in brackets is `window` of the item or of its alias: before or after the alias.
+              AS OF s is `as_of` of the item or of its alias: the Identifier s.
     Join      Join(this=item of FROM, method, side, kind, on=condition | using=[Identifier, …])
               a, b                                  meta[COMMA] is set. A comma binds less tightly than JOIN.
               [INNER] JOIN, CROSS JOIN              kind None, INNER, CROSS
@@ -66,7 +67,16 @@ def is_composed(tree: exp.Expr) -> bool:
             return True
         if isinstance(node, exp.Join) and (is_partner_join(node) or node.this.args.get("joins")):
             return True
+        if isinstance(node, exp.Table) and as_of(node) is not None:
+            return True
     return False
+
+
+def as_of(table: exp.Expr) -> exp.Expr | None:
+    """The name after AS OF of an item of FROM, or None."""
+    alias = table.args.get("alias")
+    node: exp.Expr | None = table.args.get("as_of") or (alias and alias.args.get("as_of"))
+    return node
 
 
 def is_partner_join(join: exp.Join) -> bool:

@@ -25,7 +25,8 @@ _SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slid
 _EMIT = "register the SELECT without EMIT; invoke gives the answer, and watch([client.copy(query)]) tells each change"
 _AS_OF = (
     "as_of goes with the question, not into the statement: invoke(query, as_of=time), psoup ask … --as-of TIME. For the"
-    " row of another stream that was valid at a time: ASOF JOIN … ON a.k = b.k AND a.t >= b.t"
+    " row of a table that held at the time of a tuple: s JOIN t AS OF s ON t.k = s.k. For the closest tuple of another"
+    " stream: ASOF JOIN … ON a.k = b.k AND a.t >= b.t"
 )
 _WITHIN = (
     "write ON t.k = u.k AND u.at BETWEEN t.at - INTERVAL 10 MINUTE AND t.at + INTERVAL 10 MINUTE; a window of each"
@@ -62,7 +63,10 @@ OF_SELECT: dict[str, Phrase] = {
     "FOR SYSTEM_TIME": Phrase("FOR SYSTEM_TIME AS OF", _AS_OF),
     "FOR TIMESTAMP AS OF": Phrase("FOR TIMESTAMP AS OF", _AS_OF),
     "FOR VERSION AS OF": Phrase("FOR VERSION AS OF", _AS_OF),
-    "AS OF": Phrase("AS OF", _AS_OF),
+    "AS OF #": Phrase("AS OF with a time", _AS_OF),
+    "AS OF '": Phrase("AS OF with a time", _AS_OF),
+    "AS OF TIMESTAMP": Phrase("AS OF with a time", _AS_OF),
+    "AS OF NOW": Phrase("AS OF with a time", _AS_OF),
     "AT ( TIMESTAMP": Phrase("AT (TIMESTAMP …)", _AS_OF),
     "SAMPLE BY": Phrase("SAMPLE BY", "GROUP BY tumble(t, INTERVAL '1' HOUR) has a row for each hour"),
     "LATEST ON": Phrase("LATEST ON", _LATEST),

@@ -259,10 +259,27 @@ class Grammar(FromFirst):
         return super()._parse_join(*args, **options)
 
     def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
-        return self._with_window(super()._parse_table_parts(*args, **options))
+        return self._with_window(self._with_as_of(super()._parse_table_parts(*args, **options)))
 
     def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
-        return self._with_window(super()._parse_table_alias(*args, **options))
+        return self._with_window(self._with_as_of(super()._parse_table_alias(*args, **options)))
+
+    def _with_as_of(self, node: Any) -> Any:
+        """Parse AS OF with the name of a stream, after a table or after its alias."""
+        while node is not None and self._begins_as_of():
+            if node.args.get("as_of") is not None:
+                self.refuse("a table has one AS OF", hint="write JOIN t AS OF s ON t.k = s.k")
+            self._advance(2)
+            node.set("as_of", self._parse_id_var(any_token=False))
+        return node
+
+    def _begins_as_of(self) -> bool:
+        """Whether AS OF and a name follow. The OF of `AS of ON …` is an alias."""
+        following = self._tokens[self._index : self._index + 3]
+        if len(following) < 3 or following[0].token_type is not TokenType.ALIAS or following[1].text.upper() != "OF":
+            return False
+        name = following[2].token_type
+        return name in self.TABLE_ALIAS_TOKENS and name not in WINDOW_WORDS and following[1].token_type is TokenType.VAR
 
     def _with_window(self, node: Any) -> Any:
         """Parse a window in brackets after a stream, or after its alias."""

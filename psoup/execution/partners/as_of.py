@@ -1,0 +1,81 @@
+"""Joins AS OF: each row of the left gets the version of a table that held at its time.
+
+    left   k 1, time 7     versions of k 1    begin -  end 3 │ 3  5 │ 5  9 │ 9  -       the version from 5 to 9
+                                              └ the first one holds from the beginning
+
+The versions of one key hold in intervals that do not overlap: [begin, end). So a condition on the version may be tested
+before the search, by the table's side, or after it. A deletion is no version: it only ends the version before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.partners.conditions import Conditions
+from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.input_numbers import numbered
+from psoup.execution.partners.join_inputs import JoinInput
+from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
+from psoup.execution.partners.pairs import FailedOperands
+from psoup.joins.key_columns import keyed
+from psoup.plan.nodes import JoinKind, PartnerJoin, Source
+from psoup.plan.partners import MISSING
+from psoup.values.columns import Array
+
+_ROWS = 65_536
+"""The most rows of one piece."""
+
+
+def version_rows(
+    evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput
+) -> Iterator[tuple[Array, ...]]:
+    """Yield the rows of a join AS OF in pieces: positions in both inputs. O(n log n)."""
+    partners: Array = np.full(left.rows, MISSING, np.int32)
+    if left.rows and right.rows:
+        evaluation.room.hold(4 * left.rows, "the versions of rows")
+        _find(evaluation, node, left, right, partners)
+    conditions = None
+    if node.rest:
+        facts, leaves = left.facts.beside(right.facts), [*left.leaves, *right.leaves]
+        conditions = Conditions(node.rest, facts, leaves, evaluation.reading)
+        evaluation.add(conditions)
+    for start in range(0, left.rows, _ROWS):
+        part = partners[start : start + _ROWS]
+        rows = np.arange(start, start + len(part), dtype=np.int32)
+        met = np.flatnonzero(part >= 0)
+        if conditions is not None and len(met):
+            passed = conditions.passed([*left.at(rows[met]), *right.at(part[met])])
+            part[met[~passed]] = MISSING
+            met = met[passed]
+        if node.kind is JoinKind.AS_OF:
+            rows, part = rows[met], part[met]
+        if len(rows):
+            yield rows, part
+
+
+def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:
+    """Write the version of each row of the left."""
+    form, reading, room = numbered(node), evaluation.reading, evaluation.room
+    side = right.leaf
+    assert isinstance(node.right, Source) and node.right.spec.table is not None and isinstance(side, MatchedSide)
+    begins, ends = side.versions(node.right.spec.table)
+    sides = [part.side(reads, reading, room) for part, reads in zip((left, right), form.reads, strict=True)]
+    keys = keyed(form.join, sides, room)
+    evaluation.add(FailedOperands(keys.errors))
+    *equal, band = [edge.towards(1) for edge in keys.edges]
+    room.hold(2 * ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and time")
+    rows, versions, groups, version_groups = key_groups(keys, equal, (left.rows, right.rows))
+    if len(rows) and len(versions):
+        times = band.left_keys[rows]
+        ranks = numbered_values(np.concatenate([times, begins[versions]]))
+        count = int(ranks.max()) + 1
+        wanted, places = groups * count + ranks[: len(rows)], version_groups * count + ranks[len(rows) :]
+        order = np.argsort(places, kind="stable")  # of versions from one time on, the later one stands
+        at = np.searchsorted(places[order], wanted, "right") - 1
+        nearest = order[np.maximum(at, 0)]
+        holds = (at >= 0) & (version_groups[nearest] == groups) & (times < ends[versions[nearest]])
+        partners[rows[holds]] = versions[nearest[holds]]
+    room.give_back(2 * ROW_BYTES * (left.rows + right.rows))

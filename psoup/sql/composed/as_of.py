@@ -1,0 +1,131 @@
+"""Joins AS OF: each row of a stream meets the version of a table that held at the row's own time.
+
+    orders o JOIN prices p AS OF o ON p.item = o.item AND p.region = o.region AND p.cents > 5
+                            │         └── all key columns of the table ────┘    └ tested on the version
+                            └─ a stream before the JOIN
+
+All columns of the table's primary key must be equal to a value of the left, or to a constant. So a row meets at most
+one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from psoup.errors import SqlError
+from psoup.expressions.tree import AttributeRef, Call, Expr, sources_of
+from psoup.model import TIME_COLUMN, Kind
+from psoup.plan.nodes import JoinKind, Source
+from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.condition_places import Condition, Kept, Part, Tree
+from psoup.sql.composed.scope import Item, Scope
+from psoup.sql.composed.shapes import as_of, join_words
+from psoup.sql.join_conditions import conjuncts
+from psoup.sql.names import listed
+from psoup.sql.parser.compositions import COMMA
+from psoup.sql.source import StatementText, nearest
+
+_KINDS = {None: JoinKind.AS_OF, JoinKind.LEFT: JoinKind.AS_OF_LEFT}
+_FORM = "write FROM s JOIN t AS OF s ON t.k = s.k"
+
+
+def refuse_first(source: StatementText, table: exp.Expr) -> None:
+    """Refuse AS OF of an item of FROM that no JOIN stands before. Raises SqlError."""
+    name = as_of(table)
+    if name is not None:
+        what = f"{table.name[:128]} AS OF {name.name[:128]}"
+        raise source.error(f"{what} needs a JOIN before it, and the stream before that", table, hint=_FORM)
+
+
+def as_of_join(
+    composition: Composition,
+    scope: Scope,
+    left: Tree,
+    right: Tree,
+    join: exp.Join,
+    kind: JoinKind | None,
+    conditions: list[Condition],
+) -> Kept:
+    """The tree of `left` and a JOIN with AS OF. `scope`: has the items before the JOIN. Raises SqlError."""
+    source, name = composition.source, as_of(join.this)
+    assert name is not None
+    if kind not in _KINDS or join.meta.get(COMMA) or join_words(join) == "CROSS":
+        words = f"{join_words(join)} JOIN".strip()
+        raise source.unsupported(f"{words} with AS OF", join, hint="write JOIN or LEFT JOIN t AS OF s ON t.k = s.k")
+    leaf = right.leaf if isinstance(right, Part) and isinstance(join.this, exp.Table) else None
+    if not isinstance(right, Part) or not isinstance(leaf, Source) or leaf.spec.table is None:
+        raise source.error(
+            f"{join.this.alias_or_name[:128]!r} is not a table, and AS OF needs one",
+            join.this,
+            hint="a stream has no versions; ASOF JOIN gives the closest tuple: ON a.k = b.k AND a.t >= b.t",
+            reason="AS_OF_WITHOUT_TABLE",
+        )
+    time = _time_of(source, scope, name, left)
+    _check_key(source, leaf.spec.primary_key, right, join, conditions)
+    right.leaf = composition.drafts[leaf.place].leaf = replace(leaf, as_of=time.source)
+    return Kept(left, right, _KINDS[kind], conditions, time=time)
+
+
+def _time_of(source: StatementText, scope: Scope, name: exp.Expr, left: Tree) -> AttributeRef:
+    """The time of the stream that AS OF names. Raises SqlError."""
+    item = next((item for item in scope.items if item.alias.lower() == name.name.lower()), None)
+    if item is None:
+        names = [item.alias for item in scope.items]
+        raise source.error(
+            f"AS OF {name.name[:128]}: no source before the JOIN has this name; they are called {', '.join(names)}",
+            name,
+            hint=nearest(name.name, names) or _FORM,
+            reason="UNKNOWN_SOURCE",
+        )
+    if item.spec is None or item.spec.table is not None:
+        raise _no_stream(source, item, name)
+    time = item.pseudo(TIME_COLUMN)
+    assert isinstance(time, AttributeRef) and time.source in left.places
+    return time
+
+
+def _no_stream(source: StatementText, item: Item, name: exp.Expr) -> SqlError:
+    kind = "a subselect" if item.spec is None else "a table"
+    return source.error(
+        f"AS OF {name.name[:128]}: it is {kind}, and AS OF needs a stream, whose tuples have a time",
+        name,
+        hint="join the table AS OF a stream of the same FROM",
+        reason="AS_OF_WITHOUT_STREAM",
+    )
+
+
+def _check_key(
+    source: StatementText, key: Sequence[str], right: Part, join: exp.Join, conditions: Sequence[Condition]
+) -> None:
+    """Refuse a join AS OF whose conditions do not give each column of the table's key a value."""
+    place = right.leaf.place
+    given = set[str]()
+    for condition in conditions:
+        for part in conjuncts(condition.expr):
+            if isinstance(part, Call) and part.name == "eq":
+                given |= {column.name for column in _given(part.args, place)}
+    missing = [name for name in key if name not in given]
+    if missing:
+        table = join.this.alias_or_name
+        name = as_of(join.this)
+        stream = "s" if name is None else name.name
+        equalities = " AND ".join(f"{table}.{column} = {stream}.{column}" for column in key)
+        raise source.error(
+            f"{table[:128]} AS OF {stream[:128]} needs the whole primary key in ON; {listed(missing)} has no equality",
+            join,
+            hint=f"write ON {equalities[:256]}; each is a bare column, equal to a value of its type",
+            reason="AS_OF_WITHOUT_KEY",
+        )
+
+
+def _given(operands: Sequence[Expr], place: int) -> list[AttributeRef]:
+    """The column of the table at `place` that an equality gives a value, without a change of the column's type."""
+    found = list[AttributeRef]()
+    for column, value in (operands, operands[::-1]):
+        if isinstance(column, AttributeRef) and column.source == place and place not in sources_of(value):
+            exact = value.type.kind is column.type.kind or Kind.DOUBLE not in (value.type.kind, column.type.kind)
+            found += [column] if exact and column.index >= 0 else []
+    return found
