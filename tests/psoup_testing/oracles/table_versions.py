@@ -1,0 +1,80 @@
+"""A table, naively: a list of entries, and loops that find the versions.
+
+    push ─> `ModelStream` ─> released entries, in stream order ─ by key ─> versions with [begin, end)
+
+An entry is a row of the model: whether it deletes, then the declared columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psoup.model import StreamSpec
+from psoup_testing.histories.values import Value
+from psoup_testing.oracles.model import ModelStream
+
+BEGINNING = -(2**63)
+FOREVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A row with the time from which it holds, and the time at which it ends. `row`: the declared columns."""
+
+    tuple_id: int
+    time: int
+    begin: int
+    end: int
+    row: tuple[Value, ...]
+
+    def holds(self, at: int | None) -> bool:
+        """Whether the version holds at a time. None: at present."""
+        return self.end == FOREVER if at is None else self.begin <= at < self.end
+
+
+@dataclass
+class NaiveTable:
+    """A table. `stream` takes its pushes. `spec`: its definition, for the key and the options."""
+
+    stream: ModelStream
+    spec: StreamSpec
+
+    def versions(self) -> list[Version]:
+        """All versions, in stream order. Deletions are not among them."""
+        table = self.spec.table
+        assert table is not None
+        last: dict[tuple[Value, ...], Version | None] = {}
+        deleted: dict[tuple[Value, ...], int] = {}
+        found: list[Version] = []
+        for tuple_id, (time, _, _, (deletes, *row)) in enumerate(self.stream.released()):
+            key = tuple(row[place - 2] for place in table.key)
+            before = last.get(key)
+            if before is not None:
+                found[found.index(before)] = _ended(before, time)
+            if deletes:
+                last[key], deleted[key] = None, time
+                continue
+            forgotten = key in deleted and before is None and deleted[key] < time - table.deleted_for
+            first = key not in last or forgotten
+            begin = BEGINNING if first and not table.first_from_arrival else time
+            last[key] = Version(tuple_id, time, begin, FOREVER, tuple(row))
+            found.append(last[key])  # type: ignore[arg-type]
+        return found
+
+    def rows(self, at: int | None = None) -> list[tuple[Value, ...]]:
+        """The rows that hold at a time, or at present, each behind its tuple ID and its time."""
+        return [(v.tuple_id, v.time, *v.row) for v in self.versions() if v.holds(at)]
+
+
+def _ended(version: Version, time: int) -> Version:
+    return Version(version.tuple_id, version.time, version.begin, time, version.row)
+
+
+def entry(spec: StreamSpec, deletes: bool | None, row: Sequence[Value]) -> tuple[Value, ...]:
+    """The entry of a pushed row, as the table keeps it: a deletion has its key and its time only."""
+    table = spec.table
+    assert table is not None
+    kept = {*table.key, spec.time_attribute}
+    values = [value if not deletes or place + 2 in kept else None for place, value in enumerate(row)]
+    return (bool(deletes), *values)
