@@ -33,6 +33,12 @@ PHRASE = re.compile(
     r"\b(who|whoever|whom|somebody|nobody|others|of which|(?<!there )(?:is|are) no|(?:that|those) of)\b", re.IGNORECASE
 )
 NAMES = {"found", "own", "known", "kept", "what", "told", "asked", "held", "most", "least", "there", "of", "one"}
+STORED = re.compile(
+    rf"\b(?:{'|'.join(NAMES)})\b *(?:[-+*/|&%^@]?=|//=|:|,|\)|\]|$)|\b(?:for|as)\b.*\b(?:{'|'.join(NAMES)})\b", re.M
+)
+"""Code that may give a value to one of these names. A module without a match has no such name."""
+TEXTS = re.compile(r'"""[\s\S]*?"""|#.*|"[^"\n]*"')
+"""Texts and comments of a module."""
 PARTICIPLE = re.compile(r"\w+(ing|ed)$")
 PICTURE = re.compile(r"\s{2}|>>>|\||```|#|[─│┌└]")
 """Lines that are no prose: indented, examples, tables, headings, drawings."""
@@ -57,6 +63,16 @@ def faults_of_prose(text: str) -> Iterator[tuple[str, str]]:
     yield from (("sentences", sentence) for sentence in sentences(text) if len(sentence.split()) > MOST_WORDS)
 
 
+def statements(source: str) -> Iterator[ast.AST]:
+    """All statements of a module, in no order. Takes a tenth of the time of `nodes`."""
+    ahead: list[ast.AST] = [ast.parse(source)]
+    while ahead:
+        node = ahead.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            ahead += getattr(node, part, ())
+
+
 def nodes(source: str) -> Iterator[ast.AST]:
     """All nodes of a module except constants and contexts, in no order. Takes half the time of `ast.walk`."""
     ahead: list[ast.AST] = [ast.parse(source)]
@@ -78,7 +94,7 @@ def faults_of_source(path: Path) -> Iterator[tuple[str, str]]:
     if PARTICIPLE.match(path.stem.removeprefix("test_")):
         yield "modules", path.stem
     yield from (("phrases", found[0]) for found in PHRASE.finditer(source))
-    for node in nodes(source):
+    for node in (nodes if STORED.search(TEXTS.sub("", source)) else statements)(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = inspect.cleandoc(node.value.value)
             if OPENING.match(text):

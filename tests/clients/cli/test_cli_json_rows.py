@@ -20,6 +20,7 @@ from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.columns.convert import to_table
 from psoup_service.wire.json_answers import rows_json
 from psoup_service.wire.json_rows import read_rows
+from psoup_testing.suite.sweeps import in_parts
 
 TYPES = {
     "BOOLEAN": BOOLEAN,
@@ -96,14 +97,15 @@ def drawn(random_of: random.Random) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_command_and_the_service_read_the_same(name: str, tmp_path: Path) -> None:
+@in_parts(2)
+def test_the_command_and_the_service_read_the_same(name: str, part: slice, tmp_path: Path) -> None:
     seed = int(os.environ.get("PSOUP_TEST_SEED", "43"))
     taken = 0
-    for texts in drawn(random.Random(f"{seed} {name}")):
+    for texts in list(drawn(random.Random(f"{seed} {name}")))[part]:
         of_file, of_rows = of_command(texts, name, tmp_path), of_service(texts, name)
         assert of_file == of_rows, (texts, of_file, of_rows)
         taken += of_rows is not None
-    assert taken > 2, "some are values of the type"
+    assert taken, "some are values of the type"
 
 
 def test_rows_of_an_answer_are_taken_as_the_same_rows() -> None:

@@ -177,7 +177,7 @@ def _peak(batches: Iterator[pa.RecordBatch]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("form", "same"), swept([*((form, False) for form in LONG), ("max", True), ("plain", True)], fast=range(0, 12, 2))
+    ("form", "same"), swept([*((form, False) for form in LONG), ("max", True), ("plain", True)], fast=range(0, 12, 4))
 )
 def test_a_long_text_that_many_queries_show_takes_the_memory_of_a_piece(form: str, same: bool) -> None:
     """8 MB of answers in a room of 1 MiB; `same`: all of the queries have one clause."""

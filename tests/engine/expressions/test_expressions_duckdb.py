@@ -19,6 +19,7 @@ from psoup.expressions.times.moments import SHORT, SPECIFIERS
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup_testing.oracles.expression_oracle import SAMPLES, Oracle, sample
+from psoup_testing.suite.sweeps import in_parts
 
 LITERALS: list[Expr] = [
     Literal(BIGINT, 3),
@@ -73,8 +74,9 @@ def test_arithmetic(oracle: Oracle, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
-def test_comparisons(oracle: Oracle, name: str) -> None:
-    oracle.compare([e for e in resolved(name, [pool(oracle)] * 2) if not inexact(e) and not rewritten(e)])
+@in_parts(3)
+def test_comparisons(oracle: Oracle, name: str, part: slice) -> None:
+    oracle.compare([e for e in resolved(name, [pool(oracle)] * 2) if not inexact(e) and not rewritten(e)][part])
 
 
 def test_is_distinct_from(oracle: Oracle) -> None:
@@ -166,8 +168,9 @@ def test_milliseconds_since_1970() -> None:
 
 
 @pytest.mark.parametrize("name", ["greatest", "least", "coalesce", "nullif", "concat", "concat_op"])
-def test_choices(oracle: Oracle, name: str) -> None:
-    exprs = list(resolved(name, [pool(oracle)] * 2))
+@in_parts(3)
+def test_choices(oracle: Oracle, name: str, part: slice) -> None:
+    exprs = list(resolved(name, [pool(oracle)] * 2))[part]
     oracle.compare([e for e in exprs if name != "nullif" or not (inexact(e) or rewritten(e))])
 
 
@@ -331,7 +334,8 @@ def test_casts(oracle: Oracle, target: DataType) -> None:
     oracle.compare(exprs)
 
 
-def test_in(oracle: Oracle) -> None:
+@in_parts(3)
+def test_in(oracle: Oracle, part: slice) -> None:
     operands = pool(oracle)
     exprs = [
         expr
@@ -339,7 +343,7 @@ def test_in(oracle: Oracle) -> None:
         if not any(inexact(Call(BOOLEAN, "eq", (expr.args[0], item))) for item in expr.args[1:])
         and "CAST" not in render(expr).replace("CAST(3", "").replace("CAST(-10", "")
     ]
-    oracle.compare(random.Random(3).sample(exprs, 500))
+    oracle.compare(random.Random(3).sample(exprs, 500)[part])
 
 
 def test_logic(oracle: Oracle) -> None:
@@ -354,7 +358,8 @@ def test_logic(oracle: Oracle) -> None:
         oracle.compare([*exprs, *(resolve("not", [expr]) for expr in exprs)])
 
 
-def test_case(oracle: Oracle) -> None:
+@in_parts(3)
+def test_case(oracle: Oracle, part: slice) -> None:
     operands = pool(oracle)
     conditions = [oracle.ref("f"), resolve("lt", [oracle.ref("b"), oracle.ref("b2")])]
     exprs = [*resolved("case", [conditions, operands, operands])]
@@ -362,7 +367,7 @@ def test_case(oracle: Oracle) -> None:
     exprs += rng.sample(
         list(resolved("case", [conditions, operands[::2], conditions, operands[1::2], operands[::3]])), 200
     )
-    oracle.compare(exprs)
+    oracle.compare(exprs[part])
 
 
 def test_errors_in_branches_not_taken_do_not_count(oracle: Oracle) -> None:

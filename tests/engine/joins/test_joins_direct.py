@@ -33,6 +33,7 @@ from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again, same_bits
 from psoup_testing.oracles.ways import only, recorded
+from psoup_testing.suite.sweeps import swept
 
 ROWS = 300
 DAY = dt.date(2020, 2, 28)
@@ -81,7 +82,7 @@ SLOWLY = f"{OTHERWISE} ORDER BY r._id, j"
 
 
 @pytest.mark.seeded("NULLs join")
-@pytest.mark.parametrize(("null_share", "small"), [(0.0, 16_384), (0.1, 16_384), (0.1, 0)])
+@pytest.mark.parametrize(("null_share", "small"), swept([(0.1, 16_384), (0.1, 0), (0.0, 16_384)], fast=2))
 @pytest.mark.parametrize("name", KEYS)
 def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sides pairs are found at once and gathered from chunks; of others in pieces, and from whole columns."""
@@ -121,7 +122,7 @@ def _same(table: pa.Table, wanted: pa.Table) -> bool:
 NUMBERS = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t, s._id AS j"
 
 
-@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize("null_share", swept([0.1, 0.0], fast=1))
 @pytest.mark.parametrize("name", [name for name in KEYS if name != "name"])
 def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""

@@ -206,7 +206,10 @@ def test_an_aggregate_alone_is_one_row() -> None:
         ("SELECT DISTINCT count(*) FROM trades GROUP BY sym", ["sym"]),
         ("SELECT * FROM quotes GROUP BY ALL", ["sym", "bid"]),
         ("SELECT time_bucket(INTERVAL '1' HOUR, at) AS h FROM trades GROUP BY h", ["time_bucket(INTERVAL 1 HOUR, at)"]),
-        ("SELECT tumble(at, INTERVAL 15 MINUTES) AS h FROM trades GROUP BY 1", ["time_bucket(INTERVAL 15 MINUTES, at)"]),
+        (
+            "SELECT tumble(at, INTERVAL 15 MINUTES) AS h FROM trades GROUP BY 1",
+            ["time_bucket(INTERVAL 15 MINUTES, at)"],
+        ),
         ("SELECT TUMBLE(_time, INTERVAL 1 DAY) AS d FROM trades GROUP BY d", ["time_bucket(INTERVAL 1 DAY, _time)"]),
     ],
 )

@@ -1,6 +1,7 @@
 """Sweeps over many cases: some cases run in `make test`, and the rest in `make test-long`.
 
 @pytest.mark.parametrize("seed", swept(range(6), fast=2))     seeds 0 and 1 in `make test`
+@in_parts(3)                                                  a loop over cases[part]: its first third in `make test`
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ def swept(cases: Iterable[Any], fast: int | Container[int]) -> Cases:
     """The cases of a sweep; those at the places `fast`, or the first so many, run in `make test` too."""
     places = range(fast) if isinstance(fast, int) else fast
     return [_case(case, place in places) for place, case in enumerate(cases)]
+
+
+def in_parts(count: int) -> pytest.MarkDecorator:
+    """Run a test for each part of its cases. The argument `part` is a slice; the first part runs in `make test`."""
+    slices = [slice(start, None, count) for start in range(count)]
+    names = [f"part {start + 1} of {count}" for start in range(count)]
+    params = [_case(part, start == 0) for start, part in enumerate(slices)]
+    return pytest.mark.parametrize("part", params, ids=names)
 
 
 def _case(case: Any, fast: bool) -> Any:

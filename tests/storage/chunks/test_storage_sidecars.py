@@ -183,7 +183,7 @@ SPOILED = {
 
 @pytest.mark.seeded("a sidecar is of other chunks")
 @pytest.mark.seeded("bytes of a sidecar are not checked")
-@pytest.mark.parametrize("spoil", [*SPOILED, "foreign", "lost"])
+@pytest.mark.parametrize("spoil", swept([*SPOILED, "foreign", "lost"], fast=(3, 6)))
 def test_a_sidecar_that_is_damaged_or_foreign_is_not_found(soup: RestartingPSoup, spoil: str) -> None:
     query = soup.register(QUERY)
     fill(soup, ask=[query])
