@@ -19,6 +19,8 @@ class WhyStep(html.Facts):
     `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival" (whether a push takes the row). `values`:
     SQL constants by the text of their expression. A computed expression is followed by the columns that it reads.
 
+    For a table: "version" (whether the version holds at the time of the answer, and is not a deletion).
+
     For a query over several sources: "partner" (a join), "absence" (a join that rows without a partner pass), or
     "removal" (such a join, for a tuple that takes rows away). `partners`: the IDs of the partners, by the names of
     their sources; None for a row of a subselect.

@@ -42,6 +42,11 @@ def open_offsets(data: Chunk, table: TableSpec, offsets: Array, at: int, next_id
     return out[:count]
 
 
+def without_deletions(data: Chunk, offsets: Array) -> Array:
+    """The elements of `offsets` (int64[k]) that are versions, also of ended ones. O(offsets)."""
+    return offsets[~data.columns[DELETED_AT].values[offsets]]
+
+
 def _ever_open_offsets(data: Chunk, table: TableSpec, offsets: Array, next_id: int) -> Array:
     """The elements of `offsets` whose versions hold at any time. Arguments as in `open_offsets`. O(offsets)."""
     out: Array = np.empty(len(offsets), np.int64)

@@ -34,7 +34,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
-from psoup.data.versions import EVER, LATEST
+from psoup.data.versions import LATEST, open_offsets
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -159,9 +159,13 @@ class StreamView:
         """The view of a reader that sees the versions of a table that hold at `time`. The view itself for a stream."""
         return self if self.spec.table is None or time == self.at else replace(self, at=time)
 
-    def for_source(self, source: Source) -> StreamView:
-        """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""
-        return self if source.as_of is None else self.as_of(EVER)
+    def holding(self, data: Chunk, offsets: Array) -> Array:
+        """The rows of a chunk at `offsets` (int64, ascending) that the reader sees. In a stream these are all.
+
+        In a table these are the versions that hold at the view's time. O(offsets).
+        """
+        table = self.spec.table
+        return offsets if table is None else open_offsets(data, table, offsets, self.at, self.next_id)
 
     def idle(self, clock: int) -> bool:
         """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""

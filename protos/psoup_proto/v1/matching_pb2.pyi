@@ -43,6 +43,8 @@ class _WhyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WhyKind.Value
     """NOT EXISTS, NOT IN and ANTI JOIN: the row of the tuple must not have a partner."""
     WHY_KIND_REMOVAL: _WhyKind.ValueType  # 7
     """The same for a tuple that may be such a partner: the row that it takes away, if there is one. It always passes."""
+    WHY_KIND_VERSION: _WhyKind.ValueType  # 235
+    """A table: the version holds at the time of the answer. A deletion never does, and only this condition is known of it."""
 
 class WhyKind(_WhyKind, metaclass=_WhyKindEnumTypeWrapper):
     """What a condition looks at."""
@@ -63,6 +65,8 @@ WHY_KIND_ABSENCE: WhyKind.ValueType  # 6
 """NOT EXISTS, NOT IN and ANTI JOIN: the row of the tuple must not have a partner."""
 WHY_KIND_REMOVAL: WhyKind.ValueType  # 7
 """The same for a tuple that may be such a partner: the row that it takes away, if there is one. It always passes."""
+WHY_KIND_VERSION: WhyKind.ValueType  # 235
+"""A table: the version holds at the time of the answer. A deletion never does, and only this condition is known of it."""
 Global___WhyKind: _TypeAlias = WhyKind  # noqa: Y015
 
 @_typing.final
@@ -479,7 +483,9 @@ class WhyStep(_message.Message):
     kind: Global___WhyKind.ValueType
     """What it looks at."""
     text: _builtins.str
-    """The condition as SQL over the columns, _id and _time; of WHY_KIND_ARRIVAL a sentence."""
+    """The condition as SQL over the columns, _id and _time; of WHY_KIND_ARRIVAL and WHY_KIND_VERSION a
+    sentence.
+    """
     passed: _builtins.bool
     """Whether it is TRUE of the tuple."""
     @_builtins.property

@@ -1,7 +1,7 @@
 """Selectivity of each factor of WHERE: the share of a sample of tuples that passes the factor alone.
 
-The sample holds the newest tuples in memory. Every explanation evaluates the sample again. The writer keeps no counters
-for it.
+The sample holds the newest tuples in memory; of a table only the versions among them that hold. Every explanation
+evaluates the sample again. The writer keeps no counters for it.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ NO_SAMPLE = Sample(0, ())
 def sample_of(factors: Sequence[Factor], view: StreamView, texts: TextLimits, budget: ReadBudget) -> Sample:
     """Evaluate each factor on the newest tuples. A tuple with an error does not pass. O(SAMPLE * factors)."""
     looked = factors[:_MOST_FACTORS]
-    rows, passed = 0, [0] * len(looked)
+    rows, read, passed = 0, 0, [0] * len(looked)
     compute = every_row(budget)
     for entry in reversed(view.chunks[view.archived :]):
         data = entry.data
         stop = len(data)
-        start = max(0, stop - (SAMPLE - rows))
+        start = max(0, stop - (SAMPLE - read))
         if start == stop:
             continue
         columns = [column.slice(start, stop) for column in data.columns]
         ids, times = np.arange(data.first_id + start, data.first_id + stop), data.times[start:stop]
+        shown = view.holding(data, np.arange(start, stop)) - start
         for at, factor in enumerate(looked):
             budget.examine(stop - start)
-            passed[at] += int(scan((factor,), columns, ids, times, texts, compute).mask.sum())
-        rows += stop - start
-        if rows == SAMPLE:
+            passed[at] += int(scan((factor,), columns, ids, times, texts, compute).mask[shown].sum())
+        rows, read = rows + len(shown), read + stop - start
+        if read == SAMPLE:
             break
     return Sample(rows, tuple(passed)) if rows else NO_SAMPLE

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from psoup.answer.coverage import ChunkTimes, form_of, spans
 from psoup.answer.explain.factors import FactorExplanation, explain_factors
@@ -235,7 +237,7 @@ def explain_source(
         begin=begin,
         end=end,
         factors=explain_factors(selection.factors, view, clause, sample),
-        tuples_in_window=extent.high - extent.low,
+        tuples_in_window=_tuples_in(view, extent),
         matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
         chunks_covered=len(view.chunks) - forms.count("uncovered"),
@@ -280,8 +282,17 @@ def _parts(
     for k, entry in enumerate(view.chunks):
         start, stop = _rows(entry, extent)
         if start < stop and k not in left_out:
-            parts.append(chunk_matches(entry, clause, start, stop, budget, search))
+            match = chunk_matches(entry, clause, start, stop, budget, search)
+            parts.append(replace(match, offsets=view.holding(entry.data, match.offsets)))
     return parts
+
+
+def _tuples_in(view: StreamView, extent: WindowRange) -> int:
+    """The number of tuples in the window. In a table: of the versions that hold. O(1), in a table O(tuples)."""
+    if view.spec.table is None:
+        return extent.high - extent.low
+    rows = [(entry.data, *_rows(entry, extent)) for entry in view.chunks]
+    return sum(len(view.holding(data, np.arange(start, stop))) for data, start, stop in rows if start < stop)
 
 
 def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from psoup.clauses.costs import SlotCosts
+from psoup.data.versions import without_deletions
 from psoup.execution.select.clause_matches import chunk_matches
 from psoup.phrases import counted, verb
 from psoup.published.records import ClauseRecord
@@ -84,6 +85,8 @@ class StreamCosts:
         slot, users, counts = clause.slot, len(clause.members), self.counts
         covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
         sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
+        if self.view.spec.table is not None:
+            sizes = [(self._versions(e, clause, 0), size) for e, (_, size) in zip(covered, sizes, strict=True)]
         matched, size = sum(amount for amount, _ in sizes), sum(amount for _, amount in sizes)
         new = self._new(clause, covered, [matches for matches, _ in sizes])
         return QueryCost(
@@ -109,8 +112,13 @@ class StreamCosts:
             if born <= first:
                 matches += count
             elif born < first + rows:
-                matches += len(chunk_matches(entry, clause, born - first, rows).offsets)
+                matches += self._versions(entry, clause, born - first)
         return matches
+
+    def _versions(self, entry: ChunkEntry, clause: ClauseRecord, start: int) -> int:
+        """The number of matches among the rows of a chunk from `start` on. A deletion is not a match."""
+        offsets = chunk_matches(entry, clause, start, len(entry.data)).offsets
+        return len(offsets if self.view.spec.table is None else without_deletions(entry.data, offsets))
 
 
 ClauseCount = tuple[StreamCosts, ClauseRecord]

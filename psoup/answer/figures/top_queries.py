@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup.answer.figures.deletion_matches import deletion_matches
 from psoup.answer.figures.query_costs import ClauseCount, QueryCost, StreamCosts, together
 from psoup.errors import InvalidInput
 from psoup.events.tags import Labels
@@ -220,6 +221,8 @@ def _figures(stream: StreamCosts, by: str) -> Array:
         return counts.candidates.astype(np.float64)
     owners = stream.owners[: len(counts.units)]
     matched, size = sizes_by_slot((entry.results for entry in stream.chunks), owners)
+    if by == "matched" and stream.view.spec.table is not None:
+        matched = matched - deletion_matches(stream.chunks, owners)
     return (matched + counts.matched[: len(owners)] if by == "matched" else size + stream.spare) * 1.0
 
 

@@ -18,7 +18,7 @@ class MatchCondition:
     subselect has no ID.
     """
 
-    kind: OneOf["factor", "window", "retention", "arrival"] | PartnerKind
+    kind: OneOf["factor", "window", "retention", "arrival", "version"] | PartnerKind
     text: str
     passed: bool
     values: tuple[tuple[str, str], ...] = ()

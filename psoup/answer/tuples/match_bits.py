@@ -6,7 +6,7 @@
 
 Matches are found as for an invocation (`psoup.execution.select.clause_matches`): read from stored results in covered
 chunks, and evaluated in all other chunks. So the bits are always exact. The windows of the queries are not applied. A
-request for too many bits is refused before any tuple is read.
+request for too many bits is refused before any tuple is read. In a table, only versions that hold now have bits.
 """
 
 from __future__ import annotations
@@ -169,6 +169,13 @@ def stretch(
     that begins before the oldest kept tuple, or for IDs that are not stored. Raises InvalidInput for a window that ends
     before it begins.
     """
+    if view.spec.table is not None and (begin, end) != (None, None):
+        raise InvalidInput(
+            f"{view.spec.name!r} is a table, which has no window: its results are those of the rows that hold now;"
+            " bound them by tuple IDs, or leave the times out",
+            reason="WINDOW_OF_TABLE",
+            field="begin" if begin is not None else "end",
+        )
     if begin is not None and end is not None and begin > end:
         raise InvalidInput(f"the window ends at {time_text(end)}, before it begins at {time_text(begin)}", field="end")
     first, stop = ids

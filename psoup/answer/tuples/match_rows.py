@@ -24,6 +24,7 @@ from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
+from psoup.model import DELETED_AT
 from psoup.published.match_room import NamedClauses, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.open import OpenResults
@@ -90,11 +91,30 @@ def match(
     that a push accepts. Raises NotFound for the stream. Costs what arrival costs, plus O(result), and a byte for each
     clause.
     """
-    join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
+    view = snapshot.stream(stream, tenant)
+    if view.spec.table is not None:
+        return _match_versions(snapshot, view, batch, after, most, budget)
+    return _match(snapshot, view, batch, after, most, budget)
+
+
+def _match(snapshot: Snapshot, view: StreamView, batch: Batch, after: int, most: int, budget: ReadBudget) -> Matched:
+    join = _Join(snapshot, view, batch, budget)
     page = paged(join.matched, len(batch), after, most)
     join.close()
     snapshot.lifetimes.note_all(page.queries)
     return page
+
+
+def _match_versions(
+    snapshot: Snapshot, view: StreamView, batch: Batch, after: int, most: int, budget: ReadBudget
+) -> Matched:
+    """The page of rows that are pushed to a table. The row of a deletion matches no query."""
+    given = batch.columns[DELETED_AT]
+    kept = np.flatnonzero(~given.values if given.valid is None else ~(given.values & given.valid))
+    if len(kept) == len(batch):
+        return _match(snapshot, view, batch, after, most, budget)
+    first = after if 0 in kept[:1] else -1
+    return _match(snapshot, view, batch.take(kept), first, most, budget).among(kept, len(batch))
 
 
 def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, most: int) -> Matched:

@@ -4,6 +4,7 @@
                          └──> uncovered clauses: an index of them, joined with just these tuples
 
 The windows of the queries are not applied. A tuple before the retention edge is refused, even if it is still stored.
+A version of a table that has ended matches no query, and neither does a deletion.
 """
 
 from __future__ import annotations
@@ -134,11 +135,13 @@ def matches_between(
         together = pass_tuples(snapshot, entry)
         offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
         budget.examine(len(offsets))
+        shown = view.holding(entry.data, offsets)
         pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        for pair in clause_pairs(snapshot, view, entry, offsets):
+        for pair in clause_pairs(snapshot, view, entry, shown):
             budget.check()
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+        which = which if len(shown) == len(offsets) else shown[which] - at
         order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
         named = NamedClauses(snapshot.clauses, ids[order])
         names = named.names.astype(np.int64)
@@ -171,7 +174,7 @@ class _TupleReader:
             wanted.setdefault(tuple_id - entry.data.first_id, []).append(position)
         for entry, wanted in by_chunk.values():
             self._budget.check()
-            offsets = np.array(sorted(wanted), np.int64)
+            offsets = self._view.holding(entry.data, np.array(sorted(wanted), np.int64))
             for ids, which in clause_pairs(self._snapshot, self._view, entry, offsets):
                 self._budget.check()
                 order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
@@ -235,6 +238,8 @@ def clause_pairs(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones."""
+    if not len(offsets):
+        return
     results = entry.results
     for ids, which in pairs_at(results, offsets):
         shown = ~np.isin(ids, results.gaps.ids)

@@ -7,6 +7,8 @@
       retention   _id >= 0                                   yes
       arrival     it was not too late or too far ahead       yes
 
+A version of a table has no window; instead it must hold at the time of the answer.
+
 Every factor is evaluated, also after a "no". For a query over several sources, the conditions are on the tuple's
 source; its partners follow (`psoup.answer.tuples.partners`). GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT
 depend on other tuples, and are not evaluated.
@@ -21,6 +23,7 @@ import numpy as np
 
 from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.partners import Subject, partner_steps
+from psoup.answer.tuples.version_conditions import is_deletion, times_of_version, version_condition
 from psoup.data.windows import retention_edge
 from psoup.errors import InvalidInput, OutOfRange
 from psoup.execution.join.located_side import found_sides
@@ -94,9 +97,13 @@ def why(
     budget.examine(1)
     edge = retention_edge(part.view.timeline(), part.view.spec.retention, part.current)
     row = subject if isinstance(subject, Row) else _stored(part.view, subject, edge)
+    version = _version(part, row)
+    if version is not None and row is not None and is_deletion(row.columns):
+        return Why((version,))
     if row is None:
         return Why((MatchCondition("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
-    steps = [*_of_clause(snapshot, part.view, snapshot.clause(side.sqc_id), row, budget), *_of_time(part, row, edge)]
+    steps = [*_of_clause(snapshot, part.view, snapshot.clause(side.sqc_id), row, budget)]
+    steps += _of_time(part, row, edge) if version is None else [version, _arrival(row)]
     if record.sqc_id == NO_CLAUSE and row.tuple_id is not None:
         steps += _of_partners(snapshot, record, place, row.tuple_id, seen, budget)
     return Why(tuple(steps))
@@ -209,7 +216,20 @@ def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[MatchCondition]:
     yield MatchCondition("window", text or "TRUE", inside, (*at, ("window", written_window(seen.window))))
     if row.tuple_id is not None:
         yield MatchCondition("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
-    yield MatchCondition("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused, at[:0])
+    yield _arrival(row)
+
+
+def _arrival(row: Row) -> MatchCondition:
+    return MatchCondition("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused)
+
+
+def _version(seen: Reach, row: Row | None) -> MatchCondition | None:
+    """The condition on a version of a table: that it holds at the time of the answer. None for a tuple of a stream."""
+    table = seen.view.spec.table
+    if table is None or row is None:
+        return None
+    times = None if row.tuple_id is None else times_of_version(seen.view, table, row.tuple_id)
+    return version_condition(row.columns, times, seen.view.at)
 
 
 def time_value(time: int) -> str:
