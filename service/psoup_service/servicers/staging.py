@@ -18,9 +18,9 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import STAGED, Push, Recall
-from psoup.model import FIRST_AT, StreamSpec
+from psoup.model import FIRST_AT, FIRST_VERSION, Schema, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.values.columns import arrow_schema, arrow_table
+from psoup.values.columns import Column, arrow_schema, arrow_table
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.servicers.backend import PATIENCE_S, Backend
@@ -87,8 +87,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
         if stage.committing:
             raise InvalidInput("this stage is being committed by another call; wait for its end", reason="COMMITTING")
-        batch, spec, parts = stage.batch, self._spec(stage), stage.chosen(request.parts)
-        schema = arrow_schema(spec.schema) if spec.table is None else arrow_schema(spec.schema).remove(FIRST_AT)
+        batch, schema, parts = stage.batch, arrow_schema(_pushed(self._spec(stage))), stage.chosen(request.parts)
         stage.committing = True
         try:
             table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
@@ -167,9 +166,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
-            table = arrow_table(spec.schema, columns) if rows.num_rows else NO_ROWS
-            if spec.table is not None and rows.num_rows:
-                table = table.remove_column(FIRST_AT)  # the engine writes it
+            table = _staged(spec, columns) if rows.num_rows else NO_ROWS
             return StagedPart.of(table, len(payload))
 
         try:
@@ -179,6 +176,18 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             problem.message = f"part {request.part!r}: {problem.message}"
             problem.facts = {"part": request.part, **problem.facts}
             raise
+
+
+def _pushed(spec: StreamSpec) -> Schema:
+    """The columns that a push may have: all but those that the engine writes."""
+    return Schema(tuple(attribute for attribute in spec.schema.attributes if attribute != FIRST_VERSION))
+
+
+def _staged(spec: StreamSpec, columns: tuple[Column, ...]) -> pa.Table:
+    """The columns of a part as a table that a push may have."""
+    if spec.table is not None:
+        columns = columns[:FIRST_AT] + columns[FIRST_AT + 1 :]
+    return arrow_table(_pushed(spec), columns)
 
 
 def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:

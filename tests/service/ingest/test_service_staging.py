@@ -209,3 +209,16 @@ def test_parts_come_at_once_from_many_sides() -> None:
         assert found == [n for n in range(20) for _ in range(5_000)]
 
     run(script)
+
+
+def test_a_stage_of_a_table_upserts_and_deletes() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE TABLE t (x BIGINT, name TEXT NOT NULL, PRIMARY KEY (x))")
+        query = await wire.register("SELECT x, name FROM t")
+        stage = (await begin(wire, stream="t")).stage
+        await add(wire, stage, "a", x=[1, 2], name=["one", "two"])
+        await add(wire, stage, "b", x=[1, 3], name=[None, "three"], _deleted=[True, None])
+        assert (await commit(wire, stage)).accepted == 4
+        assert sorted(await values(wire, query, "name")) == ["three", "two"]
+
+    run(script)
