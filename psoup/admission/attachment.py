@@ -106,9 +106,17 @@ class AttachTarget:
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
     """Accept the attachment, or repeat the answer if it was accepted before.
 
-    Raises NotFound if another stream has the name now, OutOfRange with the bound to use, and InvalidInput.
+    Raises NotFound if another stream has the name now, FailedPrecondition for a table, OutOfRange with the bound to
+    use, and InvalidInput.
     """
     past, name = target.past, target.spec.name
+    if target.spec.table is not None:
+        raise FailedPrecondition(
+            f"{name!r} is a table, and history is attached to streams only; push the rows to the table, or attach them"
+            " to a stream",
+            reason="IS_TABLE",
+            stream=name,
+        )
     if command.stream_id not in (None, target.stream_id):
         raise NotFound(f"stream {name!r} was dropped and made anew; begin again", reason="OTHER_STREAM", stream=name)
     if not 0 < len(command.job.encode("utf-8", "surrogatepass")) <= MAX_JOB_BYTES:

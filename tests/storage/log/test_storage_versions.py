@@ -15,6 +15,7 @@ import pytest
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.places import Places
+from psoup.errors import FailedPrecondition
 from psoup.model import BIGINT, BOOLEAN, SECOND
 from psoup.values.columns import Column
 from psoup.work.clock import VirtualClock
@@ -22,6 +23,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.suite.budget import SCALE, SEED
 
@@ -197,3 +199,15 @@ def test_the_doctor_checks_the_entries_of_a_table(tmp_path: Path, said: str) -> 
         store.keep(1, spec, ChunkView(0, Places(0, 3), np.zeros(3, np.int64), tuple(columns), 100), 0)
     found = [finding.what for finding in examine(tmp_path).findings]
     assert found == ([said] if said else [])
+
+
+def test_history_cannot_be_attached_to_a_table(soup: RestartingPSoup, tmp_path: Path) -> None:
+    spec, times = soup.engine.snapshot().stream("t", "default").spec, [SECOND, 2 * SECOND]
+    rows = pa.table({"k": [1, 2], "name": ["a", "a"], "x": [1, 2]})
+    write(tmp_path / "job", spec, rows, times, [1])
+    for batch in (None, 0):
+        with pytest.raises(
+            FailedPrecondition, match="'t' is a table, and history is attached to streams only"
+        ) as refused:
+            attach(soup, "t", "job", tmp_path / "job", batch)
+        assert refused.value.reason == "IS_TABLE"
