@@ -22,13 +22,15 @@ from psoup_storage.durable.sqlite import database
 from psoup_testing.crash import acknowledgements, lives
 from psoup_testing.crash.lives import Lives
 from psoup_testing.suite.budget import SCALE, SEED, Budget, replayable
+from psoup_testing.suite.sweeps import swept
 
 LIVES = 6
 """Power cuts of one history."""
 
 
-def test_power_cuts_lose_and_double_nothing(tmp_path: Path) -> None:
-    budget, stored = Budget("power cuts", cases=42), 0
+@pytest.mark.parametrize("first", swept([0, 1_000], fast=1))
+def test_power_cuts_lose_and_double_nothing(first: int, tmp_path: Path) -> None:
+    budget, stored = Budget("power cuts", cases=24, first=first), 0
     for seed in budget.rounds():
         history = Lives(tmp_path / str(seed), seed)
         with replayable(seed):

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from psoup_testing.oracles.join_duel import JoinDuel
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
-def test_joins_equal_the_query_run_once_over_their_windows(tmp_path: Path) -> None:
-    budget = Budget("joins", cases=180)
+@pytest.mark.parametrize("first", swept([0, 1_000], fast=1))
+def test_joins_equal_the_query_run_once_over_their_windows(first: int, tmp_path: Path) -> None:
+    budget = Budget("joins", cases=100, first=first)
     histories = nonempty = grouped = 0
 
     def case(draw: Any) -> int:

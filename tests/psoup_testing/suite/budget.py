@@ -43,10 +43,11 @@ def draws(draw: Any) -> Any:
 
 
 class Budget:
-    """The number of cases of a random test. The test defines a case."""
+    """The number of cases of a random test. The test defines a case. `first`: added to all seeds."""
 
-    def __init__(self, name: str, cases: int) -> None:
+    def __init__(self, name: str, cases: int, first: int = 0) -> None:
         self.name = name
+        self.first = first
         self.cases = int(cases * SCALE)
         self.done = 0
         self.elapsed = 0.0
@@ -58,7 +59,7 @@ class Budget:
 
     def rounds(self) -> Iterator[int]:
         """Seeds, one a round, until the budget is spent."""
-        started, number = time.monotonic(), SEED
+        started, number = time.monotonic(), SEED + self.first
         while not self.spent:
             yield number
             number += 1

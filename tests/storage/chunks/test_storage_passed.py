@@ -25,6 +25,7 @@ from psoup_testing.engines.recorded import Player
 from psoup_testing.engines.restarts import RestartingPSoup, making
 from psoup_testing.histories.histories import draw_history
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=3, ahead=86_400 * SECOND)
 
@@ -63,8 +64,9 @@ def filled(soup: RestartingPSoup, retention: str, pushes: int = 30, size: int = 
     return query
 
 
-def test_histories_with_restarts_say_what_they_say_without(tmp_path: Path) -> None:
-    budget, numbers, passed = Budget("passed", cases=40), itertools.count(), 0
+@pytest.mark.parametrize("first", swept([0, 1_000], fast=1))
+def test_histories_with_restarts_say_what_they_say_without(first: int, tmp_path: Path) -> None:
+    budget, numbers, passed = Budget("passed", cases=22, first=first), itertools.count(), 0
 
     def case(draw: Any) -> int:
         nonlocal passed
