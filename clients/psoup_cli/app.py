@@ -22,7 +22,7 @@ from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
 from psoup_cli.commands.spark import run as spark
 from psoup_cli.commands.spark import stand as spark_stand
-from psoup_cli.commands.streams import dump, heartbeat, producer, push, stream
+from psoup_cli.commands.streams import dump, heartbeat, producer, push, stream, table
 from psoup_cli.commands.tuples import follow, match, matches, results, why
 from psoup_cli.common import ErrorGroup
 
@@ -72,7 +72,8 @@ app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("open", short_help="Open the page of a service in a browser.")(open_page)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
 app.add_typer(stream.app, name="stream", short_help="Create, list, show and drop streams.")
-app.command("push", short_help="Push the rows of files into a stream.")(push.push)
+app.add_typer(table.app, name="table", short_help="Create, list, show and drop tables.")
+app.command("push", short_help="Push the rows of files into a stream or a table.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("check", short_help="Show the columns, windows and plan of a statement.")(check.check)

@@ -12,7 +12,6 @@ from psoup_cli.common import message
 from psoup_cli.output import print_json
 from psoup_cli.row_upload import PushedFiles
 from psoup_client import Client, InvalidData, PushResult, ResourceExhausted
-from psoup_client.columns.convert import to_table
 from psoup_client.errors import after_rows
 from psoup_client.ingest.refused_rows import Refusing, behind
 from psoup_client.payload import BATCH_ROWS
@@ -27,14 +26,14 @@ def push_pieces(
     `refused`: as in `Client.push`, for each piece. `show`: gets the result of each piece, and the number of rows that
     were taken before it.
     """
-    total, info = PushResult(), client.describe(stream)
+    total, info = PushResult(), source.target(client, stream)
 
     def replied() -> PushResult:
         return total
 
     try:
         for rows in source.tables(info, replied):
-            table = to_table(rows, info, source.options.times)
+            table = source.table(rows, info)
             for start in range(0, len(table), BATCH_ROWS):
                 sent = total.accepted + total.late + total.ahead
                 try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -34,8 +35,10 @@ from rich.text import Text
 
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import FilePiece, Refused, open_rows
-from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, RowsRefused, StreamInfo
+from psoup_client import Client, InvalidData, PSoupError, PushResult, RefusedRows, RowsRefused, StreamInfo
+from psoup_client.columns.convert import to_table
 from psoup_client.columns.zones import have_no_zone
+from psoup_client.ingest.deletions import check_table, marked, of_keys
 from psoup_client.ingest.row_filter import sift
 
 SHOWN = 10
@@ -104,7 +107,7 @@ class PushedFiles:
     """The rows of files, with the places of sent rows that have no reply yet.
 
     `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: the greatest size of a
-    text.
+    text. `deletes`: whether the rows delete their keys from a table.
     """
 
     files: Sequence[tuple[str, str]]
@@ -113,6 +116,7 @@ class PushedFiles:
     rows: int = 0
     """The number of rows that `tables` has yielded."""
     text_bytes: int = 0
+    deletes: bool = False
     zoneless: bool = False
     """Whether the times in the files have no zone, and were taken as UTC."""
 
@@ -130,6 +134,21 @@ class PushedFiles:
     def live(self) -> bool:
         """Whether rows come from a pipe. They are then pushed at once, because a user may type them."""
         return any(path == "-" for path, _ in self.files)
+
+    def target(self, client: Client, stream: str) -> StreamInfo:
+        """Describe the stream or the table, with the columns that are read. Raises FailedPrecondition for deletions
+        from a stream.
+        """
+        info = client.describe(stream)
+        if not self.deletes:
+            return info
+        check_table(info, "--delete")
+        return of_keys(info)
+
+    def table(self, rows: Any, info: StreamInfo) -> pa.Table:
+        """Convert rows of `tables` to the columns of a push. Raises InvalidData."""
+        table = to_table(rows, info, self.options.times)
+        return marked(table) if self.deletes else table
 
     def tables(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Any]:
         """Yield the rows of the files. Places of rows that `replied` counts are forgotten."""

@@ -21,6 +21,7 @@ from typing import Any
 from psoup_cli.files.dialect import DELIMITERS
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
+from psoup_client.columns.convert import DELETION, pushed_columns
 from psoup_client.phrases import counted
 from psoup_proto.json_rows.numbers import double_of_text, whole_of_text
 
@@ -73,7 +74,7 @@ def columns_of(fields: Sequence[str], stream: StreamInfo, rules: HeaderRules, li
     if fields and len(extra) == len(fields):
         raise _refusal(
             line,
-            f"{_shown(fields)} names none of the columns of stream {stream.name!r}, which are {names}"
+            f"{_shown(fields)} names none of the columns of {stream.kind} {stream.name!r}, which are {names}"
             + (_header_advice(fields, stream) if line else "; say --rename 'NAME=COLUMN' for each name"),
         )
     if extra and not rules.ignore_extra:
@@ -95,13 +96,15 @@ def columns_of(fields: Sequence[str], stream: StreamInfo, rules: HeaderRules, li
 
 def _check_complete(fields: Sequence[str], columns: Sequence[str | None], stream: StreamInfo, line: int) -> None:
     """Raise InvalidData if no field gives a column that needs a value."""
-    absent = [column for column in stream.columns if column.name not in columns]
+    given = pushed_columns(stream, deletes=DELETION.name in columns)
+    absent = [column for column in given if column.name not in columns]
     needed = [column for column in absent if not column.nullable or column.name == stream.time_column]
     if not needed:
         return
     missing = needed[0].name
     unused = next((field for field, column in zip(fields, columns, strict=True) if column is None and field), None)
-    why = "it is the stream's TIMESTAMP BY" if needed[0].nullable else f"stream {stream.name!r} says NOT NULL"
+    named = f"{stream.kind} {stream.name!r}"
+    why = f"it is the {stream.kind}'s TIMESTAMP BY" if needed[0].nullable else f"{named} says NOT NULL"
     said = f"column {missing!r} is missing, and {why}"
     way = f"if {unused.strip()!r} is it, say --rename {_shell(unused, missing)}" if unused else "add it to the file"
     raise _refusal(line, f"{said}; {way}")
@@ -148,14 +151,14 @@ def columns_in_order(count: int, stream: StreamInfo, line: int) -> list[str | No
     if count != len(stream.columns):
         raise _refusal(
             line,
-            f"it has {counted(count, 'value')}, and stream {stream.name!r}"
+            f"it has {counted(count, 'value')}, and {stream.kind} {stream.name!r}"
             f" {counted(len(stream.columns), 'column')}; without a header they have to be as many",
         )
     return [column.name for column in stream.columns]
 
 
 def _column(field: str, stream: StreamInfo) -> str | None:
-    names = [column.name for column in stream.columns]
+    names = [column.name for column in pushed_columns(stream)]
     for fold in (str.strip, _folded, _loose):
         same = [name for name in names if fold(name) == fold(field)]
         if len(same) == 1:
@@ -175,7 +178,7 @@ def _unknown(field: str, stream: StreamInfo) -> str:
     names = [column.name for column in stream.columns]
     near = difflib.get_close_matches(_folded(field), [_folded(name) for name in names], 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"stream {stream.name!r} has no column {field!r}; {hint}its columns: {', '.join(names)}"
+    return f"{stream.kind} {stream.name!r} has no column {field!r}; {hint}its columns: {', '.join(names)}"
 
 
 def _shown(fields: Sequence[str]) -> str:

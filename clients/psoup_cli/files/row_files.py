@@ -32,6 +32,7 @@ from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records
 from psoup_cli.files.source import COMPRESSIONS, FileSource, Text
 from psoup_client import InvalidData, StreamInfo
+from psoup_client.columns.convert import pushed_columns
 
 FORMATS = {
     ".csv": "csv",
@@ -161,7 +162,7 @@ class _StreamColumns(CsvColumns):
         self._renamed = [name for name, _ in options.renames]
         self._fields = {
             column.name: CsvField(column.name, self._type(column.arrow), column.type, self._form(column.arrow))
-            for column in stream.columns
+            for column in pushed_columns(stream)
         }
 
     def _type(self, arrow: pa.DataType) -> pa.DataType:

@@ -37,7 +37,7 @@ def check_table(info: StreamInfo, call: str) -> None:
 
 def deletions(table: StreamInfo, keys: Any, time: Instant | None, times: TimeOptions) -> pa.Table:
     """Make the rows that delete keys of a table. Raises InvalidData for a key that does not fit. O(keys)."""
-    needed = [column.name for column in table.columns if column.name in (*table.primary_key, table.time_column)]
+    needed = [column.name for column in of_keys(table).columns]
     rows = to_table(_rows(table, keys), _of_deletions(table, time), times)
     rows = rows.select([name for name in needed if name in rows.column_names])
     if time is not None:
@@ -50,6 +50,18 @@ def deletions(table: StreamInfo, keys: Any, time: Instant | None, times: TimeOpt
             f" rows with the column {table.time_column!r}",
             facts={"column": table.time_column},
         )
+    return marked(rows)
+
+
+def of_keys(table: StreamInfo) -> StreamInfo:
+    """The table with only the columns that a deletion has: the key and the time."""
+    needed = (*table.primary_key, table.time_column)
+    return replace(table, columns=tuple(column for column in table.columns if column.name in needed))
+
+
+def marked(rows: pa.Table) -> pa.Table:
+    """The rows with the column `_deleted`, which is true in each. O(rows)."""
+    rows = rows.drop_columns([name for name in rows.column_names if name == DELETION.name])
     return rows.append_column(DELETION.name, pa.array([True] * len(rows)))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from psoup_client.columns.convert import pushed_columns
 from psoup_client.errors import AccessDenied, AlreadyExists, InvalidData, NotFound, RowsRefused
 from psoup_client.ingest.direct_pusher import DirectPusher
 from psoup_client.ingest.push import PushResult
@@ -113,7 +114,7 @@ def create_late(info: StreamInfo) -> str:
             ' with refused="count", and keep the rows that the result lists',
             facts={"column": taken},
         )
-    columns = [f"{_quoted(column.name)} {column.type}" for column in info.columns]
+    columns = [f"{_quoted(column.name)} {column.type}" for column in pushed_columns(info)]
     columns += [f"{REASON} TEXT NOT NULL", f"{AT} TIMESTAMP NOT NULL"]
     return f"CREATE STREAM {_quoted(late_name(info.name))} ({', '.join(columns)}){''.join(_retention(info))}"
 

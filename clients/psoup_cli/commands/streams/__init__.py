@@ -1,4 +1,4 @@
-"""Commands about streams: `psoup stream`, `push`, `producer`, `heartbeat`, `dump` and `load`.
+"""Commands about streams and tables: `psoup stream`, `table`, `push`, `producer`, `heartbeat`, `dump` and `load`.
 
     files ──push──> stream ──dump──> Parquet files ──load──> another stream
 
@@ -7,6 +7,7 @@ Question: how do rows get into a stream and out of it again?
 Files, in reading order:
 
     stream       create, alter, list, show and drop
+    table        the same for tables
     push         rows of files into a stream
     producer     the last batch of a producer
     heartbeat    a promise that nothing older will come

@@ -1,4 +1,4 @@
-"""psoup push: rows of files into a stream."""
+"""psoup push: rows of files into a stream or a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ from psoup_client import (
     RowsRefused,
     Stage,
 )
-from psoup_client.columns.convert import to_table
 from psoup_client.ingest.refused_rows import NONE_REFUSED, instants, refused_rows
 from psoup_client.ingest.row_reasons import late_name
 from psoup_client.phrases import counted, verb
@@ -64,7 +63,7 @@ WAIT_S = 1.0
 
 
 StreamName = Annotated[
-    str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
+    str, typer.Argument(metavar="STREAM", help="The stream or table that takes the rows.", show_default=False)
 ]
 Files = Annotated[
     list[str],
@@ -78,6 +77,14 @@ RejectsFile = Annotated[
         "--rejects",
         metavar="FILE",
         help="Take the rows that fit; write the rejected rows here, each with its reason.",
+    ),
+]
+Delete = Annotated[
+    bool,
+    typer.Option(
+        "--delete",
+        help="Delete the rows with these keys from a table; columns that are not in the key are ignored.",
+        show_default=False,
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)]
@@ -126,6 +133,7 @@ def push(
     timezone: TimeZone = None,
     rejects: RejectsFile = None,
     refused: RefusedFlag = Refusal.COUNT,
+    delete: Delete = False,
     dry_run: DryRun = False,
     whole: Whole = False,
     batch_id: BatchName = None,
@@ -142,6 +150,8 @@ def push(
       psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
       psoup push flights monday.parquet --whole --id monday
       psoup push flights few.csv --ids
+      psoup push customers customers.csv
+      psoup push --delete customers gone.csv
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
@@ -154,6 +164,9 @@ def push(
     lists the refused rows, too. The exit code is 0 if all rows were taken, 6 if some were refused, and 5 if all were
     refused. With --refused raise such a row ends the push; --whole then takes all rows or none. With --refused divert
     such rows go into the stream STREAM_late, which is created if it is missing.
+
+    In a table each row replaces the row with its key, or is new; a row with true in a column _deleted deletes its key.
+    With --delete every row does so.
 
     With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
     gets its ID when the watermark passes it.
@@ -170,14 +183,14 @@ def push(
         thousands=thousands,
         rename=rename,
         no_header=no_header,
-        ignore_extra=ignore_extra,
+        ignore_extra=ignore_extra or delete,
         date_format=date_format,
         time_unit=time_unit,
         timezone=timezone,
     )
     paths = files_of(files, format)
     rejected = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
-    source = PushedFiles(paths, options, rejected)
+    source = PushedFiles(paths, options, rejected, deletes=delete)
     try:
         with connect(address, timeout) as client:
             if rejected is not None:
@@ -280,7 +293,7 @@ def _why(result: PushResult, rejected: int) -> str:
 
 def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Read and check all rows without sending them. Returns the number that a push would send."""
-    info, rows = client.describe(stream), 0
+    info, rows = source.target(client, stream), 0
     try:
         for table in source.tables(info, lambda: PushResult(accepted=source.rows)):
             rows += len(table)
@@ -294,12 +307,12 @@ def push_files(source: PushedFiles, client: Client, stream: str, timeout: float 
 
     `timeout`: the seconds without progress after which it gives up; the default is the producer's.
     """
-    info = client.describe(stream)
+    info = source.target(client, stream)
     on_refused, waits = source.take_refused if source.rejects else _counted, ToldWaits()
     with client.producer(stream, on_refused=on_refused, on_wait=waits.tell, retry_seconds=timeout) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
-                producer.push(to_table(rows, info, source.options.times))
+                producer.push(source.table(rows, info))
                 if source.live:
                     producer.flush()
             return producer.flush()
@@ -332,7 +345,7 @@ class ToldWaits:
 def _push_whole(
     source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage], refused: Literal["raise", "count"]
 ) -> PushResult:
-    info, times = client.describe(stream), list[Any]()
+    info, times = source.target(client, stream), list[Any]()
     listed = source.rejects is not None and bool(info.time_column)
     forgotten = PushResult() if listed and source.live else None  # keep all places: a pipe is read only once
     try:
@@ -340,7 +353,7 @@ def _push_whole(
             again = stage.result is not None  # the batch was taken before: only write its rejected rows again
             wanted = not again or source.rejects is not None
             for rows in source.tables(info, lambda: forgotten or PushResult(accepted=source.rows)) if wanted else ():
-                table = to_table(rows, info, source.options.times)
+                table = source.table(rows, info)
                 if listed:
                     times.append(instants(table[info.time_column]))
                 if not again:
@@ -377,4 +390,6 @@ def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: b
     if result.duplicates and result.duplicates == result.batches:
         return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name{said}."
     text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}{said}"
+    if result.replaced:
+        text += f"; {result.replaced:,} replaced by a later row with the same key and time"
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
 from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
-from psoup_client import GroupInfo, StreamInfo
+from psoup_client import FailedPrecondition, GroupInfo, StreamInfo
 from psoup_client.phrases import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -37,7 +37,7 @@ Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, 
 
 def facts(info: StreamInfo) -> dict[str, Any]:
     """Describe a stream as a JSON object."""
-    row = dataclasses.asdict(info)
+    row = dataclasses.asdict(info) | {"kind": info.kind}
     row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in info.columns]
     return row
 
@@ -69,7 +69,8 @@ def create(
         print_json(facts(info))
     else:
         columns = counted(len(info.columns), "column")
-        message(f"Created stream {info.name} with {columns}.")
+        key = f" and the primary key {', '.join(info.primary_key)}" if info.primary_key else ""
+        message(f"Created {info.kind} {info.name} with {columns}{key}.")
 
 
 @app.command("alter", short_help="Add columns to a stream, or change how its time works.")
@@ -99,33 +100,45 @@ def alter(
     else:
         ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
         late = f", takes tuples up to {_span(info.lateness)} late" if info.lateness else ""
-        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{late}{ahead}{_clock(info)}.")
+        columns = counted(len(info.columns), "column")
+        message(f"{info.kind.title()} {info.name} has {columns} now{late}{ahead}{_clock(info)}{_versions(info)}.")
 
 
-@app.command("list", short_help="List the streams.")
+@app.command("list", short_help="List the streams and tables.")
 def list_streams(as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
     """\b
     Examples:
       psoup stream list
       psoup stream list --json
 
-    List the streams in the order of their names.
+    List the streams and tables in the order of their names.
     """
+    list_of("", as_json, address, timeout)
+
+
+def list_of(kind: str, as_json: bool, address: str | None, timeout: float | None) -> None:
+    """Print the list of tables, of streams, or of both if `kind` is ""."""
     with connect(address, timeout) as client:
-        streams = client.streams()
+        streams = [info for info in client.streams() if not kind or info.kind == kind]
     if as_json:
         for info in streams:
             print_json(facts(info))
         return
     if not streams:
-        message('There are no streams yet. Create one: psoup stream create "CREATE STREAM ..."')
+        noun = kind or "stream"
+        message(f'There are no {noun}s yet. Create one: psoup {noun} create "CREATE {noun.upper()} ..."')
         return
-    rows = [
-        (s.name, f"{s.tuples:,}", f"{s.archived_tuples:,}", f"{s.queries:,}", f"{s.bytes:,}", s.watermark)
-        for s in streams
-    ]
-    names = ["stream", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
-    print_list(names, rows, map(facts, streams), [False, True, True, True, True, False])
+    if kind == "table":
+        rows = [(t.name, ", ".join(t.primary_key), *_sizes(t)) for t in streams]
+        names = ["table", "primary key", "versions", "on disk only", "queries", "bytes in memory", "watermark"]
+    else:
+        rows = [(s.name, s.kind, *_sizes(s)) for s in streams]
+        names = ["name", "kind", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
+    print_list(names, rows, map(facts, streams), [False, False, True, True, True, True, False])
+
+
+def _sizes(info: StreamInfo) -> tuple[Any, ...]:
+    return f"{info.tuples:,}", f"{info.archived_tuples:,}", f"{info.queries:,}", f"{info.bytes:,}", info.watermark
 
 
 @app.command("describe", short_help="Show one stream.", hidden=True)  # the name in earlier versions
@@ -153,14 +166,18 @@ def show_stream(
         return
     print_pairs(
         [
-            ("stream", info.name),
+            (info.kind, info.name),
+            *([("primary key", ", ".join(info.primary_key))] if info.primary_key else []),
             ("time", _time(info)),
-            ("retention", _retention(info)),
+            *_kept(info),
             ("created", info.created),
             ("now", info.now),
             ("watermark", info.watermark),
             ("oldest tuple", info.first_time),
-            ("tuples", f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"),
+            (
+                "versions" if info.primary_key else "tuples",
+                f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory",
+            ),
             *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
             ("next tuple ID", f"{info.next_tuple_id}"),
@@ -239,6 +256,20 @@ def _retention(info: StreamInfo) -> str:
     )
 
 
+def _kept(info: StreamInfo) -> list[tuple[str, str]]:
+    """The lines about the time for which tuples are kept."""
+    if info.history is None or info.deleted_for is None:
+        return [("retention", _retention(info))]
+    return [("history", _span(info.history)), ("deleted for", _span(info.deleted_for))]
+
+
+def _versions(info: StreamInfo) -> str:
+    """Describe the times of a table."""
+    if info.history is None or info.deleted_for is None:
+        return ""
+    return f", keeps versions for {_span(info.history)} and deletions for {_span(info.deleted_for)}"
+
+
 _UNITS = {
     "week": dt.timedelta(weeks=1),
     "day": dt.timedelta(days=1),
@@ -282,11 +313,20 @@ def drop(
     Forget a stream and its tuples. Refused while queries use it: unregister them first, or say --cascade, which says
     how many they are, asks, and forgets them at the same moment.
     """
+    drop_kind("stream", name, cascade, yes, address, timeout)
+
+
+def drop_kind(kind: str, name: str, cascade: bool, yes: bool, address: str | None, timeout: float | None) -> None:
+    """Drop a stream or a table. Raises FailedPrecondition if the name means the other kind."""
     with connect(address, timeout) as client:
-        expected = None
+        info, expected = client.describe(name), None
+        if info.kind != kind:
+            raise FailedPrecondition(
+                f"{info.name!r} is a {info.kind}, not a {kind}: psoup {info.kind} drop {info.name}", reason="WRONG_KIND"
+            )
         if cascade and not yes:
-            expected = client.describe(name).queries
-            if expected and not confirmed(f"Drop stream {name} and unregister {counted(expected, 'query')}?", yes):
+            expected = info.queries
+            if expected and not confirmed(f"Drop {kind} {name} and unregister {counted(expected, 'query')}?", yes):
                 raise typer.Exit(1)
         count = client.drop(name, cascade=cascade, expected=expected)
-    message(f"Dropped stream {name}" + (f" and {counted(count, 'query')} on it." if cascade else "."))
+    message(f"Dropped {kind} {name}" + (f" and {counted(count, 'query')} on it." if cascade else "."))
