@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, source_of
 from psoup.model import BIGINT, ID_COLUMN, DataType, StreamSpec, WindowClause
 from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import Expr
 from psoup.plan.inputs import OrderKey, Output, PairFactor, Source, names_of
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.plan.above import Above
 from psoup.plan.canonical import exact_name, literal_text
 from psoup.plan.inputs import OrderKey, Output, Source, names_of
-from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
-from psoup.data.versions import LATEST, open_offsets
+from psoup.data.versions import EVER, LATEST, open_offsets
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -166,6 +166,10 @@ class StreamView:
         """
         table = self.spec.table
         return offsets if table is None else open_offsets(data, table, offsets, self.at, self.next_id)
+
+    def for_source(self, source: Source) -> StreamView:
+        """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""
+        return self if source.as_of is None else self.as_of(EVER)
 
     def idle(self, clock: int) -> bool:
         """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""

@@ -1,4 +1,4 @@
-"""The commands for tables: create, list, show, alter and drop; pushes that upsert and delete; names of the other kind."""
+"""The commands for tables: create, list, show, alter, drop; pushes that upsert and delete; wrong kinds of names."""
 
 from __future__ import annotations
 
