@@ -7,7 +7,8 @@
 Contents: every type, NULLs, both time domains, sealed and expired chunks, tuples that wait for the watermark, late and
 far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, tenants, groups of followers, a push whose tuples were there before it, tuples without a push, passed chunks.
+tokens, tenants, groups of followers, a push whose tuples were there before it, tuples without a push, passed chunks, a
+table.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """
@@ -19,7 +20,6 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from dataclasses import asdict, astuple
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -33,11 +33,9 @@ from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import NotFound, PSoupError
-from psoup.events.access import AccessToken, IssueToken, RevokeToken
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push, RegisterMany
 from psoup.events.tags import TagColumns, coded
-from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
@@ -45,6 +43,8 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_testing.engines.fixture_table import fill_table, shown_table
+from psoup_testing.engines.fixture_tenants import let_in, part, shown_tenants, shown_tokens
 from psoup_testing.histories.follower_groups import share_matches, shown_groups
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, unstored_chunks=2)
@@ -172,9 +172,10 @@ def tell(soup: Soup) -> None:
     for text in QUERIES[:3]:
         soup.register(text, key="moved", replace=True)
     join_and_count(soup)
-    let_in(soup)
+    let_in(soup, END)
     part(soup)
     share_matches(soup)
+    fill_table(soup, START)
     push_ahead(soup)
 
 
@@ -196,28 +197,6 @@ def join_and_count(soup: Soup) -> None:
     soup.register(JOINS[0], key="joined")
     soup.register(COUNTED, key="counted")
     _counted(soup)
-
-
-def let_in(soup: Soup) -> None:
-    """Access tokens, of which one is revoked."""
-    for number, roles in enumerate((("operator",), ("reader", "producer"), ("owner",))):
-        digest = bytes([number]) * 32
-        streams = ("read*",) if number == 1 else ()
-        token = AccessToken(
-            f"token{number:05}", f"holder {number}", roles, digest, streams=streams, expires=END * number
-        )
-        soup.submit(IssueToken(token, first=not number))
-    soup.submit(RevokeToken("token00002"))
-
-
-def part(soup: Soup) -> None:
-    """Tenants, of which one is changed and one dropped, and a token of one."""
-    for name in ("acme", "brief", "corner"):
-        soup.submit(CreateTenant(name))
-    soup.submit(AlterTenant("acme", {"queries": 7, "join_share": 0.5, "streams": 0}))
-    soup.submit(AlterTenant("default", {"weight": 3}))
-    soup.submit(DropTenant("brief"))
-    soup.submit(IssueToken(AccessToken("token00003", "holder 3", ("owner",), bytes([3]) * 32, "acme")))
 
 
 def push_ahead(soup: Soup) -> None:
@@ -268,7 +247,8 @@ def ask(soup: Soup) -> list[Any]:
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
-    return [*said, _tokens(soup), _tenants(soup), _spooled(soup), _passed(soup), shown_groups(soup)]
+    said += [shown_tokens(soup), shown_tenants(soup), _spooled(soup), _passed(soup), shown_groups(soup)]
+    return [*said, *shown_table(soup, START)]
 
 
 def _joined(soup: Soup) -> Any:
@@ -294,18 +274,6 @@ def _spooled(soup: Soup) -> Any:
 def _passed(soup: Soup) -> Any:
     """The answers of streams of which chunks were passed, with IDs and times."""
     return [str(soup.invoke(soup.query(key)).to_table().to_pylist()) for key in ("passed", "followed")]
-
-
-def _tokens(soup: Soup) -> Any:
-    """The tokens that stand, as readers see them."""
-    tokens = soup.engine.snapshot().tokens.values()
-    return [[str(part) for part in astuple(token)] for token in tokens]
-
-
-def _tenants(soup: Soup) -> Any:
-    """The tenants, with their quotas."""
-    tenants = sorted(soup.engine.snapshot().tenants.values(), key=lambda tenant: tenant.name)
-    return [[tenant.name, tenant.created, asdict(tenant.quotas)] for tenant in tenants]
 
 
 def _tagged(soup: Soup) -> Any:
