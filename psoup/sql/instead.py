@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from psoup.sql.elsewhere.changes import OF_STREAM
+
 PARAMETER = "a parameter without a value"
 NAMED_ARGUMENT = "an argument by name"
 ORDER_IN_FUNCTION = "ORDER BY in a function that is not an aggregate"
@@ -39,9 +41,7 @@ _JOINS = {
 
 FOR_STATEMENT = {
     **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
-    **dict.fromkeys(
-        ("UPDATE", "DELETE", "TRUNCATE"), "tuples never change; RETENTION says how long a stream keeps them"
-    ),
+    **dict.fromkeys(("UPDATE", "DELETE", "TRUNCATE", "MERGE"), OF_STREAM),
     **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
     "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
 }

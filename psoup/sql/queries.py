@@ -43,7 +43,7 @@ def query_of(
 ) -> StandingQuery:
     """The standing query of a text. `known`: finds the queries of sides without parsing. Raises SqlError."""
     tokens = tokens_of(source)
-    check_beginning(source, tokens)
+    check_beginning(source, tokens, lookup)
     with advised(source, tokens, lookup):
         refuse_tokens(source, tokens, TOKENS)
         node = unwrapped(parse(source, tokens))
@@ -53,10 +53,10 @@ def query_of(
             untie(node)
 
 
-def check_beginning(source: StatementText, tokens: list[Token]) -> None:
+def check_beginning(source: StatementText, tokens: list[Token], lookup: Lookup | None = None) -> None:
     """Refuse a statement that is not a query, or whose subselects nest too deeply. Raises SqlError. O(tokens)."""
     if not begins_composed(tokens):
-        refuse_statement(source, tokens, "SELECT")
+        refuse_statement(source, tokens, "SELECT", lookup)
     refuse_levels(source, tokens)
 
 

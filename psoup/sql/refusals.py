@@ -8,13 +8,15 @@ This module also refuses syntax that is not in the allow-list `SYNTAX`. Composed
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
+from psoup.model import StreamSpec
 from psoup.sql.elsewhere.brackets import LIST, begins_window, bracket_error, is_name, quoted_name
+from psoup.sql.elsewhere.changes import change_hint
 from psoup.sql.elsewhere.statements import STATEMENTS
 from psoup.sql.elsewhere.tokens import token_error
 from psoup.sql.instead import (
@@ -248,8 +250,13 @@ _OURS = {
 """The first words of PSoup's statements, each with the advice if the statement is in the wrong place."""
 
 
-def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
-    """Refuse a statement that does not begin with `wanted` (SELECT, CREATE, ALTER or DROP)."""
+def refuse_statement(
+    source: StatementText, tokens: list[Token], wanted: str, lookup: Callable[[str], StreamSpec | None] | None = None
+) -> None:
+    """Refuse a statement that does not begin with `wanted` (SELECT, CREATE, ALTER or DROP).
+
+    `lookup`: finds the stream or table of the statement, for the hint.
+    """
     first = tokens[0]
     word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
     if word == wanted:
@@ -262,11 +269,15 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         statement_form = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
         raise source.error(f"{statement_form} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
-        hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
-        raise source.unsupported(
-            f"the statement {word}", first.start, hint=FOR_STATEMENT.get(word) or STATEMENTS.get(word, hint)
-        )
-    hint = STATEMENTS.get(word) or nearest(word, list(_OURS)) or "write SELECT … FROM stream, or CREATE STREAM"
+        hint = change_hint(tokens, lookup) or FOR_STATEMENT.get(word) or STATEMENTS.get(word, "")
+        hint = hint or "PSoup takes SELECT, and CREATE, ALTER and DROP of streams and tables"
+        raise source.unsupported(f"the statement {word}", first.start, hint=hint)
+    hint = (
+        change_hint(tokens, lookup)
+        or STATEMENTS.get(word)
+        or nearest(word, list(_OURS))
+        or "write SELECT … FROM stream, or CREATE STREAM"
+    )
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _WATCH = "register the SELECT; watch([client.copy(query)]) has each change, psoup recharge keeps copies up to date"
 _LISTS = "see psoup stream list, psoup queries; streams(), describe(name), queries()"
-_PUSH = "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"
+_PUSH = "rows come in by a push: psoup push STREAM FILE, push(stream, rows); CREATE TABLE is for rows that change"
 _REGISTER = "psoup register 'SELECT …', or register(sql), keeps the answer of a query ready"
 _SETTINGS = "settings are those of the service: psoup serve --help, psoup.toml"
 
