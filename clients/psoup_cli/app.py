@@ -22,7 +22,7 @@ from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
 from psoup_cli.commands.spark import run as spark
 from psoup_cli.commands.spark import stand as spark_stand
-from psoup_cli.commands.streams import dump, heartbeat, producer, push, stream, table
+from psoup_cli.commands.streams import cdc, dump, heartbeat, producer, push, stream, table
 from psoup_cli.commands.tuples import follow, match, matches, results, why
 from psoup_cli.common import ErrorGroup
 
@@ -75,6 +75,7 @@ app.add_typer(stream.app, name="stream", short_help="Create, list, show and drop
 app.add_typer(table.app, name="table", short_help="Create, list, show and drop tables.")
 app.command("push", short_help="Push the rows of files into a stream or a table.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
+app.command("cdc", short_help="Follow a table of PostgreSQL (the extra psoup[postgres]).")(cdc.cdc)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("check", short_help="Show the columns, windows and plan of a statement.")(check.check)
 app.command("register", short_help="Register a standing query.")(register.register)

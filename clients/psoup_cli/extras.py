@@ -3,6 +3,7 @@
     psoup push      No module named 'typer'  ──> pip install 'psoup[cli]'
     psoup serve     No module named 'numba'  ──> pip install 'psoup[server]'
     psoup spark     No module named 'numba'  ──> pip install 'psoup[cli,spark]'
+    psoup cdc       No module named 'psycopg2' ──> pip install 'psoup[cli,postgres]'
 
 Imports of this module are Python's own, because nothing else may be installed. Any other missing module is an error of
 PSoup, or of a function of the operator.
@@ -15,6 +16,9 @@ from collections.abc import Sequence
 _SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "restore", "serve")
 """Commands that run the service's code or open its data directory. `psoup backup` belongs to `psoup restore`."""
 
+_OTHER = {"spark": "cli,spark", "cdc": "cli,postgres"}
+"""Extras of commands that need another one."""
+
 OF_EXTRAS = frozenset(
     (
         *("rich", "typer"),
@@ -22,9 +26,10 @@ OF_EXTRAS = frozenset(
         *("grpc_health", "grpc_reflection", "orjson", "prometheus_client", "pydantic", "starlette", "structlog"),
         *("uvicorn", "uvloop"),
         *("pandas", "pyspark"),
+        "psycopg2",
     )
 )
-"""Modules that the extras cli, engine, server and spark bring, by the names of their imports."""
+"""Modules that the extras cli, engine, postgres, server and spark bring, by the names of their imports."""
 
 
 def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
@@ -33,6 +38,6 @@ def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | Non
     if module not in OF_EXTRAS:
         return None
     command = next((text for text in arguments if not text.startswith("-")), "")
-    extra = "server" if command in _SERVER else "cli,spark" if command == "spark" else "cli"
+    extra = "server" if command in _SERVER else _OTHER.get(command, "cli")
     needs = f"psoup {command}" if command.isidentifier() else "the command psoup"
     return f"{needs} needs {module}, which is not installed: pip install 'psoup[{extra}]'"

@@ -1,4 +1,4 @@
-"""Commands about streams and tables: `psoup stream`, `table`, `push`, `producer`, `heartbeat`, `dump` and `load`.
+"""Commands about streams and tables: `stream`, `table`, `push`, `producer`, `cdc`, `heartbeat`, `dump` and `load`.
 
     files ──push──> stream ──dump──> Parquet files ──load──> another stream
 
@@ -10,6 +10,7 @@ Files, in reading order:
     table        the same for tables
     push         rows of files into a stream
     producer     the last batch of a producer
+    cdc          a table of PostgreSQL into a table
     heartbeat    a promise that nothing older will come
     dump         a stream as Parquet files, and back
 
