@@ -210,6 +210,7 @@ def invoke(
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
     ranges: Ranges | None = None,
+    latest: bool = False,
 ) -> Answer:
     """Answer a query. `now`: the clock, microseconds. `as_of` replaces NOW. `window` replaces some or all windows.
 
@@ -217,12 +218,12 @@ def invoke(
     watermark has passed `as_of`.
 
     `ranges`: the ranges of an earlier answer of the same join at `as_of`. `invoke` gives that answer again, without the
-    tuples that have arrived since.
+    tuples that have arrived since. `latest`: as in Question.
 
     Raises NotFound; OutOfRange for an `as_of` after NOW. Raises OutOfRange for a window that begins before the oldest
     kept tuple, unless `accept_truncation`. Raises ResourceExhausted if too many of its tuples are on disk, not covered.
     """
-    question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
+    question = Question(now, as_of, window, accept_truncation, budget or ReadBudget(), latest)
     return answer_to(snapshot, query_id, tenant, question, ranges)
 
 

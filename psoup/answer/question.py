@@ -23,8 +23,10 @@ from psoup.work.read_budget import ReadBudget
 class Question:
     """A question, apart from its query. `now`: the clock, microseconds.
 
-    `as_of` replaces NOW: no later tuple is in the answer. `window` replaces the registered window, or the windows of
-    some sources. `accept_truncation`: whether a window may begin before the oldest tuple that the stream keeps.
+    `as_of` replaces NOW: no later tuple is in the answer. A table then has the versions that hold at `as_of`. `latest`:
+    it has its newest versions, as in an earlier answer whose NOW was `as_of`. `window` replaces the registered window,
+    or the windows of some sources. `accept_truncation`: whether a window may begin before the oldest tuple that the
+    stream keeps.
     """
 
     now: int
@@ -32,6 +34,7 @@ class Question:
     window: WindowChoice | None = None
     accept_truncation: bool = False
     budget: ReadBudget = field(default_factory=ReadBudget)
+    latest: bool = False
 
     def windows(self, query: StandingQuery) -> tuple[WindowClause, ...]:
         """The window of each source. Raises InvalidInput for a window of an unknown source."""
@@ -55,7 +58,7 @@ class Question:
 
         `ranges`: the ID ranges of an earlier answer at `as_of`, accepted even if tuples were dropped since.
         """
-        seen = reaches(views, windows, self.now, self.as_of, ranges)
+        seen = reaches(views, windows, self.now, self.as_of, ranges, latest=self.latest)
         if not self.accept_truncation and ranges is None:
             for part in seen:
                 refuse_truncation(part.view.spec.name, part.range)

@@ -42,6 +42,7 @@ REASONS = {
     sync_pb2.RESET_FORMAT: "other version",
     sync_pb2.RESET_WINDOW: "other window",
     sync_pb2.RESET_WHOLE: "whole",
+    sync_pb2.RESET_TOO_OLD: "too old",
 }
 
 
@@ -51,7 +52,8 @@ class Synced(html.Facts):
 
     `complete`: the copy is the whole answer; else call again, because at least `left` rows had no room. `reset`: the
     reason if the old rows were dropped: `first`, `whole` (the old answer cannot be computed again), `other data`, `data
-    put back`, `other query` (which has the copy's key now), `other window`, `other key`, `other version`; else "".
+    put back`, `other query` (which has the copy's key now), `other window`, `other key`, `other version`, `too old` (a
+    table's DELETED FOR has passed); else "".
     `error`: the error of the query; the copy is unchanged then.
     """
 

@@ -116,6 +116,7 @@ export function resetWords(reset: Reset): string {
     [Reset.KEY]: "The service has changed its key. The answer came whole.",
     [Reset.FORMAT]: "The service is of another version. The answer came whole.",
     [Reset.WINDOW]: "The window has changed. The answer came whole.",
+    [Reset.TOO_OLD]: "The copy is older than the table remembers deletions. The answer came whole.",
   };
   return words[reset] ?? "";
 }

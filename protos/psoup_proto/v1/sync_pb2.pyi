@@ -87,6 +87,8 @@ class _ResetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reset.ValueType
     """Another window, or another answer to `accept_truncation`, was asked for before."""
     RESET_WHOLE: _Reset.ValueType  # 7
     """The answer of before cannot be computed again, or shows NOW, so the answer comes whole: see `whole`."""
+    RESET_TOO_OLD: _Reset.ValueType  # 235
+    """Of a table: its DELETED FOR has passed since the token, so it may have forgotten which rows were deleted."""
 
 class Reset(_Reset, metaclass=_ResetEnumTypeWrapper):
     """Why a client is to forget the rows that it has: the new rows are all it holds then."""
@@ -107,6 +109,8 @@ RESET_WINDOW: Reset.ValueType  # 6
 """Another window, or another answer to `accept_truncation`, was asked for before."""
 RESET_WHOLE: Reset.ValueType  # 7
 """The answer of before cannot be computed again, or shows NOW, so the answer comes whole: see `whole`."""
+RESET_TOO_OLD: Reset.ValueType  # 235
+"""Of a table: its DELETED FOR has passed since the token, so it may have forgotten which rows were deleted."""
 Global___Reset: _TypeAlias = Reset  # noqa: Y015
 
 @_typing.final

@@ -6,7 +6,8 @@
     places   2 4           positions in the current answer of the rows to add: x and f
     moved                  both positions of each row that stays, but changes its order
 
-Tuples never change. So the answer of given tuple IDs at a given NOW can be computed again at any time. The service
+Tuples never change. So the answer of given tuple IDs at a given NOW can be computed again at any time. In a table, no
+entry after the given tuple IDs ends a version of that answer. The service
 stores nothing for a client. This works for every answer, also with DISTINCT, groups, ORDER BY with LIMIT, and joins. A
 comparison costs two answers. The client gets the whole answer if tuples of the former one were dropped, or if the
 digest differs.
@@ -23,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.completeness import Completeness, parts_of
-from psoup.answer.copies.id_intervals import Intervals, without
+from psoup.answer.copies.id_intervals import Interval, Intervals, without
 from psoup.answer.copies.rows_since import RangeSearch
+from psoup.answer.copies.versions_since import ended_since
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
 from psoup.answer.question import Question
 from psoup.budgets import COPIED_BYTES
@@ -200,12 +202,22 @@ def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
 
 
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
-    """Whether a tuple that entered or left the window of a source may satisfy WHERE."""
+    """Whether a tuple that entered or left the window of a source, or a version that ended, may satisfy WHERE."""
     for (view, clause), old, new in zip(sides, before, after, strict=True):
         search = RangeSearch(snapshot, view, clause.sqc_id, budget)
-        if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
+        if old == new:
+            continue
+        if search.any_in([*without(*old, [new]), *without(*new, [old])]) or _any_ended(search, old):
             return True
     return False
+
+
+def _any_ended(search: RangeSearch, before: Interval) -> bool:
+    """Whether a later entry may have ended a version of a table that matched. `before`: the former tuple IDs."""
+    if search.view.spec.table is None or before[0] >= before[1]:
+        return False
+    ended = ended_since(search.snapshot, search.view, search.sqc_id, [before], before[1], search.budget)
+    return ended is None or len(ended) > 0
 
 
 def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
@@ -226,7 +238,7 @@ def _computed(
         return None
     try:
         if record.sqc_id == NO_CLAUSE:
-            answer = join_answer(snapshot, record, sides, Question(now, held.now, None, True, budget), held.ranges)
+            answer = join_answer(snapshot, record, sides, _at_former(now, held, budget), held.ranges)
         else:
             (((view, clause), (low, high)),) = parts
             extent = WindowRange(low, high, held.now, held.now, False)
@@ -236,6 +248,11 @@ def _computed(
     except ResourceExhausted:  # the current answer was within the budget: it is sent whole
         return None
     return table if table.num_rows == held.rows and digest_of(table) == held.digest else None
+
+
+def _at_former(now: int, held: Earlier, budget: ReadBudget) -> Question:
+    """The question for the former answer. The ranges tell which versions of a table it saw."""
+    return Question(now, held.now, None, accept_truncation=True, budget=budget, latest=True)
 
 
 def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa.Table:

@@ -104,6 +104,8 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
         return None
     if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
         return None
+    if any(source.spec.table is not None for source in node.sources):
+        return None  # rows leave as versions end
     places = range(len(node.sources))
     ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
     times = [Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in timed]

@@ -2,7 +2,7 @@
 
     Project ─> Source              the matches in stream order
     Sort ─> Project ─> Source      the same rows with their sort keys, and the client sorts
-    Limit ─> Project ─> Source     the first of them
+    Limit ─> Project ─> Source     the first of them, not of a table
 
 The form follows from the plan alone, without a window or a tuple.
 """
@@ -53,6 +53,8 @@ def ranged(plan: Node) -> Ranged | None:
         order, node = node.keys, node.input
     if not isinstance(node, Project) or not isinstance(node.input, Source):
         return None
+    if limit is not None and node.input.spec.table is not None:
+        return None  # rows enter at any place, as versions end
     if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
         return None
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]

@@ -2,7 +2,7 @@
 
     window now   [──────────────)          held   [────)   [──)
     missing      in the window, not held       ─> matches ─> rows, as many as the reply has room for
-    keep         held, and in the window       ─> all other rows of the client leave
+    keep         held, and in the window       ─> all other rows of the client leave; of a table also ended versions
     have         keep, and the part of the window whose rows are sent now
 
 The cost depends on the new tuples only, not on the length of the window, nor on the rows held. This works for
@@ -17,10 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.id_intervals import Interval, Intervals, union, within, without
 from psoup.answer.copies.join_since import paired
 from psoup.answer.copies.range_plans import Ranged, ranged
+from psoup.answer.copies.versions_since import MOST_ENDED, ended_since, runs_of, without_ids
 from psoup.answer.invoke import Answer
 from psoup.answer.question import Question
 from psoup.data.chunk import ChunkView
@@ -65,6 +68,8 @@ class Since(NamedTuple):
     lost: Intervals
     search: RangeSearch
     matches: Sequence[ChunkMatches]
+    ended: int = 0
+    """Of a table: the number of the client's rows that leave because a later entry ended them."""
 
     def stored(self) -> list[Part] | None:
         """The rows to be added, as chunks and offsets. Returns None if the plan computes a value, or if a row is on
@@ -80,7 +85,7 @@ class Since(NamedTuple):
         """Whether a row of the client may leave. Each call searches the tuple IDs `lost`, so call it only if needed.
         O(chunks).
         """
-        return self.search.any_in(self.lost)
+        return self.ended > 0 or self.search.any_in(self.lost)
 
 
 class Travel(enum.Enum):
@@ -127,10 +132,12 @@ def since(
     question: Question,
     *,
     oldest_first: bool = False,
+    next_id: int | None = None,
 ) -> Since:
     """The change of a copy at a client that holds exactly the rows of the tuple IDs `held`.
 
-    `oldest_first`: if not all rows fit, True sends the oldest rows, False the newest. Raises the errors of
+    `oldest_first`: if not all rows fit, True sends the oldest rows, False the newest. `next_id`: of a table, the next
+    tuple ID when the client got these rows; the versions that have ended since leave. Raises the errors of
     `psoup.answer.invoke.invoke`.
     """
     view = snapshot.by_id[record.stream_id]
@@ -140,9 +147,9 @@ def since(
     search.budget.window = high - low
     search.budget.check()
 
-    keep = within(held, low, high)
-    added, matches, left = search.page(without(low, high, keep), most, oldest_first)
-    have = union([*keep, *added])
+    stay = _staying(search, within(held, low, high), view.next_id if next_id is None else next_id)
+    added, matches, left = search.page(without(low, high, stay.known), most, oldest_first)
+    have, keep = union([*stay.known, *added]), stay.keep
     if len(have) > MOST_INTERVALS:
         have, keep, matches = _fewer(have, keep, matches)
     completeness = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
@@ -161,7 +168,36 @@ def since(
         tuple([part for interval in held for part in without(*interval, keep)]),
         search,
         matches,
+        stay.ended,
     )
+
+
+class _Staying(NamedTuple):
+    """The rows of a client that stay. `known`: the tuple IDs of which the client has every row that still matches.
+
+    `keep`: these IDs without those of ended versions. `ended`: the number of versions that leave, or may leave.
+    """
+
+    known: Intervals
+    keep: Intervals
+    ended: int
+
+
+_ALL_LEAVE = _Staying((), (), 1)
+
+
+def _staying(search: RangeSearch, held: Intervals, next_id: int) -> _Staying:
+    """The rows that stay of the tuple IDs `held`, which are in the window. `next_id`: as in `since`."""
+    if search.view.spec.table is None or not held:
+        return _Staying(held, held, 0)
+    ended = ended_since(search.snapshot, search.view, search.sqc_id, held, next_id, search.budget)
+    if ended is not None:
+        few = len(ended) <= MOST_ENDED
+        return _Staying(held, without_ids(held, ended), len(ended)) if few else _ALL_LEAVE
+    matches = [match for interval in held for match in search.matches(*interval)]
+    stay = [match.data.places.ids(match.offsets) for match in matches]
+    keep = runs_of(np.concatenate([np.zeros(0, np.int64), *stay]))
+    return _Staying(held, keep, 1) if len(keep) <= MOST_ENDED else _ALL_LEAVE
 
 
 class RangeSearch(NamedTuple):
@@ -176,7 +212,11 @@ class RangeSearch(NamedTuple):
         """The matches with IDs in [low, high)."""
         config = self.snapshot.config
         limits = self.snapshot.run, config.archive_rows, self.budget, config.texts
-        return matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *limits)
+        found, view = matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *limits), self.view
+        if view.spec.table is None or high >= view.next_id:
+            return found
+        # An entry from `high` on may have ended a version.
+        return [replace(match, offsets=view.holding(match.data, match.offsets)) for match in found]
 
     def end_of(self, low: int, high: int, limit: int | None) -> int:
         """The end of the tuple IDs of an answer: just after the last match within LIMIT."""

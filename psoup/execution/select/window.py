@@ -184,10 +184,13 @@ def reaches(
     clock: int,
     as_of: int | None = None,
     ranges: Ranges | None = None,
+    *,
+    latest: bool = False,
 ) -> list[Reach]:
     """Find the tuples of each source of a join, by its own window, at the join's instant. Raises as `instant`.
 
-    `ranges`: the ranges of an earlier answer at `as_of`, which replace the ranges of the windows.
+    `ranges`: the ranges of an earlier answer at `as_of`, which replace the ranges of the windows. `latest`: that answer
+    saw the newest versions of tables in these ranges.
     """
     if ranges is not None and len(ranges) != len(views):
         raise InvalidInput(f"tuples of {len(ranges)} sources, and the query has {len(views)}", reason="PAGE_TOKEN")
@@ -195,6 +198,8 @@ def reaches(
     now = as_of if ranges is not None else instant(_now_of(views, times, out), as_of)
     sources = zip(views, windows, times, out, strict=True)
     seen = [reach(view, window, current, now, as_of, idle) for view, window, current, idle in sources]
+    if latest:
+        seen = [part._replace(view=view) for part, view in zip(seen, views, strict=True)]
     return seen if ranges is None else [_again(part, *ends) for part, ends in zip(seen, ranges, strict=True)]
 
 

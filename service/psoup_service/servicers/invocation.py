@@ -120,7 +120,7 @@ class Invocation:
         page = wanted_page(request, self._backend.limits.answer_bytes)
         wanted = await self._wanted(request, caller)
         if page.now is not None:
-            wanted = replace(wanted, as_of=page.now)
+            wanted = replace(wanted, as_of=page.now, latest=wanted.as_of is None and page.ranges is not None)
         response, rows = await self._backend.host.evaluate(
             lambda snapshot, budget: made_page(
                 wanted.answer(snapshot, budget, page.ranges), wanted.name, request, page

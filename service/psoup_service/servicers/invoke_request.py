@@ -30,6 +30,8 @@ class InvokeArguments:
     as_of: int | None
     window: WindowChoice | None
     accept_truncation: bool
+    latest: bool = False
+    """Whether tables have their newest versions in the ranges of the first page, whose NOW was `as_of`."""
 
     @property
     def ordinary(self) -> bool:
@@ -56,6 +58,7 @@ class InvokeArguments:
                 accept_truncation=self.accept_truncation,
                 budget=budget,
                 ranges=ranges,
+                latest=self.latest,
             )
         except NotFound as problem:
             raise self.ids.named(problem, self.name) from None

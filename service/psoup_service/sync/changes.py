@@ -41,6 +41,7 @@ from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 from psoup_service.sync.recomputed_page import ComparedPage, compared_page
 from psoup_service.sync.reply_parts import Part, WrittenRows, bytes_in, first_parts, raw_of, rows_in
 from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest, digest_of_window
+from psoup_service.sync.version_tokens import is_renewed, remembered, rows_after
 from psoup_service.sync.want import Want
 from psoup_service.wire import convert
 
@@ -100,6 +101,7 @@ class Copies:
             record = self.snapshot.query(content.query_id, self.tenant)
         except NotFound as problem:
             raise self.ids.named(problem, self.ids.query(content.query_id)) from None
+        content, reset = remembered(self.snapshot, record, content, reset, self.now)
         question = Want(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
@@ -148,10 +150,10 @@ class Copies:
         if question.reset:
             _describe(change.form, changes.answer.schema_message, 1, how.order)
             self._tell_ageing(change.form, question, how)
-        if question.reset or _moved(changes):
+        if question.reset or _moved(changes) or is_renewed(content, changes, self.now):
             written.put(change)
             change.keep.extend(_differences(changes.keep))
-            change.token = self._token(ClientRows(content.query_id, content.window, changes.have))
+            change.token = self._token(rows_after(content, changes))
         return change
 
     def _found(self, question: Want, how: Ranged, rows: int) -> Since:
@@ -163,6 +165,7 @@ class Copies:
             Most(rows, MOST_TUPLES),
             self._question(question),
             oldest_first=question.want.oldest_first,
+            next_id=question.held.next_id,
         )
 
     def _question(self, copy: Want) -> Question:

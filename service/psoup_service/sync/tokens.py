@@ -3,9 +3,9 @@
     format | key | incarnation | life | sequence | query | window | kind | what is held | signature
        1      1        4           8        8         8        4      1                       16 bytes
 
-The held content has one of four forms. It is intervals of tuple IDs, or the box of a join (`held_boxes`). Or it is the
-first rows of a recomputed answer: its NOW, their number, a digest, and the interval of each source. Or it is the digest
-of an answer that shows NOW.
+The held content has one of five forms. It is intervals of tuple IDs, or the box of a join (`held_boxes`). Of a table,
+the next tuple ID comes before the intervals. Or it is the first rows of a recomputed answer: its NOW, their number, a
+digest, and the interval of each source. Or it is the digest of an answer that shows NOW.
 
 A token grants no rights; those come from the call. The signature reveals damaged and forged tokens. A client whose
 token is outdated gets its copy from the start again (`Reset`), so that no repair is needed.
@@ -34,9 +34,10 @@ _FORMAT = 1
 _HEAD = struct.Struct(f"<BB4s{LIFE_BYTES}sqq4sB")
 _INTERVAL = struct.Struct("<qq")
 _EARLIER = struct.Struct("<qq16s?")
-_RANGED, _WHOLE, _AGAIN, _JOINED = range(4)
+_NEXT = struct.Struct("<q")
+_RANGED, _WHOLE, _AGAIN, _JOINED, _VERSIONS = range(5)
 _DIGEST = _SIGNATURE = 16
-MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
+MOST_BYTES = _HEAD.size + max(_NEXT.size + MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
 _NO_TIME = -(2**63)
 """Stands for NOW in a token while a stream has seen no time."""
 
@@ -45,7 +46,8 @@ class ClientRows(NamedTuple):
     """The rows of a query's answer that a client holds.
 
     They are the rows of some `intervals`, or of a join (`box`), or the first rows of an `earlier` answer. Or only the
-    `digest` of a whole answer is known. `window`: a digest of the requested window.
+    `digest` of a whole answer is known. `window`: a digest of the requested window. `next_id`: of a table, the next
+    tuple ID as of which the client has the rows of `intervals`.
     """
 
     query_id: int
@@ -54,6 +56,7 @@ class ClientRows(NamedTuple):
     digest: bytes = b""
     box: HeldBox | None = None
     earlier: Earlier | None = None
+    next_id: int | None = None
 
 
 def query_in(token: bytes) -> int | None:
@@ -85,7 +88,7 @@ class Tokens:
 
     def write(self, content: ClientRows, tenant: str, sequence: int) -> bytes:
         """Write the token for a client of `tenant`, as of the event `sequence`."""
-        kind = _WHOLE if content.digest else _RANGED
+        kind = _WHOLE if content.digest else _RANGED if content.next_id is None else _VERSIONS
         if content.box is not None or content.earlier is not None:
             kind = _AGAIN if content.box is None else _JOINED
         body = _HEAD.pack(
@@ -102,6 +105,7 @@ class Tokens:
         if (earlier := content.earlier) is not None:
             now = _NO_TIME if earlier.now is None else earlier.now
             body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest, earlier.whole), earlier.ranges
+        body += b"" if content.next_id is None else _NEXT.pack(content.next_id)
         body += content.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
         body += b"" if content.box is None else to_bytes(content.box)
         return body + _signature(self.keys[self._present], tenant, body)
@@ -146,11 +150,14 @@ def _held(query_id: int, window: bytes, kind: int, rest: bytes) -> ClientRows:
         at, *of_rows = _EARLIER.unpack_from(rest)
         ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
         return ClientRows(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
-    if kind != _RANGED or len(rest) > MOST_INTERVALS * _INTERVAL.size:
+    next_id = None
+    if kind == _VERSIONS:
+        (next_id,), rest = _NEXT.unpack_from(rest), rest[_NEXT.size :]
+    if kind not in (_RANGED, _VERSIONS) or len(rest) > MOST_INTERVALS * _INTERVAL.size:
         raise ValueError
     intervals = tuple(_INTERVAL.iter_unpack(rest))
     check(intervals)
-    return ClientRows(query_id, window, intervals)
+    return ClientRows(query_id, window, intervals, next_id=next_id)
 
 
 def digest(content: bytes) -> bytes:

@@ -1,0 +1,42 @@
+"""Tokens of copies of tables: they have the next tuple ID as of which the client knows which versions have ended.
+
+A table forgets a deletion after its DELETED FOR. So a token is replaced long before that, and an older one is reset.
+"""
+
+from __future__ import annotations
+
+from psoup.answer.copies.rows_since import Since
+from psoup.answer.copies.versions_since import is_too_old
+from psoup.published.records import NO_CLAUSE, QueryRecord
+from psoup.published.snapshot import Snapshot
+from psoup_proto.v1 import sync_pb2
+from psoup_service.sync.tokens import ClientRows
+
+_RENEWED = 0.5
+"""The age at which a token is replaced although nothing has changed, as a share of DELETED FOR."""
+
+
+def remembered(
+    snapshot: Snapshot, record: QueryRecord, held: ClientRows, reset: sync_pb2.Reset.ValueType, now: int
+) -> tuple[ClientRows, sync_pb2.Reset.ValueType]:
+    """The rows that a client holds and the reason for a reset, if its token is not older than DELETED FOR.
+
+    `held`, `reset`: as the token says. `now`: the clock. A client with an older token holds nothing.
+    """
+    if record.sqc_id == NO_CLAUSE or held.next_id is None:
+        return held, reset
+    if is_too_old(snapshot.by_id[record.stream_id], held.next_id, now):
+        return ClientRows(held.query_id, held.window), sync_pb2.RESET_TOO_OLD
+    return held, reset
+
+
+def rows_after(held: ClientRows, changes: Since) -> ClientRows:
+    """The rows that a client holds after a change."""
+    view = changes.search.view
+    next_id = None if view.spec.table is None else view.next_id
+    return ClientRows(held.query_id, held.window, changes.have, next_id=next_id)
+
+
+def is_renewed(held: ClientRows, changes: Since, now: int) -> bool:
+    """Whether a change without rows replaces the token. `now`: the clock."""
+    return held.next_id is not None and is_too_old(changes.search.view, held.next_id, now, _RENEWED)
