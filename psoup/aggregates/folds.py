@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
+from psoup.aggregates.fold_shelf import FoldShelf
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import FoldRefusals
 from psoup.aggregates.spans import Span, cover, lacking, single
+from psoup.aggregates.turns import NO_TURNS, Turns, turned_folds
 from psoup.errors import PSoupError
 from psoup.values.columns import Array
 from psoup.work.read_budget import NOT_HELD, HeldBytes
@@ -73,6 +74,8 @@ class Folds:
     """The name of these folds on disk. None if they must stay in memory."""
     shelved: set[Span] = field(default_factory=set)
     """Spans that no task needs to write: they are on disk, or the disk had no room for them."""
+    turn: int = 0
+    """The number of thinnings of the stream that these folds know."""
     beyond: range | None = None
     """The chunks of the latest window whose fold was too large to keep. None if the latest fold was kept."""
 
@@ -153,21 +156,6 @@ class Folds:
         return freed
 
 
-class FoldShelf(Protocol):
-    """A port to the folds on disk, of chunks that have left memory (`psoup.aggregates.stored_folds`)."""
-
-    def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
-        """Read the folds of chunks [first, stop) that memory lacks into `folds`. Returns their bytes.
-
-        Charges the bytes to `budget` before it reads them.
-        """
-        ...
-
-    def shelve(self, all_folds: Iterable[Folds], fan: int) -> None:
-        """Write the folds that are not on disk yet."""
-        ...
-
-
 class FoldRoom:
     """The cache of the folds of all clauses, of at most `limit` bytes. Any thread may use it; counts may lag a little.
 
@@ -208,18 +196,28 @@ class FoldRoom:
         """The number of kept folds. O(clauses that were invoked)."""
         return sum(len(folds.spans) for folds in list(self._kept.values()))
 
-    def known(self, sqc_id: int, recipe: Recipe, tenant: str = "") -> Folds | None:
-        """The folds of a tenant's clause. The first request only records the clause, and returns None."""
+    def known(self, sqc_id: int, recipe: Recipe, tenant: str = "", turns: Turns = NO_TURNS) -> Folds | None:
+        """The folds of a tenant's clause. The first request only records the clause, and returns None.
+
+        `turns`: the thinnings of the caller's snapshot. Folds of chunks that were thinned since are dropped. Returns
+        None if the kept folds know later thinnings than the caller.
+        """
         folds = self._kept.get((sqc_id, recipe))
         if folds is None:
-            self._kept[sqc_id, recipe] = Folds(recipe, tenant, self._tables)
+            self._kept[sqc_id, recipe] = Folds(recipe, tenant, self._tables, turn=turns[0])
             self._grow(_FOLDS_BYTES, tenant)
+        elif folds.turn < turns[0]:
+            before, folds = folds, turned_folds(folds, turns, self.fan, _FOLDS_BYTES)
+            self._kept[sqc_id, recipe] = folds
+            self._grow(folds.nbytes - before.nbytes, tenant)
+        elif folds.turn > turns[0]:
+            return None
         return folds
 
-    def middle(self, sqc_id: int, recipe: Recipe, ids: tuple[int, int]) -> Fold | None:
-        """The kept fold of the tuple IDs [low, high) of a clause, or None. O(1)."""
+    def middle(self, sqc_id: int, recipe: Recipe, ids: tuple[int, int], turn: int = 0) -> Fold | None:
+        """The kept fold of the tuple IDs [low, high) of a clause, or None. `turn`: the number of thinnings. O(1)."""
         folds = self._kept.get((sqc_id, recipe))
-        if folds is None or (fold := folds.middles.get(ids)) is None:
+        if folds is None or folds.turn != turn or (fold := folds.middles.get(ids)) is None:
             return None
         folds.used = True
         return fold
@@ -246,10 +244,14 @@ class FoldRoom:
         """All folds, as triples of SQC ID, recipe and folds. O(clauses that were invoked)."""
         return [(sqc_id, recipe, folds) for (sqc_id, recipe), folds in self._kept.copy().items()]
 
-    def kept_of(self, sqc_id: int, recipe: Recipe) -> tuple[dict[Span, Fold], dict[tuple[int, int], Fold]]:
-        """Copies of the kept folds of a clause, by span and by window."""
+    def kept_of(
+        self, sqc_id: int, recipe: Recipe, turn: int = 0
+    ) -> tuple[dict[Span, Fold], dict[tuple[int, int], Fold]]:
+        """Copies of the kept folds of a clause, by span and by window. `turn`: the number of thinnings."""
         folds = self._kept.get((sqc_id, recipe))
-        return ({}, {}) if folds is None else (dict(folds.spans), dict(folds.inner))
+        if folds is None or folds.turn != turn:
+            return {}, {}
+        return dict(folds.spans), dict(folds.inner)
 
     def fold(
         self,

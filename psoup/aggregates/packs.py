@@ -22,18 +22,19 @@ from psoup.aggregates.folds import LEAST_WORK
 from psoup.aggregates.growth import bytes_taken
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
+from psoup.aggregates.narrow_states import narrow_array, narrowed_part, widened_part
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import FoldRefusals
 from psoup.aggregates.spans import Span
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
+from psoup.aggregates.turns import NO_TURNS, Turns, turned_packs
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column
 
 _ONLY: Array = np.zeros(1, np.int64)
 _NO_PLACES: Array = np.zeros(0, np.int64)
 
-_NARROW = (np.int8, np.int16, np.int32)
 _PACK_BYTES = 1_000
 """Approximate bytes of the objects of a pack, without its arrays."""
 _SMALL = 1 << 16
@@ -92,14 +93,16 @@ class FoldPack:
 
     def state(self, which: int, folding: Folding, lines: Array | None) -> State:
         """The state number `which` of some lines, or of all (None), in the form that `combine` takes. O(lines)."""
-        return tuple([_widened(part) for part in taken(folding, self.states[which], lines)])
+        return tuple([widened_part(part) for part in taken(folding, self.states[which], lines)])
 
 
 def pack_of(ids: Array, at: Array | None, matched: Array, errors: Array | None, states: Sequence[State]) -> FoldPack:
     """Make the pack of the clauses `ids`. `at`: the places of clauses with a state; None for all. O(clauses)."""
-    narrow_states = tuple([tuple([_narrowed(part) for part in state]) for state in states])
+    narrow_states = tuple([tuple([narrowed_part(part) for part in state]) for state in states])
     error_counts = None if errors is None or not errors.any() else errors
-    return FoldPack(ids, None if at is None else at.astype(np.int32), _narrow(matched), error_counts, narrow_states)
+    return FoldPack(
+        ids, None if at is None else at.astype(np.int32), narrow_array(matched), error_counts, narrow_states
+    )
 
 
 def taken(folding: Folding, state: State, groups: Array | None) -> State:
@@ -114,37 +117,6 @@ def taken(folding: Folding, state: State, groups: Array | None) -> State:
 
 def _rows(part: Array | Column, groups: Array) -> Array | Column:
     return part.take(groups, 0) if isinstance(part, np.ndarray) else part.take(groups)
-
-
-def _narrow(array: Array) -> Array:
-    """A copy of the integers in the narrowest type that holds them all."""
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    for kind in _NARROW:
-        info = np.iinfo(kind)
-        if info.min <= low and high <= info.max:
-            return array.astype(kind)
-    return array
-
-
-def _narrowed(part: Array | Column) -> Array | Column:
-    """A part of a state with narrower integers. Sums of two words become one word each, if that holds them all."""
-    if not isinstance(part, np.ndarray) or part.dtype != np.int64:
-        return part
-    if part.ndim == 2 and part.shape[1] == 2 and bool((part[:, 0] >> 63 == part[:, 1]).all()):
-        return _narrow(part[:, :1])
-    return _narrow(part)
-
-
-def _widened(part: Array | Column) -> Array | Column:
-    """The inverse of `_narrowed`."""
-    if not isinstance(part, np.ndarray) or part.dtype.kind != "i":
-        return part
-    if part.ndim == 2 and part.shape[1] == 1:
-        words = np.empty((len(part), 2), np.int64)
-        words[:, 0] = part[:, 0]
-        np.right_shift(words[:, 0], 63, out=words[:, 1])
-        return words
-    return part.astype(np.int64, copy=False)
 
 
 def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | None:
@@ -236,6 +208,8 @@ class Packs:
     changes: int = 0
     used: bool = True
     oldest: int | None = None
+    turn: int = 0
+    """The number of thinnings of the stream that these packs know."""
 
     def shared(self, ids: Array) -> Array:
         """An equal array of IDs from an earlier pack, or `ids` itself. O(ids)."""
@@ -342,19 +316,28 @@ class PackRoom:
         """All packs, as pairs of a stream ID and its packs for some states."""
         return [(stream_id, packs) for (stream_id, _), packs in self._kept.copy().items()]
 
-    def known(self, stream_id: int, measures: Sequence[Measure], tenant: str = "") -> Packs | None:
-        """The packs of a tenant's stream for the states of measures. The first request only records it: None."""
-        names = states_for(measures)
-        packs = self._kept.get((stream_id, tuple(names)))
-        if packs is None:
-            self._kept[stream_id, tuple(names)] = Packs(tuple(names.values()), tenant)
-        else:
-            packs.used = True
-        return packs
+    def known(
+        self, stream_id: int, measures: Sequence[Measure], tenant: str = "", turns: Turns = NO_TURNS
+    ) -> Packs | None:
+        """The packs of a tenant's stream for the states of measures. The first request only records it: None.
 
-    def of(self, stream_id: int, measures: Sequence[Measure]) -> Packs | None:
-        """The packs for the states of measures, if there are any."""
-        return self._kept.get((stream_id, tuple(states_for(measures))))
+        `turns`: the thinnings of the caller's snapshot. Returns None if the kept packs know later ones.
+        """
+        names = states_for(measures)
+        key = stream_id, tuple(names)
+        packs = self._kept.get(key)
+        if packs is None:
+            self._kept[key] = Packs(tuple(names.values()), tenant, turn=turns[0])
+            return None
+        if packs.turn < turns[0]:
+            packs = self._kept[key] = turned_packs(packs, turns, self.fan)
+        packs.used = True
+        return packs if packs.turn == turns[0] else None
+
+    def of(self, stream_id: int, measures: Sequence[Measure], turn: int = 0) -> Packs | None:
+        """The packs for the states of measures, if there are any. `turn`: the number of thinnings of the stream."""
+        packs = self._kept.get((stream_id, tuple(states_for(measures))))
+        return None if packs is None or packs.turn != turn else packs
 
     def put(self, packs: Packs, span: Span, pack: FoldPack) -> None:
         """Keep a pack, and drop others if there is no room."""

@@ -75,8 +75,8 @@ def _hints(query: StandingQuery) -> list[str]:
 def _of_source(node: Source, part: Reach, plan: Node) -> Findings:
     low, high = part.range.low, part.range.high
     figures = {
-        "tuples_in_window": float(max(0, high - low)),
-        "tuples_on_disk": float(max(0, min(high, part.view.hot_id) - low)),
+        "tuples_in_window": float(part.view.left.between(low, high)),
+        "tuples_on_disk": float(part.view.left.between(low, min(high, part.view.hot_id))),
     }
     name = part.view.spec.name
     facts = {

@@ -130,9 +130,9 @@ def _begin(reach: Reach) -> int | None:
     retention = view.spec.retention
     begin = extent.begin
     by_rows = window.by_rows and window.begin.anchor is Anchor.NOW
-    by_rows = by_rows or (retention.rows is not None and extent.low == view.next_id - retention.rows)
-    if by_rows and extent.low < extent.high:
-        first = view.timeline().time_of(extent.low)
+    by_rows = by_rows or (retention.rows is not None and extent.low == view.left.back(view.next_id, retention.rows))
+    if by_rows and view.left.between(extent.low, extent.high):
+        first = view.timeline().time_of(view.left.first_from(extent.low))
         begin = first if begin is None else max(begin, first)
     if retention.duration is not None and reach.current is not None:
         edge = reach.current - retention.duration
@@ -142,8 +142,8 @@ def _begin(reach: Reach) -> int | None:
 
 def _end(view: StreamView, window: WindowClause, extent: WindowRange) -> int | None:
     """The latest time in the window. If the window leaves out the last rows, the time of its last tuple."""
-    if window.by_rows and window.end.rows and extent.low < extent.high:
-        return view.timeline().time_of(extent.high - 1)
+    if window.by_rows and window.end.rows and view.left.between(extent.low, extent.high):
+        return view.timeline().time_of(view.left.last_to(extent.high - 1))
     return extent.end
 
 

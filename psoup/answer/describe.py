@@ -137,8 +137,8 @@ def bill(snapshot: Snapshot, tenant: str | None = None) -> dict[str, int]:
         "results_bytes": 0,
     }
     for view in views:
-        total["tuples"] += view.next_id - view.first_id
-        total["archived_tuples"] += view.hot_id - view.first_id
+        total["tuples"] += view.left.between(view.first_id, view.next_id)
+        total["archived_tuples"] += view.left.between(view.first_id, view.hot_id)
         total["archive_bytes"] += view.archived * ENTRY_BYTES
         total["pending"] += view.pending
         total["tuples_bytes"] += view.nbytes
@@ -153,7 +153,7 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
         sql=view.sql,
         watermark=view.watermark if view.spec.event_time else view.last_time,
         now=view.now(now),
-        tuples=view.next_id - view.first_id,
+        tuples=view.left.between(view.first_id, view.next_id),
         first_id=view.first_id,
         next_id=view.next_id,
         pending=view.pending,
@@ -163,7 +163,7 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
         bytes=view.nbytes,
         queries=view.queries,
         created=view.created,
-        archived_tuples=view.hot_id - view.first_id,
+        archived_tuples=view.left.between(view.first_id, view.hot_id),
         archived_chunks=view.archived,
         archived_bytes=view.archived_bytes,
         first_time=_first_time(view.chunks[0]),

@@ -196,7 +196,7 @@ def _ends(matches: Sequence[Matches]) -> tuple[int, int] | None:
     if not some:
         return None
     first, last = some[0], some[-1]
-    return first.data.first_id + int(first.offsets[0]), last.data.first_id + int(last.offsets[-1])
+    return first.data.places.id_of(int(first.offsets[0])), last.data.places.id_of(int(last.offsets[-1]))
 
 
 def invoke(

@@ -79,7 +79,7 @@ def _placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
     ranges, sides = list[tuple[int, int]](), list[tuple[Side, ChunkRun]]()
     for (view, clause), window in zip(sources, windows_of(record.query, None), strict=True):
         ids, retention = (view.first_id, view.next_id), view.spec.retention
-        extent = last_rows(window, ids, view.last_time, retention, latest)
+        extent = None if view.thinned else last_rows(window, ids, view.last_time, retention, latest)
         if extent is None:
             return None
         side = view, clause, *extent[:2]

@@ -162,7 +162,9 @@ class ArchivedChunk:
     caches: ChunkCaches = field(default_factory=ChunkCaches, compare=False, repr=False)
     """Indexes that readers have computed from the columns. No other part of the chunk changes."""
     first_id: int = field(init=False)
-    """The first place of `places`. Stored, because windows compare it with each chunk."""
+    """The tuple ID of the first place. Stored, because windows compare it with each chunk; so is `end_id`."""
+    end_id: int = field(init=False)
+    """The tuple ID after the last place."""
 
     in_memory = False
     nbytes = 0
@@ -170,14 +172,10 @@ class ArchivedChunk:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "first_id", self.places.first_id)
+        object.__setattr__(self, "end_id", self.places.end_id)
 
     def __len__(self) -> int:
         return len(self.places)
-
-    @property
-    def end_id(self) -> int:
-        """The tuple ID after the last place."""
-        return self.first_id + self.places.count
 
     @property
     def times(self) -> Array:

@@ -52,7 +52,9 @@ class ChunkView:
     span: tuple[int, int] | None = None
     """The first and the last time before the chunk was thinned. None if it is not thinned."""
     first_id: int = field(init=False)
-    """The first place of `places`. Stored, because windows compare it with each chunk."""
+    """The tuple ID of the first place. Stored, because windows compare it with each chunk; so is `end_id`."""
+    end_id: int = field(init=False)
+    """The tuple ID after the last place."""
 
     versions: ChunkVersions | None = field(default=None, compare=False, repr=False)
     """The successors and ends of the rows of a table. None in a stream."""
@@ -61,14 +63,10 @@ class ChunkView:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "first_id", self.places.first_id)
+        object.__setattr__(self, "end_id", self.places.end_id)
 
     def __len__(self) -> int:
         return len(self.times)
-
-    @property
-    def end_id(self) -> int:
-        """The tuple ID after the last place."""
-        return self.first_id + self.places.count
 
     @property
     def first_time(self) -> int:
@@ -88,8 +86,9 @@ class ChunkView:
         """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
 
         Each column has three numbers; see PARTS of `psoup.kernels.rows.batch_body`. The pseudo-columns follow: `_time`
-        (-2), then `_id` (-1), whose first number is the first tuple ID, not an address. Kernels find both by counting
-        from the end. Computed on the first call in O(columns), and again after further columns got codes.
+        (-2), then `_id` (-1). The first number of `_id` is the first tuple ID, and the third has the places left.
+        Kernels find both by counting from the end. Computed on the first call in O(columns), and again after further
+        columns got codes.
         """
         caches = self.caches
         coded, places = len(caches.narrow) + len(caches.short), caches.places
@@ -124,7 +123,8 @@ def _places(chunk: ChunkView) -> ChunkAddresses:
             arrays += [third, short.codes]
             listed.add(index)
         addresses.append(0 if third is None else address_of(third))
-    addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
+    left = chunk.places.left
+    addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0 if left is None else address_of(left)]
     return ChunkAddresses(
         np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(listed)
     )

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from psoup.data.rows_left import ALL_ROWS, RowsLeft
 from psoup.errors import OutOfRange
 from psoup.model import NOW, Anchor, Bound, Retention, StreamSpec, WindowClause
 from psoup.phrases import counted
@@ -41,9 +42,11 @@ class Timeline(NamedTuple):
     through: Position
     """The first ID with a time above the argument."""
     time_of: Callable[[int], int]
-    """The time of a kept tuple ID."""
+    """The time of a kept tuple ID that is left."""
     after: Position
     """An upper bound of the ID that `before` returns, found without reading a chunk."""
+    left: RowsLeft = ALL_ROWS
+    """The rows that have not left their chunks."""
 
 
 class WindowRange(NamedTuple):
@@ -121,7 +124,7 @@ def retention_edge(timeline: Timeline, retention: Retention, current: int | None
 def _edge(timeline: Timeline, retention: Retention, current: int | None, before: Position) -> int:
     edge = timeline.first_id
     if retention.rows is not None:
-        edge = max(edge, timeline.next_id - retention.rows)
+        edge = max(edge, timeline.left.back(timeline.next_id, retention.rows))
     if retention.duration is not None and current is not None:
         edge = max(edge, before(current - retention.duration))
     return edge
@@ -160,20 +163,22 @@ def _rows(
         edge = retention_edge(timeline, retention, current)
         return edge, edge, False
     last = timeline.through(now)
-    high = last - (window.end.rows or 0)
+    high = timeline.left.back(last, window.end.rows or 0)
     if window.begin.anchor is Anchor.NOW:
-        wanted = last - (window.begin.rows or 0)
+        wanted = timeline.left.back(last, window.begin.rows or 0)
         if _clear(wanted, timeline, retention, current):
             return wanted, high, False
         edge = retention_edge(timeline, retention, current)
-        older = edge > timeline.first_id or timeline.dropped_time is not None
+        before = timeline.left.last_to(min(edge, last) - 1)
+        older = before >= timeline.first_id or timeline.dropped_time is not None
         return max(edge, wanted), high, wanted < edge and older
     return retention_edge(timeline, retention, current), high, False
 
 
 def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:
     """Whether a tuple before the edge has a time of at least `begin`."""
-    newest = timeline.time_of(edge - 1) if edge > timeline.first_id else timeline.dropped_time
+    last = timeline.left.last_to(edge - 1)
+    newest = timeline.time_of(last) if last >= timeline.first_id else timeline.dropped_time
     return newest is not None and newest >= begin
 
 

@@ -46,7 +46,7 @@ class Zones(Mapping[int, Zone]):
         if not len(chunk):
             return Zone(None, None, False)
         if index == ID_INDEX:
-            return Zone(chunk.first_id, chunk.end_id - 1, False)
+            return Zone(chunk.places.id_of(0), chunk.places.id_of(len(chunk) - 1), False)
         if index == TIME_INDEX:
             return Zone(int(chunk.times[0]), int(chunk.times[-1]), False)
         column = chunk.columns[index]

@@ -17,16 +17,17 @@ from typing import assert_never
 
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
-from psoup.data.chunk import Keep
+from psoup.data.chunk import Keep, Thin
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
 from psoup.engine.lists import Lists
+from psoup.engine.maintenance import thin
 from psoup.engine.maintenance.agenda import Agenda, Choose, longest_ago
 from psoup.engine.maintenance.offers import StreamOffers
 from psoup.engine.maintenance.rules import overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
-from psoup.engine.rooms import BEHIND_SHARE, Rooms
+from psoup.engine.rooms import BEHIND_SHARE, RELIEF_SHARE, Rooms
 from psoup.engine.spent import Spent
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
@@ -56,13 +57,12 @@ from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, kept_bytes_of
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
 _NAMED = 8
 """The most query IDs in a message for the operator."""
-RELIEF_SHARE = 4
-"""The divisor of the memory that tuples and queries leave free, while there are tuples to archive: a quarter."""
 
 
 class Engine:
@@ -80,18 +80,21 @@ class Engine:
         verify: Verify = "cheap",
         timer: Callable[[], float] = float,
         edge: Callable[[], int | None] = lambda: None,
+        thin: Thin | None = None,
     ) -> None:
         """`others`: returns the bytes that the memory budget is charged for all but tuples. The writer calls it.
 
         `timer`: returns the thread's time in seconds, to measure the work for each tenant (`Effects.spent`). `verify`:
         the level of the engine's checks (`psoup.engine.verification`). `edge`: returns an upper bound of the time by
-        which tuples of streams in system time expire, or None. The writer's thread calls it.
+        which tuples of streams in system time expire, or None. The writer's thread calls it. `thin`: replaces the files
+        of thinned chunks; needed with `keep` if a chunk is ever thinned.
         """
         self.config = config
         self._run = run
         self._spent = Spent(timer)
         self._edge = edge
         self._keep = keep
+        self._thin = thin
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
         self._archiving: dict[int, StreamState] = {}
@@ -203,6 +206,10 @@ class Engine:
         if (offered := self.offers.take()) is not None:
             return StreamOffers(*offered, self.offers)
         return self._agenda.next(self._streams, everything, choose)
+
+    def thin(self, stream_id: int, number: int, rows: Array) -> Task | None:
+        """The task that leaves a chunk only some of its rows; see `psoup.engine.maintenance.thin.begin`."""
+        return thin.begin(self._streams[stream_id], number, rows, self._thin)
 
     def behind(self) -> float:
         """The bytes of chunks that wait to be sealed or stored, divided by their limit. Above 1, pushes should wait.

@@ -79,6 +79,8 @@ class Missing(NamedTuple):
     rows: Sequence[PairRow | None]
     rights: Sequence[ChunkView]
     least: int
+    turns: Span = (0, 0)
+    """The numbers of thinnings of both streams."""
 
 
 class KeptJoin:
@@ -92,6 +94,8 @@ class KeptJoin:
         self._shelves = (left.shelf, right.shelf)
         self._room = room
         self._seen: tuple[Span, Span] = ((0, 0), (0, 0))
+        self.turns: Span = (0, 0)
+        """The numbers of thinnings of both streams when `follow` last looked."""
         self._full = False
 
     def want(self, query_ids: Array) -> None:
@@ -104,11 +108,18 @@ class KeptJoin:
         return bool(len(self.queries))
 
     def follow(self) -> bool:
-        """Drop the pairs of chunks that left memory. Returns whether chunks came or left. O(1) if none did."""
+        """Drop the pairs of chunks that left memory, and all if a chunk was thinned. Returns whether chunks changed.
+
+        O(1) if no chunk came, left or was thinned.
+        """
         here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
-        if here == self._seen:
+        turns = self._shelves[0].turns[0], self._shelves[1].turns[0]
+        if (here, turns) == (self._seen, self.turns):
             return False
-        self._seen = here
+        if turns != self.turns:  # the rows of some chunks have other positions
+            self._room.take(-self.table.nbytes)
+            self.table = PairTable(self.table.first, (), self.table.least)
+        self._seen, self.turns = here, turns
         self._full = False
         (first_left, stop_left), (first_right, stop_right) = here
         skip = (
@@ -140,7 +151,8 @@ class KeptJoin:
         columns = 0 if self._full else min(last - at, max(_AT_ONCE // (newest - lowest + 1), 1))
         lefts = _chunks(self._shelves[0], range(lowest, newest + 1))
         rows = [self.table.row(number) for number in range(lowest, newest + 1)]
-        return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), first_right)
+        rights = _chunks(self._shelves[1], range(at, at + columns))
+        return Missing(lowest, lefts, rows, rights, first_right, self.turns)
 
     def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
         """Replace each row of `seen` by its new row. Skips rows that have changed since, or that have no room."""

@@ -37,6 +37,8 @@ RESULTS_SHARE = 8
 
 BEHIND_SHARE = 16
 """The divisor of the memory for chunks that wait to be sealed or stored. Above that 16th, pushes should wait."""
+RELIEF_SHARE = 4
+"""The divisor of the memory that tuples and queries leave free, while there are tuples to archive: a quarter."""
 
 
 class Rooms:

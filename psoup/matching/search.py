@@ -239,7 +239,7 @@ class Search:
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.take(TIME_INDEX, offsets).values if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
-        result = scan(factors, columns, chunk.first_id + offsets, times, self._texts, compute)
+        result = scan(factors, columns, chunk.places.ids(offsets), times, self._texts, compute)
         return SearchResult(offsets[result.mask.view(np.bool_)], result.errors)
 
 
@@ -270,7 +270,7 @@ def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int
     for bound, first in ((interval.low, True), (interval.high, False)):
         if bound is None:
             continue
-        at = int(bound) - chunk.first_id if index == ID_INDEX else int(np.searchsorted(chunk.times, int(bound)))
+        at = chunk.places.row_from(int(bound)) if index == ID_INDEX else int(np.searchsorted(chunk.times, int(bound)))
         start, stop = (max(start, at), stop) if first else (start, min(stop, at))
     return start, stop
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.packs import PackRoom
+from psoup.aggregates.turns import NO_TURNS, Turns
 from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
@@ -34,6 +35,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
+from psoup.data.rows_left import ALL_ROWS, RowsLeft
 from psoup.data.versions import EVER, LATEST, open_offsets
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
@@ -126,6 +128,11 @@ class StreamView:
     """The clauses in quarantine, with the reasons."""
     at: int = LATEST
     """The time whose versions a reader of a table sees: LATEST for the present ones, or EVER for all of them."""
+    turns: Turns = NO_TURNS
+    """The thinnings of the stream, as folds and packs know them. `thinned`: whether a chunk is thinned."""
+    thinned: bool = False
+    left: RowsLeft = ALL_ROWS
+    """The rows that have not left their chunks, as windows and retention by rows count them."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about the chunks; see `psoup.execution.join.located_side`."""
 
@@ -187,6 +194,7 @@ class StreamView:
             self._through,
             self._time_of,
             self._after,
+            self.left,
         )
 
     def chunk_of(self, tuple_id: int) -> ChunkEntry:
@@ -212,7 +220,8 @@ class StreamView:
             return self.next_id
         if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # no archived chunk is read
             return chunk.first_id
-        return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
+        row = int(np.searchsorted(chunk.times, time, side=side))
+        return chunk.places.id_of(row) if row < len(chunk) else chunk.end_id
 
     def _chunk_at(self, time: int, side: Side) -> Chunk | None:
         """The first chunk with a time at or after `time` (`side` "left"), or with a time after it ("right")."""
@@ -223,9 +232,11 @@ class StreamView:
 
     def _time_of(self, tuple_id: int) -> int:
         chunk = self.chunk_of(tuple_id).data
-        if tuple_id == chunk.first_id:
+        if chunk.places.left is None and tuple_id == chunk.first_id:
             return chunk.first_time
-        return chunk.last_time if tuple_id == chunk.end_id - 1 else int(chunk.times[tuple_id - chunk.first_id])
+        if chunk.places.left is None and tuple_id == chunk.end_id - 1:
+            return chunk.last_time
+        return int(chunk.times[chunk.places.row_from(tuple_id)])
 
 
 _SOURCES = NoteKind[int, list[tuple[StreamView, ClauseRecord]]](1_024)

@@ -181,6 +181,11 @@ class ChunkResults:
         none = replace(none, evictions=self.evictions + 1, met_before=met_before, met_late=met_late)
         return replace(none, failures=NO_FAILURES)
 
+    def thinned(self) -> ChunkResults:
+        """The results of a sealed chunk whose rows have changed: none, so that maintenance covers the rows left."""
+        ensure(self.open is None, self, "a chunk is thinned before it is sealed")
+        return replace(self.give_up(), evicted=False, evictions=self.evictions, errors=_NO_ERRORS)
+
     def met(self, sqc_id: int) -> bool:
         """Whether a clause was evaluated before the chunk's results were dropped. Its matches were counted then."""
         return sqc_id < self.met_before or sqc_id in self.met_late

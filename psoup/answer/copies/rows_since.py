@@ -225,7 +225,7 @@ class RangeSearch(NamedTuple):
         left = limit
         for match in self.matches(low, high):
             if match.count >= left:
-                return match.data.first_id + int(match.offsets[left - 1]) + 1
+                return match.data.places.id_of(int(match.offsets[left - 1])) + 1
             left -= match.count
         return high
 
@@ -289,7 +289,7 @@ def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: boo
     """The part of [low, high) that the matches cover: up to the last match if `oldest_first`, else from the first match
     on.
     """
-    ids = [match.data.first_id + int(match.offsets[place]) for match in matches for place in (0, -1) if match.count]
+    ids = [match.data.places.id_of(int(match.offsets[at])) for match in matches for at in (0, -1) if match.count]
     if not ids:
         return (low, low) if oldest_first else (high, high)
     return (low, max(ids) + 1) if oldest_first else (min(ids), high)
@@ -301,5 +301,5 @@ def _fewer(
     """Cut `have` to its newest MOST_INTERVALS intervals, and `keep` and `matches` to the same tuple IDs."""
     have = have[-MOST_INTERVALS:]
     low, high = have[0][0], have[-1][1]
-    parts = [(match, match.offsets[match.offsets >= low - match.data.first_id]) for match in matches]
+    parts = [(match, match.offsets[match.offsets >= match.data.places.row_from(low)]) for match in matches]
     return have, within(keep, low, high), [replace(match, offsets=rows) for match, rows in parts if len(rows)]

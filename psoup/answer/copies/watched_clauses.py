@@ -110,7 +110,7 @@ class WatchedClauses:
             hits[self._every] = 1
             at = bisect_right(view.chunks, first, key=lambda entry: entry.data.first_id) - 1
             for entry in islice(view.chunks, max(at, 0), None):
-                self._look_at(entry, max(first - entry.data.first_id, 0), hits, unsure)
+                self._look_at(entry, entry.data.places.row_from(first), hits, unsure)
         self._first_id = view.first_id
         self._next_id = view.next_id
         return Looked(ids[hits > 0], ids[unsure & (hits == 0)])

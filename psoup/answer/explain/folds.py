@@ -47,10 +47,10 @@ def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
     stop = base + inner.stop - inner.first
     spans = list(cover(base, stop, fan))
     leaves = sum(not level for level, _ in spans)
-    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe, view.turns[0])
     unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, config.texts), base, stop, fan)))
     whole, middle = (base, stop) in windows, middle_of(low, high, config.chunk_rows)
-    middle_fold = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
+    middle_fold = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle, view.turns[0])
     tails = None if middle is None or middle_fold is None else middle.low - low + high - middle.high
     return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, whole, tails)
 
@@ -77,7 +77,7 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
         return frozenset()
     base, oldest = view.chunks[inner.first].data.number, view.chunks[0].data.number
     stop = base + inner.stop - inner.first
-    _, windows = view.folds.kept_of(clause.sqc_id, recipe)
+    _, windows = view.folds.kept_of(clause.sqc_id, recipe, view.turns[0])
     folded_spans: Set[Span] = set() if (base, stop) in windows else _known(side, recipe, base, stop, texts)
     runs = [] if (base, stop) in windows else lacking(folded_spans, base, stop, view.folds.fan)
     return frozenset(range(inner.first, inner.stop)).difference(number - oldest for run in runs for number in run)
@@ -86,7 +86,7 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
 def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> Set[Span]:
     """The folded spans of the chunks [base, stop), in memory and on disk. No fold is loaded from disk."""
     view, clause, *_ = side
-    spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
+    spans, _ = view.folds.kept_of(clause.sqc_id, recipe, view.turns[0])
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)
     if shelf is None:
         return spans.keys()

@@ -48,7 +48,7 @@ def sample_of(factors: Sequence[Factor], view: StreamView, texts: TextLimits, bu
         if start == stop:
             continue
         columns = [column.slice(start, stop) for column in data.columns]
-        ids, times = np.arange(data.first_id + start, data.first_id + stop), data.times[start:stop]
+        ids, times = data.ids_of(start, stop), data.times[start:stop]
         shown = view.holding(data, np.arange(start, stop)) - start
         for at, factor in enumerate(looked):
             budget.examine(stop - start)

@@ -264,8 +264,8 @@ def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:
 
 def _rows(entry: ChunkEntry, extent: WindowRange) -> tuple[int, int]:
     """The rows [low, high) of a chunk that are in the window; low >= high if none are."""
-    low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (extent.low, extent.high))
-    return low, high
+    places = entry.data.places
+    return places.row_from(extent.low), places.row_from(extent.high)
 
 
 def _parts(
@@ -323,9 +323,9 @@ def _ends(window: WindowClause, view: StreamView, extent: WindowRange) -> tuple[
     end = "no tuple yet" if extent.end is None else time_text(extent.end)
     if window.by_rows and extent.end is not None:
         time_of = view.timeline().time_of
-        empty = extent.low == extent.high
+        empty = not view.left.between(extent.low, extent.high)
         if window.begin.rows is not None:
-            begin = "no tuple" if empty else time_text(time_of(extent.low))
+            begin = "no tuple" if empty else time_text(time_of(view.left.first_from(extent.low)))
         if window.end.rows is not None:
-            end = "no tuple" if empty else time_text(time_of(extent.high - 1))
+            end = "no tuple" if empty else time_text(time_of(view.left.last_to(extent.high - 1)))
     return begin, end

@@ -99,7 +99,7 @@ def _chunks(views: Iterable[StreamView]) -> Iterator[ChunkView]:
 
 
 def _tuples(views: list[StreamView]) -> Item:
-    count = sum(view.next_id - view.hot_id for view in views)
+    count = sum(view.left.between(view.hot_id, view.next_id) for view in views)
     size = 0
     for chunk in _chunks(views):
         arrays = [chunk.times, *(a for c in chunk.columns for a in (c.values, c.valid, c.data))]
@@ -118,7 +118,7 @@ def _codes(views: list[StreamView]) -> Item:
     size += sum(codes.nbytes for codes in coded if isinstance(codes, Coded))
     forms = [form for chunk in _chunks(views) for form in list(chunk.caches.short.values())]
     stay = sum(form.codes.nbytes for form in forms if isinstance(form, Short))
-    tuples = sum(view.next_id - view.hot_id for view in views) if size + stay else 0
+    tuples = sum(view.left.between(view.hot_id, view.next_id) for view in views) if size + stay else 0
     return Item("search codes", size + stay, size, tuples, "tuple")
 
 

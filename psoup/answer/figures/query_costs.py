@@ -108,11 +108,11 @@ class StreamCosts:
         born = self.view.next_id - int(self.counts.tuples[clause.slot])
         matches = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
         for entry, count in zip(covered, matched, strict=True):
-            first, rows = entry.data.first_id, len(entry.data)
-            if born <= first:
+            data = entry.data
+            if born <= data.first_id:
                 matches += count
-            elif born < first + rows:
-                matches += self._versions(entry, clause, born - first)
+            elif born < data.end_id:
+                matches += self._versions(entry, clause, data.places.row_from(born))
         return matches
 
     def _versions(self, entry: ChunkEntry, clause: ClauseRecord, start: int) -> int:

@@ -49,7 +49,10 @@ def every_pair(
 
     All tuples are in one chunk. O(results of the chunk) and an evaluation of clauses without results.
     """
-    entry, start, stop = next(parts_of(view, low, high))
+    part = next(parts_of(view, low, high), None)
+    if part is None:  # all these tuples have left their chunks
+        return FollowPairs(_NONE, _NONE, high)
+    entry, start, stop = part
     offsets = np.arange(start, min(stop, start + pass_tuples(snapshot, entry)))
     budget.examine(len(offsets))
     parts = [(_NONE, _NONE)]
@@ -57,9 +60,10 @@ def every_pair(
         budget.check()
         parts.append(pair)
     sqc_ids, which = (np.concatenate(column) for column in zip(*parts, strict=True))
-    first_id, end_id = entry.data.first_id + start, entry.data.first_id + int(offsets[-1]) + 1
+    places = entry.data.places
     clauses, names = distinct_places(sqc_ids)
-    return _told(view, catalog.of(snapshot, view, clauses), names, which + first_id, (low, after, end_id))
+    place = low, after, places.id_of(int(offsets[-1])) + 1
+    return _told(view, catalog.of(snapshot, view, clauses), names, places.ids(which + start), place)
 
 
 def some_pairs(
@@ -69,7 +73,9 @@ def some_pairs(
 
     All tuples are in one chunk; they are fewer if they have too many matches. O(new matches + clauses).
     """
-    part = next(parts_of(view, low, high))
+    part = next(parts_of(view, low, high), None)
+    if part is None:
+        return FollowPairs(_NONE, _NONE, high)
     names, tuple_ids, end_id = _of_clauses(snapshot, view, part, catalog.clauses, budget)
     return _told(view, catalog.of(snapshot, view, catalog.clauses), names, tuple_ids, (low, after, end_id))
 
@@ -169,7 +175,7 @@ def _of_clauses(
     entry, start, stop = part
     records = [*enumerate(map(snapshot.clauses.get, clauses.tolist()))]  # None: its queries have left since
     conditional = np.array([at for at, record in records if record is not None and record.factors], np.int64)
-    free, first_id = [at for at, record in records if record is not None and not record.factors], entry.data.first_id
+    free, places = [at for at, record in records if record is not None and not record.factors], entry.data.places
     while True:
         limit = max(_CLAUSE_PAIRS, len(clauses)) if stop - start > 1 else 2**62
         try:
@@ -178,11 +184,11 @@ def _of_clauses(
                 together = Together(snapshot, view, clauses[conditional], budget)
                 progress = together.begin([(entry, start, stop)])
                 matches = together.in_chunk(entry, start, stop, limit, progress)
-                pairs.append((conditional[matches.pairs.which], matches.pairs.offsets + first_id))
-            ids = np.arange(start, stop) + first_id
+                pairs.append((conditional[matches.pairs.which], places.ids(matches.pairs.offsets)))
+            ids = places.ids_between(start, stop)
             pairs += [(np.full(len(ids), place), ids) for place in free]
             which, tuple_ids = (np.concatenate(column) for column in zip(*pairs, strict=True))
-            return which, tuple_ids, first_id + stop
+            return which, tuple_ids, places.id_of(stop - 1) + 1
         except TooManyPairs:
             stop = start + max((stop - start) // 8, 1)
 
@@ -192,6 +198,6 @@ def times_of(view: StreamView, tuple_ids: Array) -> Array:
     if not len(tuple_ids):
         return _NONE
     parts = parts_of(view, int(tuple_ids.min()), int(tuple_ids.max()) + 1)
-    pieces = [(entry.data.first_id + start, entry.data.times[start:stop]) for entry, start, stop in parts]
-    times = np.concatenate([times for _, times in pieces])
-    return times[tuple_ids - pieces[0][0]]
+    pieces = [(entry.data.ids_of(start, stop), entry.data.times[start:stop]) for entry, start, stop in parts]
+    ids, times = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    return times[np.searchsorted(ids, tuple_ids) if view.thinned else tuple_ids - ids[0]]

@@ -197,7 +197,7 @@ def stretch(
     low, high = seen.range.low, seen.range.high
     low = low if first is None else max(low, first)
     high = max(high if stop is None else min(high, stop), low)
-    low = low if last is None else max(low, high - last)
+    low = low if last is None else max(low, view.left.back(high, last))
     return Stretch(low, high, Completeness(snapshot.sequence, current, 0, (part_of(seen),)))
 
 
@@ -217,7 +217,7 @@ def bits_of(
                 view, clause, where.low, where.high, snapshot.run, config.archive_rows, budget, config.texts
             )
             for match in matches:
-                _mark(rows[at], match.offsets + (match.data.first_id - where.low))
+                _mark(rows[at], match.data.places.ids(match.offsets) - where.low)
             by_clause[record.sqc_id] = at, sum(match.errors for match in matches)
         else:
             rows[at] = rows[by_clause[record.sqc_id][0]]

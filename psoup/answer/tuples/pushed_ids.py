@@ -2,7 +2,7 @@
 
     event 41, rows 0 1 2 ──> numbers 7 8 9 in order of arrival ──> tuple IDs 12, 10, and a row that waits
 
-The writer notes them in `psoup.data.arrivals`. An ID stays valid after its tuple has left.
+The writer notes them in `psoup.data.arrivals`. An ID stays valid after its tuple has passed the retention.
 """
 
 from __future__ import annotations
@@ -68,7 +68,22 @@ def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, ro
             stream=stream,
             sequence=sequence,
         )
+    if gone := _gone(view, ids):
+        raise OutOfRange(
+            f"{gone:,} of the rows of event {sequence} have left stream {stream!r}, and have no tuple ID any more; find"
+            " the rows by what is in them",
+            reason="UNKNOWN_PUSH",
+            stream=stream,
+            sequence=sequence,
+        )
     return Arrived(np.asarray(ids))
+
+
+def _gone(view: StreamView, ids: Array) -> int:
+    """The number of IDs whose tuples have left their chunks. O(IDs * thinned chunks)."""
+    left = [entry.data for entry in view.chunks if entry.data.places.left is not None] if view.thinned else []
+    inside = [ids[(ids >= chunk.first_id) & (ids < chunk.end_id)] for chunk in left]
+    return sum(int((~chunk.places.has(some)).sum()) for chunk, some in zip(left, inside, strict=True))
 
 
 def _unknown(view: StreamView, sequence: int, pushed: tuple[int, int] | None) -> str:

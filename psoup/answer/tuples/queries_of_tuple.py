@@ -21,7 +21,7 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
-from psoup.errors import OutOfRange
+from psoup.errors import NotFound, OutOfRange
 from psoup.execution.select.clause_matches import chunk_matches, search_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
@@ -68,6 +68,7 @@ def matches(
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [tuple_id], now)
+    check_left(view, stream, [tuple_id])
     reader = _TupleReader(snapshot, view, budget)
     queries = reader.queries(reader.clauses([tuple_id])[0], after, limit)
     snapshot.lifetimes.note_all(queries)
@@ -98,6 +99,7 @@ def matches_each(
     """Yield the lists of `matches_many` tuple by tuple, for callers that may stop early."""
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, tuple_ids, now)
+    check_left(view, stream, tuple_ids)
     reader, start = _TupleReader(snapshot, view, budget), 0
     while start < len(tuple_ids):
         together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
@@ -131,22 +133,22 @@ def matches_between(
 
     def matched(start: int, upto: int) -> PieceMatches:
         entry = view.chunk_of(first + start)
-        at = first + start - entry.data.first_id
-        together = pass_tuples(snapshot, entry)
-        offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
+        places, low = entry.data.places, first + start
+        high = min(low + min(upto - start, pass_tuples(snapshot, entry)), entry.data.end_id)
+        offsets = np.arange(places.row_from(low), places.row_from(high))
         budget.examine(len(offsets))
         shown = view.holding(entry.data, offsets)
         pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        for pair in clause_pairs(snapshot, view, entry, shown):
+        for pair in clause_pairs(snapshot, view, entry, shown) if len(shown) else ():
             budget.check()
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
-        which = which if len(shown) == len(offsets) else shown[which] - at
+        which = places.ids(shown[which]) - low  # the places of tuple IDs, also of tuples that have left
         order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
         named = NamedClauses(snapshot.clauses, ids[order])
         names = named.names.astype(np.int64)
         queries = np.where(names < 0, names, names + named.first)
-        ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
+        ends = np.cumsum(np.bincount(which + 1, minlength=high - low + 1))
         return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
 
     page = paged(matched, count, after, most)
@@ -171,7 +173,7 @@ class _TupleReader:
         for position, tuple_id in enumerate(tuple_ids):
             entry = self._view.chunk_of(tuple_id)
             _, wanted = by_chunk.setdefault(entry.data.first_id, (entry, {}))
-            wanted.setdefault(tuple_id - entry.data.first_id, []).append(position)
+            wanted.setdefault(entry.data.places.row_from(tuple_id), []).append(position)
         for entry, wanted in by_chunk.values():
             self._budget.check()
             offsets = self._view.holding(entry.data, np.array(sorted(wanted), np.int64))
@@ -234,6 +236,17 @@ def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: in
             )
 
 
+def check_left(view: StreamView, stream: str, tuple_ids: Sequence[int]) -> None:
+    """Raise NotFound for a kept tuple ID whose tuple has left its chunk. O(1) if no chunk of the stream is thinned."""
+    for tuple_id in tuple_ids if view.thinned else ():
+        if view.chunk_of(tuple_id).data.places.row_of(tuple_id) is None:
+            raise NotFound(
+                f"tuple {tuple_id} of stream {stream!r} is not kept any more; ask for a tuple ID of a present answer",
+                reason="TUPLE_LEFT",
+                stream=stream,
+            )
+
+
 def clause_pairs(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterator[tuple[Array, Array]]:
@@ -281,6 +294,6 @@ def _evaluated(
     times = data.take(TIME_INDEX, offsets).values
     wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
     compute = every_row(wary=wary if len(view.outside.ids) else ())
-    probe(index, Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
+    probe(index, Piece(columns, data.places.ids(offsets), times, 0), results, compute=compute)
     seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
     return open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))

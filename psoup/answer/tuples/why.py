@@ -23,6 +23,7 @@ import numpy as np
 
 from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.partners import Subject, partner_steps
+from psoup.answer.tuples.queries_of_tuple import check_left
 from psoup.answer.tuples.version_conditions import is_deletion, times_of_version, version_condition
 from psoup.data.windows import retention_edge
 from psoup.errors import InvalidInput, OutOfRange
@@ -39,7 +40,7 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.plan.written_text import guards, is_difference, written_expr, written_factor
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.values.columns import Array, Column
+from psoup.values.columns import Column
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
@@ -153,7 +154,8 @@ def _of_partners(
     limits = config.sort_rows, config.joins, groups, snapshot.run, seen[0].view.keys
     reading = Reading(matches, seen[0].now, config.texts, budget, *limits)
     entry = view.chunk_of(tuple_id)
-    alone = ChunkMatches(entry, np.array([tuple_id - entry.data.first_id], np.int64), 0, covered=True)
+    rows = entry.data.places.rows(np.array([tuple_id], np.int64))
+    alone = ChunkMatches(entry, rows, 0, covered=True)
     yield from partner_steps(record.query.plan, Subject(place, tuple_id, [alone], reading))
 
 
@@ -196,7 +198,8 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
     if tuple_id < edge:
         return None
     data = view.chunk_of(tuple_id).data
-    at: Array = np.array([tuple_id - data.first_id], np.int64)
+    check_left(view, view.spec.name, [tuple_id])
+    at = data.places.rows(np.array([tuple_id], np.int64))
     columns = [data.take(index, at) for index in range(len(view.spec.schema.attributes))]
     return Row(columns, int(data.take(TIME_INDEX, at).values[0]), tuple_id)
 

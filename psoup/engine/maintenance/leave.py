@@ -23,11 +23,15 @@ class LeaveTask:
     shelf: ShelfOnDisk
     folds: FoldRoom
     since: int
+    turn: int
+    """The number of thinnings of the stream: folds of another number may have rows that have left."""
     name: str = "leave"
 
     def compute(self, run: Runner = serial) -> Left:
         """Write the folds that are in memory. O(clauses with folds)."""
-        folds_of_stream = [folds for *_, folds in self.folds.kept() if folds.stream == self.stream_id]
+        folds_of_stream = [
+            folds for *_, folds in self.folds.kept() if (folds.stream, folds.turn) == (self.stream_id, self.turn)
+        ]
         self.shelf.shelve(folds_of_stream, self.folds.fan, self.since)
         return Left(self.stream_id, self.shelf.disk.stop)
 
@@ -51,4 +55,4 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     if since is None or state.folds.fan < 2:
         return None
     disk = shelf_of(state.stream_id, shelf.entries, shelf.archived)
-    return None if disk is None else lambda: LeaveTask(state.stream_id, disk, state.folds, since)
+    return None if disk is None else lambda: LeaveTask(state.stream_id, disk, state.folds, since, shelf.turns[0])

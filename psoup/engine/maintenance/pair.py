@@ -79,9 +79,9 @@ class NewPairs:
     rows: list[PairRow | None]
 
     def install(self, state: StreamState) -> bool:
-        """Install the rows, if the join still exists. Returns False if it does not."""
+        """Install the rows, if the join still exists. Returns False if it does not, or a chunk was thinned since."""
         task = self.task
-        if not task.joins.stands(task.kept):
+        if not task.joins.stands(task.kept) or task.work.turns != task.kept.turns:
             return False
         task.joins.installed()
         return task.kept.install(task.work.first, task.work.rows[: len(self.rows)], self.rows)

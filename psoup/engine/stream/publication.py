@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.packs import PackRoom
 from psoup.data.data_stem import DataSteM
+from psoup.data.rows_left import ALL_ROWS, SomeRows
 from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import StreamFeed
 from psoup.engine.stream.shared_rooms import SharedRooms
@@ -49,6 +50,7 @@ class Publication:
         self, feed: StreamFeed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
         """Make a view of the stream in its present state. Copies one pointer for each chunk."""
+        chunks, thinned = (*shelf.entries, _open_entry(data, clauses, results)), bool(shelf.turns[1])
         return StreamView(
             stream_id=self._stream_id,
             tenant=self._tenant,
@@ -61,7 +63,10 @@ class Publication:
             last_time=data.last_time,
             first_time=data.first_time,
             dropped_time=shelf.dropped_time,
-            chunks=(*shelf.entries, _open_entry(data, clauses, results)),
+            chunks=chunks,
+            turns=shelf.turns,
+            thinned=thinned,
+            left=SomeRows([entry.data for entry in chunks]) if thinned else ALL_ROWS,
             archived=shelf.archived,
             archived_bytes=shelf.disk_bytes,
             waiting=feed.waiting,
@@ -106,6 +111,8 @@ _PLAIN = (
     "first_time",
     "dropped_time",
     "archived",
+    "turns",
+    "thinned",
     "nbytes",
     "queries",
 )

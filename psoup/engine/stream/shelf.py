@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+from psoup.aggregates.turns import NO_TURNS, Turns, next_turns, turns_at_start, turns_from
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_versions import ChunkVersions
-from psoup.data.key_index import KeyIndex
 from psoup.data.schema_growth import widen_chunk
 from psoup.data.stored_chunk import Stored
+from psoup.data.thinning import newest_time
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.deaths import Deaths
+from psoup.engine.stream.expiry import Edge
+from psoup.engine.stream.shelf_checks import check_chunks
 from psoup.engine.stream.store_delay import may_wait
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
@@ -68,6 +70,8 @@ class Shelf:
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
         """Bytes charged for tuples in memory, bytes on disk of archived chunks, and bytes of results."""
+        self.turns: Turns = NO_TURNS
+        """The thinnings of chunks since the start. Replaced, never changed in place, as readers share it."""
         self.deaths = Deaths()
 
     # Chunks come and go ----------------------------------------------------------------------------------
@@ -87,6 +91,7 @@ class Shelf:
         newest = self.entries[-1].data if self.entries else stored.passed
         if newest is not None:
             self.next_to_store = newest.number + 1
+        self.turns = turns_at_start([entry.data for entry in self.entries])
 
     def put(self, data: ChunkView, results: ChunkResults, file: ArchivedChunk | None = None) -> None:
         """Add the newest closed chunk."""
@@ -141,14 +146,10 @@ class Shelf:
         return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
 
     def _before_edge(self, first: int, spec: StreamSpec, now: int | None, next_id: int, archive: int) -> int:
-        rows = spec.retention.rows
-        first_kept_id = None if rows is None else next_id - rows + archive
-        for at in range(first, len(self.entries)):
-            data = self.entries[at].data
-            by_rows = first_kept_id is not None and data.end_id <= first_kept_id
-            if not (by_rows or outlived(spec, data.last_time, now, archive)):
-                return at - first
-        return len(self.entries) - first
+        chunks = [entry.data for entry in self.entries] if self.turns[1] else []
+        edge = Edge.of(spec, now, next_id, archive, chunks)
+        places = range(first, len(self.entries))
+        return next((at - first for at in places if not edge.outlived(self.entries[at].data)), len(places))
 
     def drop(self, count: int) -> int:
         """Drop the oldest `count` chunks. Returns the bytes of memory freed."""
@@ -158,8 +159,9 @@ class Shelf:
         on_disk, in_memory = gone[: self.archived], gone[self.archived :]
         del self.entries[:count]
         self.archived -= len(on_disk)
-        self.disk_bytes -= sum(entry.data.source.nbytes for entry in on_disk if isinstance(entry.data, ArchivedChunk))
-        self.dropped_time = gone[-1].data.last_time
+        self.disk_bytes -= sum(_disk_bytes(entry.data) for entry in on_disk)
+        self.dropped_time = newest_time([entry.data for entry in gone], self.dropped_time)
+        self.turns = turns_from(self.turns, gone[-1].data.number + 1)
         self._leave_memory(in_memory)
         return sum(entry.data.nbytes for entry in in_memory)
 
@@ -259,6 +261,36 @@ class Shelf:
             self._disk_is_full = False
             self._attention.look_after()
 
+    def to_thin(self, number: int) -> Chunk | None:
+        """A closed chunk that may be thinned: it is sealed, and on disk if the engine stores chunks. Else None."""
+        at = number - self.first_number
+        if not 0 <= at < len(self.entries) or self.entries[at].results.open is not None:
+            return None
+        may_leave = self._config is None or self._passed_before <= number < self.next_to_store
+        return self.entries[at].data if may_leave else None
+
+    def thin(self, seen: Chunk, data: ChunkView, file: ArchivedChunk | None) -> int | None:
+        """Put a copy with fewer rows in place of the chunk `seen`. Returns the bytes freed; None if `seen` is gone."""
+        at = data.number - self.first_number
+        if not 0 <= at < len(self.entries) or self.entries[at].data.places != seen.places:
+            return None
+        entry, freed = self.entries[at], 0
+        if at < self.archived:
+            if file is None:
+                return None
+            self.disk_bytes += file.source.nbytes - _disk_bytes(entry.data)
+            self.entries[at] = Shelved(file, UNCOVERED)
+        else:
+            freed = entry.data.nbytes - data.nbytes
+            self.tuple_bytes -= freed
+            self._count_gone(_packed(entry.results))
+            self._set_results(at, entry.results.thinned())
+            self.entries[at] = Shelved(data, self.entries[at].results, file)
+            self._covered_to = 0
+        self.turns = next_turns(self.turns, data.number)
+        self._tell()
+        return freed
+
     # Results ---------------------------------------------------------------------------------------------
 
     @property
@@ -336,22 +368,8 @@ class Shelf:
 
     def check(self, list_limit: int) -> None:
         """Check that each chunk is in its place and in one form, and that results and counters are right."""
-        on_disk, hot = self.entries[: self.archived], self.entries[self.archived :]
-        for entry, follower in pairwise(self.entries):
-            _check_order(self, entry.data, follower.data)
-        places = [entry.data.in_memory for entry in self.entries]
-        sides = [False] * len(on_disk) + [True] * len(hot)
-        ensure(places == sides, self, "a chunk is on the other side of the archive", archived=self.archived, at=places)
-        with_results = [
-            entry.data.number for entry in on_disk if entry.results is not UNCOVERED or entry.file is not None
-        ]
-        ensure(not with_results, self, "archived chunks have results, or another file", chunks=with_results)
-        for entry in hot:
-            _check_hot(self, entry)
-            entry.results.check(len(entry.data), list_limit)
-        sealed = [entry.results.open is None for entry in hot]
-        ensure(sealed == sorted(sealed, reverse=True), self, "chunks were sealed out of their order", sealed=sealed)
-        self.deaths.check([entry.results.compacted for entry in hot])
+        check_chunks(self, list_limit)
+        self.deaths.check([entry.results.compacted for entry in self.in_memory])
         self.check_counts()
 
     def check_counts(self) -> None:
@@ -367,37 +385,15 @@ class Shelf:
         )
 
 
-def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:
-    """Whether a tuple of this time is past the retention at `now`, or in the archive's part of it (with `archive`)."""
-    duration = spec.retention.duration
-    return duration is not None and now is not None and time < now - duration + archive
-
-
 def _widened(data: Chunk, spec: StreamSpec) -> Chunk:
     if isinstance(data, ArchivedChunk):
         return widen_chunk(data, spec)
     return widen_chunk(data, spec) if isinstance(data, ChunkView) else data
 
 
+def _disk_bytes(chunk: Chunk) -> int:
+    return chunk.source.nbytes if isinstance(chunk, ArchivedChunk) else 0
+
+
 def _packed(results: ChunkResults) -> Packed:
     return [(pack.ids, pack.counts) for pack in results.packs]
-
-
-def _check_order(shelf: Shelf, chunk: Chunk, follower: Chunk) -> None:
-    numbers, ids = (chunk.number, follower.number), (chunk.end_id, follower.first_id)
-    ensure(numbers[0] + 1 == numbers[1], shelf, "chunks are not consecutive", numbers=numbers)
-    ensure(ids[0] == ids[1], shelf, "tuples are not consecutive", chunk=follower.number, ids=ids)
-    ensure(follower.first_time >= chunk.last_time, shelf, "a chunk goes back in time", chunk=follower.number)
-
-
-def _check_hot(shelf: Shelf, entry: Shelved) -> None:
-    data, file, number = entry.data, entry.file, entry.data.number
-    ensure((data.times[:-1] <= data.times[1:]).all(), shelf, "a chunk is out of time order", chunk=number)
-    lengths = {len(column) for column in data.columns}
-    ensure(lengths <= {len(data)}, shelf, "a column has another length", chunk=number, length=len(data), of=lengths)
-    for column, index in list(data.caches.keyed.items()):
-        if isinstance(index, KeyIndex):
-            index.check(data.columns[column])
-    if file is not None:
-        fits = file.number == number < shelf.next_to_store and len(file) == len(data)
-        ensure(fits, shelf, "a chunk has the file of another", chunk=number, file=file.number, rows=len(file))

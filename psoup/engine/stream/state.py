@@ -21,19 +21,21 @@ from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
 from psoup.config import EngineConfig
-from psoup.data.archived_chunk import ENTRY_BYTES, Chunk
-from psoup.data.chunk import Keep
+from psoup.data.archived_chunk import ENTRY_BYTES, ArchivedChunk, Chunk
+from psoup.data.chunk import ChunkView, Keep
 from psoup.data.data_stem import DataSteM
 from psoup.data.newest_versions import TableVersions
+from psoup.data.schema_growth import widen_chunk
 from psoup.data.stored_chunk import Stored
 from psoup.data.stored_versions import load_versions
 from psoup.engine.stream.allowance import SEVERAL
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
+from psoup.engine.stream.expiry import outlived
 from psoup.engine.stream.feed import StreamFeed
 from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shared_rooms import SharedRooms
-from psoup.engine.stream.shelf import Shelf, outlived
+from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import Attached, Pushed, StreamCreated, WatermarkRaised
 from psoup.expressions.tree import Expr
 from psoup.matching.new_tuples import pieces_of, probe
@@ -68,6 +70,8 @@ class StreamState:
         self.config = config
         self.keep = keep
         self.folds = rooms.folds
+        self.thinned_bytes = 0
+        """The bytes of tuples that thinning has freed since the last `expire`."""
         self.feed = StreamFeed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
@@ -153,12 +157,24 @@ class StreamState:
         last = None if clock is None or not data.open.length else data.last_time
         if last is not None and outlived(data.spec, last, now):
             self.close_open()
+        thinned, self.thinned_bytes = self.thinned_bytes, 0
         freed = shelf.drop(shelf.expired(data.spec, now, data.next_id))
         freed += shelf.archive(shelf.cold(data.spec, now, data.next_id))
         if freed:
             oldest = next((entry.data.first_id for entry in shelf.in_memory), data.open.first_id)
             self.feed.forget_before(oldest)
-        return freed
+        return freed + thinned
+
+    def thin(self, seen: Chunk, data: ChunkView, file: ArchivedChunk | None) -> bool:
+        """Put a copy with fewer rows in place of a closed chunk. Returns False if it was dropped or thinned meanwhile.
+
+        `file`: the chunk's new file. The next `expire` returns the bytes freed.
+        """
+        spec = self.data.spec
+        file = None if file is None else widen_chunk(file, spec)
+        freed = self.shelf.thin(seen, widen_chunk(data, spec), file)
+        self.thinned_bytes += freed or 0
+        return freed is not None
 
     def close_open(self) -> None:
         """Close the open chunk, which is full or must end. Its results keep the open form until they are sealed.

@@ -89,7 +89,7 @@ class WindowCase:
         if folding is not None and self.keeps_folds:
             self.middle = middle_of(self.low, self.high, self.snapshot.config.chunk_rows)
             if self.middle is not None:
-                self.folded_middle = self.view.folds.middle(sqc_id, folding.recipe, self.middle)
+                self.folded_middle = self.view.folds.middle(sqc_id, folding.recipe, self.middle, self.view.turns[0])
 
     @property
     def side(self) -> Side:

@@ -76,7 +76,7 @@ def window_ends(case: GroupCase) -> GroupTable:
 
 def first_of(match: Matches) -> int:
     """A lower bound of the tuple IDs of the matches of a chunk, inside the chunk. There must be a match."""
-    return match.data.first_id + (match.start if isinstance(match, EndBits) else int(match.offsets[0]))
+    return match.data.places.id_of(match.start if isinstance(match, EndBits) else int(match.offsets[0]))
 
 
 def _fits_bits(recipe: Recipe, columns: Sequence[Column]) -> bool:

@@ -127,7 +127,7 @@ def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None
     Raises TryNext if the folds are too large, or at the first reading of a clause without folds on disk.
     """
     view, clause, recipe = case.view, case.clause, case.recipe
-    folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
+    folds = view.folds.known(clause.sqc_id, recipe, view.tenant, view.turns)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
     if folds is None and shelf is None:
         raise TryNext
@@ -143,7 +143,9 @@ def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: 
     """Take missing folds of a clause from the packs that tables of many queries left. O(1) for a repeated window."""
     base = view.chunks[inner.first].data.number
     inside = base, base + inner.stop - inner.first
-    packs = None if recipe.keys or inside in folds.inner else view.packs.of(view.stream_id, recipe.measures)
+    packs = (
+        None if recipe.keys or inside in folds.inner else view.packs.of(view.stream_id, recipe.measures, view.turns[0])
+    )
     for span in () if packs is None else cover(*inside, view.folds.fan):
         fold = None if packs is None or span in folds.spans else fold_in(packs, span, sqc_id, recipe)
         if fold is not None:
@@ -152,7 +154,7 @@ def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: 
 
 def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:
     """The folds of a clause, which the service keeps from now on. They get a name if the stream has chunks on disk."""
-    asked = clause.sqc_id, recipe, view.tenant
+    asked = clause.sqc_id, recipe, view.tenant, view.turns
     folds = view.folds.known(*asked) or view.folds.known(*asked) or Folds(recipe)
     if folds.stream < 0 and (view.archived or view.spec.retention.archive):
         folds.name = name_of(view.stream_id, clause.factors, recipe, config.texts.value)
@@ -181,9 +183,10 @@ def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[many_
     """The parts of chunks before and after the inner chunks of a window."""
     if low < inner.low:
         entry = view.chunks[inner.first - 1]
-        yield entry, low - entry.data.first_id, len(entry.data)
+        yield entry, entry.data.places.row_from(low), len(entry.data)
     if inner.high < high:
-        yield view.chunks[inner.stop], 0, high - inner.high
+        entry = view.chunks[inner.stop]
+        yield entry, 0, entry.data.places.row_from(high)
 
 
 def _ids(view: StreamView, run: range) -> tuple[int, int]:

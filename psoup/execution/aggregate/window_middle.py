@@ -77,7 +77,7 @@ def with_middle(case: WindowCase, ends: Ends) -> Ends:
         return ends
     if between.fold is None and only_counts(between.recipe):  # counting bits is as quick as a fold
         return ends
-    folds = case.view.folds.known(case.clause.sqc_id, between.recipe, case.view.tenant)
+    folds = case.view.folds.known(case.clause.sqc_id, between.recipe, case.view.tenant, case.view.turns)
     if folds is None or _reaches_beyond(middle, case.inner):
         return ends
     try:
@@ -126,7 +126,7 @@ def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, bet
 
 def _cut(match: Found, middle: Middle) -> list[Found]:
     """Cut the matches of a chunk into those before the middle, those in it, and those after it."""
-    edges = [at - match.data.first_id for at in middle]
+    edges = [match.data.places.row_from(at) for at in middle]
     if isinstance(match, EndBits):
         first, last = [min(max(at, match.start), match.stop) for at in edges]
         bits, parts = match.bits, ((match.start, first), (first, last), (last, match.stop))

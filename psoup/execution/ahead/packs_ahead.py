@@ -77,8 +77,11 @@ class PacksAhead:
             self._found.add(view.stream_id)
             self._find(snapshot, view, self._wanted(snapshot))
         made = 0
-        for stream_id, packs in view.packs.kept():
-            if stream_id == view.stream_id and made < _STEP and not turn.is_over:
+        for stream_id, kept in view.packs.kept():
+            packs = kept
+            if stream_id == view.stream_id and kept.turn != view.turns[0]:
+                packs = view.packs.known(stream_id, kept.measures, view.tenant, view.turns) or Packs(kept.measures)
+            if stream_id == view.stream_id and made < _STEP and not turn.is_over and packs.turn == view.turns[0]:
                 key = stream_id, tuple(states_for(packs.measures))
                 wanted = self._wanted(snapshot).get(key)
                 made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted, key)
@@ -112,10 +115,10 @@ class PacksAhead:
     def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, ClauseStates]) -> None:
         """Note the aggregates that were invoked as a table before the start. Packs on disk are the evidence."""
         for (stream_id, _), wanted in asking.items():
-            if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
+            if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures, view.turns[0]) is None:
                 shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # only for a search
                 if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
-                    view.packs.known(stream_id, wanted.measures, view.tenant)
+                    view.packs.known(stream_id, wanted.measures, view.tenant, view.turns)
 
     def _wanted(self, snapshot: Snapshot) -> dict[Key, ClauseStates]:
         """The clauses of registered aggregates, by stream and states.

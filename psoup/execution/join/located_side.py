@@ -241,7 +241,16 @@ def run_of(side: Side) -> ChunkRun | None:
         run = table[of]
     except KeyError:
         run = table.note(of, _run(chunks[first : of[1]], searched=of[2]))
-    return None if run is None or clause.sqc_id >= run.covered_before else run
+    if run is None or clause.sqc_id >= run.covered_before or (view.thinned and _is_cut(run.chunks, low, high)):
+        return None
+    return run
+
+
+def _is_cut(chunks: Sequence[Chunk], low: int, high: int) -> bool:
+    """Whether the window begins or ends inside a thinned chunk. The kernels compute the rows of such ends from IDs."""
+    first, last = chunks[0], chunks[-1]
+    begins, ends = first.places.left is not None, last.places.left is not None
+    return (begins and low > first.first_id) or (ends and high < last.end_id)
 
 
 def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:

@@ -86,11 +86,11 @@ def folded(
 
 def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs | None:
     """The packs for some measures. None at the first call for these measures, unless inner chunks are on disk."""
-    packs = view.packs.known(view.stream_id, measures, view.tenant)
+    packs = view.packs.known(view.stream_id, measures, view.tenant, view.turns)
     if (
         packs is None and inner.first < view.archived
     ):  # a first call also folds chunks on disk, as reading them takes longer
-        packs = view.packs.known(view.stream_id, measures, view.tenant)
+        packs = view.packs.known(view.stream_id, measures, view.tenant, view.turns)
     return packs
 
 
@@ -287,6 +287,8 @@ def check_packs(snapshot: Snapshot) -> None:
     rooms = {id(view.packs): view.packs for view in snapshot.by_id.values()}
     for room in rooms.values():
         for stream_id, packs in room.kept():
+            if packs.turn != snapshot.by_id[stream_id].turns[0]:  # the next reader drops those of thinned chunks
+                continue
             for (level, number), stored_packs in packs.spans.items():
                 first, stop = number * room.fan**level, (number + 1) * room.fan**level
                 for pack in stored_packs:

@@ -93,7 +93,7 @@ class TableRows:
             for whole, offsets in chunks:
                 chunk = table.add(whole, offsets)
                 rows = np.arange(len(chunk))
-                yield rows + chunk.first_id, self.reading.computed(keys, [(chunk, rows)])
+                yield chunk.places.ids(rows), self.reading.computed(keys, [(chunk, rows)])
 
     @property
     def fresh_bytes(self) -> int:

@@ -193,7 +193,7 @@ def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int
 def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
     """Gather one column over the matches. `fetched`: the result of `_fetch`."""
     if index == ID_INDEX:
-        return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
+        return Column(BIGINT, np.concatenate([data.places.ids(offsets) for data, offsets, _, _ in parts]))
     if index == TIME_INDEX or fetched:
         pieces = [
             fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))

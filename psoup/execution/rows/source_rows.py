@@ -58,7 +58,7 @@ def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None, 
 
 def ids_of(group: Group) -> Array:
     """The tuple IDs of a group, int64."""
-    return np.concatenate([offsets + chunk.first_id for chunk, offsets in group])
+    return np.concatenate([chunk.places.ids(offsets) for chunk, offsets in group])
 
 
 def by_ids(
@@ -82,7 +82,7 @@ def by_ids(
     group: Group = []
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
         chunk = chunks[int(place[start])]
-        group.append((chunk, ascending[start:stop] - chunk.first_id))
+        group.append((chunk, chunk.places.rows(ascending[start:stop])))
     columns: list[Column] | None = None
     with suppress(TooMuchText):
         columns = computed_at_once(outputs, group, now, texts, budget)

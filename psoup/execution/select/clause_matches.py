@@ -35,7 +35,7 @@ from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.values.columns import Array
 from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
-from psoup.work.runner import Runner, Task, serial, threads_of
+from psoup.work.runner import Runner, serial, threads_of
 
 _FEW = 4_096
 """The most rows that take less memory as offsets of 2 bytes than as a bitmap of a full chunk."""
@@ -256,8 +256,7 @@ def _looked_up(
 
     Returns the parts of chunks, the matches in each part, and the places of the parts that must be evaluated.
     """
-    parts, matches = list[_Part](), list[Known | None]()
-    unknown = list[int]()
+    parts, matches, unknown = list[_Part](), list[Known | None](), list[int]()
     if low >= high:
         return parts, matches, unknown
     first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
@@ -266,10 +265,12 @@ def _looked_up(
         if not number % _CHECKED:
             budget.check()
         data, results = entry.data, entry.results
-        first_id, rows = data.first_id, len(data)
-        start, stop = low - first_id if low > first_id else 0, high - first_id if high - first_id < rows else rows
-        if start >= stop:
+        if data.first_id >= high:
             break
+        start = data.places.row_from(low) if low > data.first_id else 0
+        stop = data.places.row_from(high) if high < data.end_id else len(data)
+        if start >= stop:
+            continue
         upto = results.covered_to(sqc_id) if searched else 0
         if searched and data.in_memory and not upto:
             unknown.append(len(parts))
@@ -277,7 +278,7 @@ def _looked_up(
             matches.append(None)
             continue
         if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
-            bitmap = None if whole or stop - start < rows else results.bitmap(sqc_id)
+            bitmap = None if whole or stop - start < len(data) else results.bitmap(sqc_id)
             parts.append((entry, start, stop))
             if bitmap is None:
                 matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
@@ -420,5 +421,4 @@ def _search(
             if progress is not None and search.reads(parts[k][0].data):
                 progress(parts[k][2] - parts[k][1])
 
-    tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)
-    run(tasks)
+    run([task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1))

@@ -286,13 +286,13 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
     while at < len(chunks):
         entry = chunks[at]
         data = entry.data
-        start, stop, rows = max(low - data.first_id, 0), high - data.first_id, len(data)
-        if start >= min(stop, rows):
+        if data.first_id >= high:
             break
-        yield entry, start, min(stop, rows)
+        start = data.places.row_from(low) if low > data.first_id else 0
+        stop = data.places.row_from(high) if high < data.end_id else len(data)
+        if start < stop:
+            yield entry, start, stop
         at += 1
-        if stop <= rows:
-            break
 
 
 def _end(entry: ChunkEntry, stop: int) -> int:

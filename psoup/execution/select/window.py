@@ -115,7 +115,8 @@ def reach(
     if view.spec.table is not None:
         return _reach_of_table(view, window, current, now, as_of, idle)
     cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
-    extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
+    ids = view.first_id, view.next_id
+    extent = None if view.thinned else last_rows(cut, ids, view.last_time, retention, now)
     if extent is None:
         extent = apply_window(cut, view.timeline(), retention, current, now)
     return Reach(view, window, extent, current, now, idle)
@@ -244,7 +245,7 @@ def in_memory(view: StreamView, window: WindowClause, now: int | None) -> bool:
         return False
     if window.by_rows:
         ahead = view.last_time is not None and view.last_time > now
-        return not ahead and view.next_id - (window.begin.rows or 0) >= view.hot_id
+        return not ahead and view.left.back(view.next_id, window.begin.rows or 0) >= view.hot_id
     edge = view.chunks[view.archived - 1].data.last_time
     bounds = (window.begin, window.end)
     return now >= edge and all(

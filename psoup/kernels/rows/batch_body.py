@@ -23,7 +23,8 @@ _U1, _U2, _U3, _U4 = map(np.uint64, range(1, 5))
 
 PARTS = 3
 """Numbers for each column in `sources`: address of the values (of a tuple ID: the first one), of the validity (uint8,
-0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0."""
+0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0. The third
+number of the tuple ID is the address of the places that are left (uint16) in a thinned chunk, else 0."""
 
 CODED = 3
 """Of values without NULL in few bits: the address of their codes, how many bytes each has (1, 2, 4), what 0 is."""
@@ -190,8 +191,13 @@ def _gather_fixed(kind, column, sources, stride, rows, stops, values):
             elif kind == WIDE:
                 _copy(source, rows, start, stop, longs)
             elif kind == NUMBER:
-                for i in range(start, stop):
-                    longs[i] = address + rows[i]
+                if coded:
+                    left = carray(_pointer(coded), size, np.uint16)
+                    for i in range(start, stop):
+                        longs[i] = address + np.int64(left[rows[i]])
+                else:
+                    for i in range(start, stop):
+                        longs[i] = address + rows[i]
             elif kind == DECIMAL:
                 for i in range(start, stop):
                     longs[2 * i] = source[rows[i]]

@@ -100,7 +100,8 @@ class RestartingPSoup(RecordingPSoup):
         if self.restarts % 2:
             self.store.read_ahead()
         self.admission = Admission(self.config, archive=True)
-        self.engine = Engine(replace(self.config, memory_bytes=self.hot_bytes), keep=self.store.keep)
+        config = replace(self.config, memory_bytes=self.hot_bytes)
+        self.engine = Engine(config, keep=self.store.keep, thin=self.store.thin)
         self.admission.share_published(self.engine.snapshot)
         for event in self.store.read():
             self.admission.replay(event)

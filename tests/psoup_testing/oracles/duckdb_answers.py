@@ -37,10 +37,13 @@ class Oracle:
         """Give the connection back."""
         drop_database(self.connection)
 
-    def load(self, rows: Sequence[Row], times: Sequence[int], first_id: int = 0) -> None:
-        """Take these tuples, given in stream order with their physical IDs, in place of all earlier ones."""
+    def load(self, rows: Sequence[Row], times: Sequence[int], first_id: int = 0, ids: Sequence[int] = ()) -> None:
+        """Take these tuples, given in stream order with their physical IDs, in place of all earlier ones.
+
+        `ids`: their tuple IDs. If it is empty, they are numbers from `first_id` on.
+        """
         arrays = [pa.array(range(len(rows)), pa.int64())]
-        arrays.append(pa.array(range(first_id, first_id + len(rows)), pa.int64()))
+        arrays.append(pa.array(ids or range(first_id, first_id + len(rows)), pa.int64()))
         arrays.append(pa.array(times, pa.int64()).cast(pa.timestamp("us")))
         names = ["_pos", "_id", "_time"]
         for index, attribute in enumerate(self._schema.attributes):

@@ -21,6 +21,7 @@ from psoup.answer.invoke import Answer
 from psoup.answer.tuples.match_rows import Matched
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
+from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_AHEAD
@@ -72,6 +73,8 @@ class Duel:
     """
 
     Asked = Oracle
+    before_edge: type[PSoupError] | tuple[type[PSoupError], ...] = OutOfRange
+    """The error for the tuple ID before the oldest kept one."""
 
     def __init__(
         self,
@@ -143,6 +146,9 @@ class Duel:
         assert actual == (accepted, late, ahead, self.model.watermark), f"acknowledged {actual}"
         self._count_arrival()
         self._compare_arrived(would_match, len(rows))
+        self._compare_ids(acknowledgement)
+
+    def _compare_ids(self, acknowledgement: PushAcknowledgement) -> None:
         compare_tuple_ids(self.psoup, self.model, acknowledgement, self.history, forgets=self.forgets)
 
     def _compare_arrived(self, would_match: Matched, rows: int) -> None:
@@ -152,7 +158,7 @@ class Duel:
         mine = {entry[2] for entry in self.model.accepted if entry[1] == self.model.pushes}
         assert not any(would_match.of(row) for row in range(rows) if row not in mine)
         ids = {
-            entry[2]: position - self.history
+            entry[2]: self.tuple_id(position)
             for position, entry in enumerate(released[edge:], edge)
             if entry[1] == self.model.pushes
         }
@@ -253,7 +259,7 @@ class Duel:
         if edge >= len(released):
             return
         position = edge + place * (len(released) - edge) // 1000
-        tuple_id, oldest = position - self.history, edge - self.history
+        tuple_id, oldest = self.tuple_id(position), self.tuple_id(edge)
         self._load()
         wanted = sorted(
             s.query_id for s in self.standing.values() if self.oracle.matching(s.query, position, position + 1)
@@ -264,7 +270,7 @@ class Duel:
         assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {oldest}: expected {wanted}: {together}"
         compare_bits(self.psoup, self.declaration.name, tuple_id, [s.query_id for s in self.standing.values()])
         if edge:
-            with pytest.raises(OutOfRange, match="tuple IDs kept"):
+            with pytest.raises(self.before_edge, match="kept"):
                 self.psoup.matches(self.declaration.name, oldest - 1)
 
     def released(self) -> list[tuple[int, int, int, Row]]:
@@ -274,10 +280,15 @@ class Duel:
             self._key, self._released, self._loaded = key, self.model.released(), -1
         return self._released
 
+    def tuple_id(self, position: int) -> int:
+        """The tuple ID of a released tuple of the model."""
+        return position - self.history
+
     def _load(self) -> None:
         released = self.released()
         if self._loaded != len(released):
-            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released], -self.history)
+            ids = [self.tuple_id(position) for position in range(len(released))]
+            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released], ids=ids)
             self._loaded = len(released)
 
     def _ask(self, query_id: int, action: Invoke, window: str | None) -> Answer:
@@ -379,20 +390,6 @@ def play_together(one: History, two: History) -> int:
                 first.run([left])
             if right is not None:
                 second.run([right])
-        return first.compared + second.compared
-    finally:
-        first.close()
-        second.close()
-
-
-def play_again(one: History, two: History) -> int:
-    """A history, its stream dropped, and another history on a stream of the same name."""
-    first = Duel(one.declaration, one.config, shards=one.shards)
-    first.run(one.actions)
-    assert first.psoup.drop_stream(one.declaration.name, cascade=True) == len(first.standing)
-    second = Duel(two.declaration, one.config, first)
-    try:
-        second.run(two.actions)
         return first.compared + second.compared
     finally:
         first.close()
