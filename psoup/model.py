@@ -191,6 +191,14 @@ class TableSpec:
     expires: int | None = None
     first_from_arrival: bool = False
 
+    @property
+    def remembered(self) -> int:
+        """The microseconds after which a deleted key counts as new: DELETED FOR, but at least HISTORY.
+
+        So the versions before the deletion are lost when the next first version comes. No two hold at one time.
+        """
+        return max(self.deleted_for, self.history)
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psoup.data.windows import refuse_truncation
+from psoup.execution.select.history import refuse_before_history
 from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.model import WindowClause
 from psoup.plan.standing_query import StandingQuery
@@ -48,7 +49,7 @@ class Question:
         current = view.now(self.now)
         seen = reach(view, window, current, instant(current, self.as_of), self.as_of)
         if not self.accept_truncation:
-            refuse_truncation(view.spec.name, seen.range)
+            self._refuse_truncation(seen)
         return seen
 
     def seen(
@@ -61,8 +62,12 @@ class Question:
         seen = reaches(views, windows, self.now, self.as_of, ranges, latest=self.latest)
         if not self.accept_truncation and ranges is None:
             for part in seen:
-                refuse_truncation(part.view.spec.name, part.range)
+                self._refuse_truncation(part)
         return seen
+
+    def _refuse_truncation(self, part: Reach) -> None:
+        refuse_before_history(part.view, self.as_of)
+        refuse_truncation(part.view.spec.name, part.range)
 
 
 def chosen_window(window: str | Mapping[str, str] | None) -> WindowChoice | None:

@@ -155,7 +155,7 @@ class TableVersions:
         self._has_deletions = self._has_deletions or bool(deleted.any())
 
     def _mark_forgotten(self, batch: Batch, before: Array, first_id: int, first: Array) -> None:
-        """Mark rows as first versions whose key has only a deletion before them that is older than DELETED FOR.
+        """Mark rows as first versions if the entry before them is a forgotten deletion (`TableSpec.remembered`).
 
         `batch`: has the times of the rows, and whether each is a deletion. `first`: bool[n], written.
         """
@@ -166,7 +166,7 @@ class TableVersions:
         for chunk, at, rows in self._located(before[earlier]):
             places = earlier[at]
             gone[places], since[places] = chunk.columns[DELETED_AT].values[rows], chunk.times[rows]
-        first |= gone & ~batch.columns[0].values & (since < batch.times - self._table.deleted_for)
+        first |= gone & ~batch.columns[0].values & (since < batch.times - self._table.remembered)
 
     def enter(self, entries: Entries) -> None:
         """Write the successors and ends of the versions that the entries end. All entries must be in their chunks.

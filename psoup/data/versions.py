@@ -28,18 +28,33 @@ LATEST = 2**63 - 2
 """The time of a reader that wants the versions without a successor."""
 EVER = 2**63 - 1
 """The time of a reader that wants all versions, but no deletions."""
+NOTHING_LOST = -(2**63)
+"""The end before which a version counts as lost, for a reader that takes all versions that there are."""
 
 
-def open_offsets(data: Chunk, table: TableSpec, offsets: Array, at: int, next_id: int) -> Array:
+def open_offsets(
+    data: Chunk, table: TableSpec, offsets: Array, at: int, next_id: int, lost_before: int = NOTHING_LOST
+) -> Array:
     """The elements of `offsets` (int64, ascending) whose versions hold at the time `at`. O(offsets).
 
     `next_id`: the reader's. `at`: microseconds, LATEST for the versions without a successor, EVER for all versions.
+    `lost_before`: versions that ended before this time are left out (HISTORY).
     """
     if at == EVER:
-        return _ever_open_offsets(data, table, offsets, next_id)
+        return _kept(data, _ever_open_offsets(data, table, offsets, next_id), next_id, lost_before)
     out: Array = np.empty(len(offsets), np.int64)
     count = open_versions.open_rows(plain(offsets), *_arrays(data), at, next_id, not table.first_from_arrival, out)
-    return out[:count]
+    return _kept(data, out[:count], next_id, lost_before)
+
+
+def _kept(data: Chunk, offsets: Array, next_id: int, lost_before: int) -> Array:
+    """The elements of `offsets` without the versions that ended before `lost_before`."""
+    if lost_before == NOTHING_LOST:
+        return offsets
+    versions = versions_of(data)
+    successors = versions.successors[offsets]
+    ended = (successors > 0) & (successors < next_id) & (versions.ends[offsets] < lost_before)
+    return offsets[~ended] if ended.any() else offsets
 
 
 def without_deletions(data: Chunk, offsets: Array) -> Array:

@@ -36,7 +36,7 @@ from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
 from psoup.data.rows_left import ALL_ROWS, RowsLeft
-from psoup.data.versions import EVER, LATEST, open_offsets
+from psoup.data.versions import EVER, LATEST, NOTHING_LOST, open_offsets
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -133,6 +133,8 @@ class StreamView:
     thinned: bool = False
     left: RowsLeft = ALL_ROWS
     """The rows that have not left their chunks, as windows and retention by rows count them."""
+    lost_before: int = NOTHING_LOST
+    """A reader of a table does not see the versions that ended before this time, because of HISTORY."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about the chunks; see `psoup.execution.join.located_side`."""
 
@@ -162,9 +164,14 @@ class StreamView:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
 
-    def as_of(self, time: int) -> StreamView:
-        """The view of a reader that sees the versions of a table that hold at `time`. The view itself for a stream."""
-        return self if self.spec.table is None or time == self.at else replace(self, at=time)
+    def as_of(self, time: int, lost_before: int = NOTHING_LOST) -> StreamView:
+        """The view of a reader that sees the versions of a table that hold at `time`. The view itself for a stream.
+
+        `lost_before`: the reader does not see the versions that ended before this time.
+        """
+        if self.spec.table is None or (time, lost_before) == (self.at, self.lost_before):
+            return self
+        return replace(self, at=time, lost_before=lost_before)
 
     def holding(self, data: Chunk, offsets: Array) -> Array:
         """The rows of a chunk at `offsets` (int64, ascending) that the reader sees. In a stream these are all.
@@ -172,7 +179,9 @@ class StreamView:
         In a table these are the versions that hold at the view's time. O(offsets).
         """
         table = self.spec.table
-        return offsets if table is None else open_offsets(data, table, offsets, self.at, self.next_id)
+        if table is None:
+            return offsets
+        return open_offsets(data, table, offsets, self.at, self.next_id, self.lost_before)
 
     def for_source(self, source: Source) -> StreamView:
         """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""

@@ -198,7 +198,7 @@ def _holding(view: StreamView, matches: Sequence[Known | None], high: int) -> li
     found = list[ChunkMatches]()
     for match in matches:
         if match is not None:
-            offsets = open_offsets(match.data, table, match.offsets, view.at, high)
+            offsets = open_offsets(match.data, table, match.offsets, view.at, high, view.lost_before)
             covered = isinstance(match, KeptBits) or match.covered
             found.append(ChunkMatches(match.entry, offsets, match.errors, covered))
     return found

@@ -139,9 +139,10 @@ class Together:
 
     def _holding(self, matches: ManyMatches, table: TableSpec) -> ManyMatches:
         """The matches in a chunk of a table without the versions that do not hold at the view's time. O(rows)."""
-        data, pairs = matches.entry.data, matches.pairs
+        data, pairs, view = matches.entry.data, matches.pairs, self.view
         holds: Array = np.zeros(len(data), np.bool_)
-        holds[open_offsets(data, table, np.unique(pairs.offsets), self.view.at, self.view.next_id)] = True
+        offsets = np.unique(pairs.offsets)
+        holds[open_offsets(data, table, offsets, view.at, view.next_id, view.lost_before)] = True
         kept = holds[pairs.offsets]
         return ManyMatches(matches.entry, Pairs(pairs.which[kept], pairs.offsets[kept]), matches.errors)
 

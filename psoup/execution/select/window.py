@@ -15,6 +15,7 @@ from typing import NamedTuple
 from psoup.data.versions import EVER
 from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
+from psoup.execution.select.history import is_before_history, with_history
 from psoup.model import Anchor, WindowClause, time_text
 from psoup.plan.inputs import Source
 from psoup.plan.standing_query import StandingQuery
@@ -126,8 +127,9 @@ def _reach_of_table(
     view: StreamView, window: WindowClause, current: int | None, now: int | None, as_of: int | None, idle: bool
 ) -> Reach:
     """All tuples of a table, seen at `as_of`, or at present. The view says which versions hold then."""
-    extent = WindowRange(view.first_id, view.next_id, None, now, False)
-    seen = view if as_of is None or view.at == EVER else view.as_of(as_of)
+    seen = with_history(view, current, as_of)
+    truncated = is_before_history(seen, as_of)
+    extent = WindowRange(view.first_id, view.next_id, None, now, truncated)
     return Reach(seen, window, extent, current, now, idle)
 
 
@@ -212,7 +214,7 @@ def _again(part: Reach, low: int, high: int) -> Reach:
     view = part.view
     if not low <= high <= view.next_id:
         raise InvalidInput(f"stream {view.spec.name!r} has no tuples {low} to {high}", reason="PAGE_TOKEN")
-    if low < min(view.first_id, high):
+    if low < min(view.first_id, high) or part.range.truncated:
         raise FailedPrecondition(
             f"tuples of stream {view.spec.name!r} that the first page was made of are not kept any more; start again"
             " without page_token",

@@ -7,6 +7,7 @@ duel.compare()      registered and unregistered queries, at present and as_of, o
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,9 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 
+from psoup.answer.invoke import Answer
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.model import BIGINT, SECOND, TEXT, TIMESTAMP, Attribute, Schema, StreamSpec
@@ -31,7 +34,13 @@ from psoup_testing.oracles.table_versions import NaiveTable, entry
 
 START = 1_600_000_000 * SECOND
 AHEAD = 10**15
-OPTIONS = ("", "", " DELETED FOR 4 SECONDS HISTORY 4 SECONDS", " FIRST VERSION FROM ARRIVAL")
+OPTIONS = (
+    "",
+    " HISTORY 3 SECONDS",
+    " DELETED FOR 4 SECONDS HISTORY 2 SECONDS",
+    " DELETED FOR 1 SECONDS HISTORY 6 SECONDS",
+    " FIRST VERSION FROM ARRIVAL",
+)
 
 
 class Side:
@@ -46,20 +55,20 @@ class Side:
         if shape.timed and not shape.keys:
             self.model.declaration = replace(self.model.declaration, lateness=self.spec.lateness // SECOND)
 
-    def rows(self, at: int | None) -> list[tuple[Any, ...]]:
+    def rows(self, at: int | None, clock: int) -> list[tuple[Any, ...]]:
         """The rows that hold at a time, or at present, behind their IDs and times."""
         if self.shape.keys:
-            found = NaiveTable(self.model, self.spec).rows(at)
+            found = NaiveTable(self.model, self.spec).rows(at, clock)
         else:
             entries = enumerate(self.model.released())
             found = [(n, e[0], *e[3]) for n, e in entries if at is None or e[0] <= at]
         wide = 2 + len(self.columns)
         return [(*row, *([None] * (wide - len(row)))) for row in found]
 
-    def arrow(self, at: int | None) -> pa.Table:
+    def arrow(self, at: int | None, clock: int) -> pa.Table:
         """The rows as a table for DuckDB."""
         columns = [Attribute("_id", BIGINT), Attribute("_time", TIMESTAMP), *self.columns]
-        rows = self.rows(at)
+        rows = self.rows(at, clock)
         return pa.table({a.name: arrow_array(a.type, [row[n] for row in rows]) for n, a in enumerate(columns)})
 
 
@@ -170,23 +179,43 @@ class TableDuel:
         """Compare the answers of all queries, and of some others, at present and at an earlier time."""
         times = [self.now - self.draw.randint(0, 12) * SECOND for _ in range(2)]
         for at in (None, *times):
-            wanted = Wanted(self._connection, self.sides, at)
+            wanted = Wanted(self._connection, self.sides, at, self.now)
             for query, sql in self.queries:
-                self._compare(sql, at, wanted, lambda q=query, at=at: self.soup.invoke(q, at))
+                self._compare(sql, at, wanted, lambda lost, q=query, at=at: self.soup.invoke(q, at, None, lost))
             for sql in (self.statement(), self.statement()):
-                self._compare(self._plainly(sql), at, wanted, lambda sql=sql, at=at: self.soup.ask(sql, at))
+                self._compare(
+                    self._plainly(sql), at, wanted, lambda lost, sql=sql, at=at: self.soup.ask(sql, at, None, lost)
+                )
             if at is None:
                 self._compare_tables(wanted)
 
     def _compare(self, sql: str, at: int | None, wanted: Wanted, ask: Any) -> None:
         try:
-            answer = again(ask)
+            answer = again(ask, True)
         except OutOfRange as problem:
-            assert at is not None, sql
-            assert "NOW" in str(problem) or "HISTORY" in str(problem)
+            assert at is not None and problem.reason == "AS_OF_IN_FUTURE", sql
             return
+        self._check_truncation(ask, at, answer, sql)
         found = plain_rows(answer.to_table())
         self._same(sql, found, wanted.rows(sql, answer.completeness.now), at)
+
+    def _check_truncation(self, ask: Any, at: int | None, answer: Answer, sql: str) -> None:
+        """An answer as of a time before HISTORY says so, and is refused if truncation is not accepted."""
+        lost = False
+        for part, side in zip(answer.completeness.sources, self._sources(sql), strict=False):
+            early = at is not None and bool(side.shape.keys) and at < NaiveTable(side.model, side.spec).edge(self.now)
+            assert part.truncated == early, f"{sql} at {at}"
+            lost = lost or early
+        if lost:
+            with pytest.raises(OutOfRange) as refused:
+                ask(False)
+            assert refused.value.reason == "AS_OF_BEFORE_HISTORY"
+        else:
+            ask(False)
+
+    def _sources(self, sql: str) -> list[Side]:
+        """The sources of a query, in the order of FROM."""
+        return [self.sides[name] for name in re.findall(r"(?:FROM|JOIN) ([tus])\b", sql)]
 
     def _compare_tables(self, wanted: Wanted) -> None:
         """All queries with the same columns, as one table."""
@@ -216,8 +245,10 @@ class TableDuel:
 class Wanted:
     """DuckDB's answers over the rows that hold at a time, or at present."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, sides: dict[str, Side], at: int | None) -> None:
-        self._sides, self._at, self._connection = sides, at, connection
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, sides: dict[str, Side], at: int | None, clock: int
+    ) -> None:
+        self._sides, self._at, self._clock, self._connection = sides, at, clock, connection
         self._known: dict[Any, list[Any]] = {}
         self._shown: dict[str, Any] = {}
 
@@ -228,6 +259,6 @@ class Wanted:
                 at = self._at if side.shape.keys else now
                 if self._shown.get(name, "") != at:
                     self._shown[name] = at
-                    self._connection.register(name, side.arrow(at))
+                    self._connection.register(name, side.arrow(at, self._clock))
             self._known[sql, now] = plain_rows(self._connection.sql(sql).to_arrow_table())
         return self._known[sql, now]

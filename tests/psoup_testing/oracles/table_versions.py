@@ -55,16 +55,29 @@ class NaiveTable:
             if deletes:
                 last[key], deleted[key] = None, time
                 continue
-            forgotten = key in deleted and before is None and deleted[key] < time - table.deleted_for
+            forgotten = (
+                key in deleted and before is None and deleted[key] < time - max(table.deleted_for, table.history)
+            )
             first = key not in last or forgotten
             begin = BEGINNING if first and not table.first_from_arrival else time
             last[key] = Version(tuple_id, time, begin, FOREVER, tuple(row))
             found.append(last[key])  # type: ignore[arg-type]
         return found
 
-    def rows(self, at: int | None = None) -> list[tuple[Value, ...]]:
-        """The rows that hold at a time, or at present, each behind its tuple ID and its time."""
-        return [(v.tuple_id, v.time, *v.row) for v in self.versions() if v.holds(at)]
+    def rows(self, at: int | None, clock: int) -> list[tuple[Value, ...]]:
+        """The rows that hold at a time, or at present, each behind its tuple ID and its time.
+
+        Versions that ended before HISTORY are lost.
+        """
+        found = [version for version in self.versions() if version.holds(at)]
+        edge = self.edge(clock)
+        return [(v.tuple_id, v.time, *v.row) for v in found if at is None or v.end >= edge]
+
+    def edge(self, clock: int) -> int:
+        """The time before which HISTORY ends."""
+        now, table = self.stream.now(clock), self.spec.table
+        assert table is not None
+        return BEGINNING if now is None else now - table.history
 
 
 def _ended(version: Version, time: int) -> Version:

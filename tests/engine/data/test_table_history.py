@@ -1,0 +1,86 @@
+"""HISTORY of a table: how far back an answer is exact, and what it lacks before that time."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.errors import OutOfRange
+from psoup.local import LocalPSoup
+from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
+from psoup_testing.oracles.questions import again, rows_of
+
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
+QUERY = "SELECT k, price FROM t ORDER BY k"
+
+
+def pushed(soup: LocalPSoup, **prices: int | None) -> None:
+    """Push rows of the table `t`. A price of None deletes the row."""
+    columns = {"k": list(prices), "price": pa.array(prices.values(), pa.int64())}
+    soup.push("t", pa.table({**columns, "_deleted": [price is None for price in prices.values()]}))
+
+
+@pytest.fixture
+def soup() -> LocalPSoup:
+    """A table with 15 seconds of history, at 30 s. Its row UA changed at 10 s and at 20 s, and DL never did."""
+    soup = LocalPSoup(CONFIG, VirtualClock(0))
+    soup.execute("CREATE TABLE t (k TEXT, price BIGINT, PRIMARY KEY (k)) HISTORY 15 SECONDS DELETED FOR 1 SECOND")
+    pushed(soup, UA=1, DL=5)
+    for price in (2, 3):
+        soup.clock.advance(seconds=10)
+        pushed(soup, UA=price)
+    soup.clock.advance(seconds=10)
+    return soup
+
+
+@pytest.mark.seeded("a compacted version that answers")
+def test_a_version_that_ended_before_history_is_in_no_answer(soup: LocalPSoup) -> None:
+    """UA    1 ──── 10  2 ──── 20  3 ────        edge: 15. The version with price 1 is lost, the one with 2 is not."""
+    query = soup.register(QUERY)
+    at = {second: rows_of(again(soup.invoke, query, second * SECOND, None, True)) for second in (-5, 5, 12, 15, 20)}
+    assert at == {
+        -5: [("DL", 5)],
+        5: [("DL", 5)],
+        12: [("DL", 5), ("UA", 2)],
+        15: [("DL", 5), ("UA", 2)],
+        20: [("DL", 5), ("UA", 3)],
+    }
+    assert rows_of(again(soup.invoke, query)) == [("DL", 5), ("UA", 3)]
+
+
+def test_a_question_about_a_time_before_history_is_refused_or_says_so(soup: LocalPSoup) -> None:
+    with pytest.raises(
+        OutOfRange, match="before the HISTORY of table 't', which keeps the versions of 15 SECONDS"
+    ) as e:
+        soup.ask(QUERY, 15 * SECOND - 1)
+    assert e.value.reason == "AS_OF_BEFORE_HISTORY"
+    assert "now from 1970-01-01 00:00:15" in str(e.value)
+    assert soup.ask(QUERY, 15 * SECOND - 1, None, True).completeness.sources[0].truncated
+    assert not soup.ask(QUERY, 15 * SECOND).completeness.sources[0].truncated
+    soup.clock.advance(seconds=1)
+    with pytest.raises(OutOfRange):
+        soup.ask(QUERY, 15 * SECOND)
+
+
+def test_a_join_is_refused_as_well(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM s (k TEXT)")
+    soup.push("s", pa.table({"k": ["UA"]}))
+    sql = "SELECT t.price FROM s LEFT JOIN t ON s.k = t.k"
+    with pytest.raises(OutOfRange, match="HISTORY"):
+        soup.ask(sql, 14 * SECOND)
+    assert rows_of(again(soup.ask, sql)) == [(3,)]
+
+
+def test_a_key_that_comes_back_has_one_version_at_a_time(soup: LocalPSoup) -> None:
+    """UA is deleted at 30 s. It comes back within HISTORY at 40 s, and after HISTORY at 60 s."""
+    pushed(soup, UA=None)
+    soup.clock.advance(seconds=10)
+    pushed(soup, UA=4)
+    assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 35 * SECOND)) == []
+    pushed(soup, UA=None)
+    soup.clock.advance(seconds=20)
+    pushed(soup, UA=6)
+    assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 50 * SECOND)) == [(6,)], "as a new key"
+    assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 39 * SECOND, None, True)) == [(6,)]
