@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypothesis import note
 
+from psoup_testing.engines.restarts import HOT, making
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.histories import History, Maintain, draw_history
 from psoup_testing.oracles.groups import with_groups
@@ -57,3 +61,31 @@ def test_aggregates_over_thinned_chunks_equal_those_of_the_rows_left() -> None:
 
     run_cases(budget, case)
     assert seen[0] > budget.cases // 2, f"only {seen[0]} chunks were thinned"
+
+
+def test_answers_over_thinned_chunks_on_disk_and_after_restarts(tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("thinned, stored", cases=60), itertools.count(), [0, 0, 0]
+
+    def case(draw: Any) -> int:
+        history = draw_history(draw, 14)
+        make = _maker(draw, history)
+        kept = replace(history.declaration, keep_seconds=None, keep_rows=None)
+        rows = make.pick((0, 100, 300))
+        if rows:
+            kept = replace(kept, keep_rows=rows, archive=rows - make.pick((1, 70)))
+        history = replace(with_groups(make, history), declaration=kept)
+        actions = _maintained(make, history)
+        every, hot = make.pick((0, 3)), make.pick((HOT, 4_000, 0))
+        note(f"{history!r}\n{actions}\nevery {every}, hot {hot}")
+        with (
+            making(tmp_path / str(next(numbers)), every, hot) as made,
+            closing(ThinningGroups(history.declaration, history.config, make=made)) as duel,
+        ):
+            duel.run(actions)
+            seen[0] += duel.thinned
+            seen[1] += made.soup.restarts
+            seen[2] += made.soup.store.archive_reads
+            return duel.compared
+
+    run_cases(budget, case)
+    assert min(seen) > 5, f"{seen[0]} thinned, {seen[1]} restarts, {seen[2]} columns read are too few to say anything"
