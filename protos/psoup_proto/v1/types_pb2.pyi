@@ -258,6 +258,7 @@ class Completeness(_message.Message):
     PENDING_IN_WINDOW_FIELD_NUMBER: _builtins.int
     SELECT_ERRORS_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the answer reflects. All events up to it are in, none after it."""
     final: _builtins.bool
@@ -288,6 +289,10 @@ class Completeness(_message.Message):
     """Those of `pending` whose time lies in this window. 0 if it is `final`."""
     select_errors: _builtins.int
     """Values of the SELECT list, and keys of ORDER BY, that could not be computed (as above) and are NULL in this answer. Of a page of InvokeRows: in the rows up to its end. InvokeStream knows it at its end."""
+    unknown: _builtins.int
+    """Rows of a join AS OF that have no version of the table and are older than its HISTORY: a version may have held at
+    their times, and is lost. Known when select_errors is known.
+    """
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
         """What NOW was in this answer. Unset: the stream has seen nothing yet."""
@@ -328,10 +333,11 @@ class Completeness(_message.Message):
         pending_in_window: _builtins.int | None = ...,
         select_errors: _builtins.int = ...,
         sources: _abc.Iterable[Global___SourceCompleteness] | None = ...,
+        unknown: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "unknown", b"unknown", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
