@@ -69,7 +69,9 @@ class Completeness(html.Facts):
     window. `truncated`: the window begins before the oldest kept tuple. `errors`: tuples that are missing because a
     value in WHERE could not be computed, in the chunks that the window touches. Each tuple counts once, and only if the
     rest of WHERE does not exclude it. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not
-    be computed and are NULL. An answer in pieces has this number when all pieces are read.
+    be computed and are NULL. `unknown`: rows of a join AS OF without a version of the table that are older than its
+    HISTORY; a version may have held at their times, and is lost. An answer in pieces has these two numbers when all
+    pieces are read.
 
     `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,
     `watermark`, `begin` and `end` are the least of the sources' values, and the counts are sums.
@@ -92,6 +94,7 @@ class Completeness(html.Facts):
     pending_in_window: int | None = None
     select_errors: int = 0
     sources: tuple[SourceCompleteness, ...] = ()
+    unknown: int = 0
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -102,6 +105,7 @@ class Completeness(html.Facts):
             errors=message.errors,
             select_errors=message.select_errors,
             sources=tuple(map(SourceCompleteness.of, message.sources)),
+            unknown=message.unknown,
             **_shared(message),
         )
 
@@ -120,6 +124,9 @@ class Completeness(html.Facts):
         if self.select_errors:
             values = counted(self.select_errors, "value")
             parts.append(f"{values} of the SELECT list could not be computed, NULL instead")
+        if self.unknown:
+            rows = counted(self.unknown, "row")
+            parts.append(f"{rows} without a version {verb(self.unknown, 'is', 'are')} older than the table's HISTORY")
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
@@ -155,7 +162,7 @@ def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[s
     parts += _refused(source.late, source.late_in_window, "came too late")
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
     if source.truncated:
-        parts.append("it begins at the oldest tuple kept, later than was asked for")
+        parts.append("it lacks tuples that are not kept any more")
     if isinstance(source, SourceCompleteness):
         if source.older_dropped:
             parts.append("older tuples are not kept any more")

@@ -103,6 +103,14 @@ class Answer:
         return self._reading.errors
 
     @property
+    def unknown(self) -> int:
+        """Rows of a join AS OF without a version that are older than the table's HISTORY.
+
+        A version may have held at their times, and is lost. Counted as `select_errors`.
+        """
+        return self._reading.unknown
+
+    @property
     def chunks(self) -> list[tuple[int, list[Chunk]]]:
         """The stream ID of each source, and the chunks of it that the answer holds as long as it exists."""
         sources = zip(self._streams, self._reading.matches, strict=True)
@@ -286,6 +294,7 @@ def join_answer(
     groups = snapshot.groups_of(record.tenant)
     limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)
     reading = Reading(matches_of_sides, seen[0].now, config.texts, budget, *limits)
+    reading.lost_before = [part.view.lost_before for part in seen]
 
     def completeness() -> Completeness:
         errors = sum([errors_of(matches) for matches in matches_of_sides])

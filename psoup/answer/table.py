@@ -126,7 +126,7 @@ class Table:
         """The rows, at most `max_rows` in a batch, and at most `max_bytes`, or one row."""
         del self.failed[self._unread :]
         for group in self.groups:
-            group.errors = group.select_errors = 0
+            group.errors = group.select_errors = group.unknown = 0
         fitting = max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1) if self.select else 1
         limit = BatchLimit(min(max_rows, fitting), max_bytes)
         yield from batches_of(self._parts(limit), limit)
@@ -280,6 +280,7 @@ class Table:
         else:
             made.group.errors += answer.errors
             made.group.select_errors += answer.select_errors
+            made.group.unknown += answer.unknown
 
 
 def invoke_table(

@@ -75,6 +75,8 @@ class Group:
     places: list[Array] = field(default_factory=list)
     errors: int = 0
     select_errors: int = 0
+    unknown: int = 0
+    """Rows of joins AS OF that may lack a lost version; see `psoup.answer.invoke.Answer.unknown`."""
 
     @property
     def completeness(self) -> Completeness:

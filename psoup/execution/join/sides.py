@@ -155,6 +155,8 @@ class MatchedSide:
         """
         begins = [begins_of(data, table, offsets) for data, offsets in self._group]
         ends = [ends_of(data, offsets) for data, offsets in self._group]
+        if not begins:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         return np.concatenate(begins), np.concatenate(ends)
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:

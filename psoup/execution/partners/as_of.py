@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from psoup.data.versions import NOTHING_LOST
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
@@ -20,8 +21,10 @@ from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
 from psoup.execution.partners.pairs import FailedOperands
+from psoup.execution.rows.source_rows import Reading
+from psoup.expressions.tree import sources_of
 from psoup.joins.key_columns import keyed
-from psoup.plan.nodes import JoinKind, PartnerJoin, Source
+from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Source
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
 
@@ -37,6 +40,8 @@ def version_rows(
     if left.rows and right.rows:
         evaluation.room.hold(4 * left.rows, "the versions of rows")
         _find(evaluation, node, left, right, partners)
+    elif left.rows:
+        _count_all(evaluation, node, left)
     conditions = None
     if node.rest:
         facts, leaves = left.facts.beside(right.facts), [*left.leaves, *right.leaves]
@@ -56,6 +61,29 @@ def version_rows(
             yield rows, part
 
 
+def _lost_before(reading: Reading, table: Node) -> int:
+    """The end before which versions of a table count as lost."""
+    assert isinstance(table, Source)
+    return reading.lost_before[table.place] if reading.lost_before else NOTHING_LOST
+
+
+def _count_all(evaluation: Evaluation, node: PartnerJoin, left: JoinInput) -> None:
+    """Count the rows of the left that are older than HISTORY, as the table has no version. O(rows)."""
+    reading = evaluation.reading
+    lost_before = _lost_before(reading, node.right)
+    if lost_before == NOTHING_LOST:
+        return
+    assert isinstance(node.right, Source)
+    asked: Array = np.ones(left.rows, np.bool_)
+    for factor in (*node.keys, *node.bands):
+        own = factor.right if node.right.place in sources_of(factor.left) else factor.left
+        column = left.values(own, reading, evaluation.room)
+        asked &= True if column.valid is None else column.valid
+        if factor in node.bands:
+            asked &= column.values < lost_before
+    reading.unknown += int(asked.sum())
+
+
 def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:
     """Write the version of each row of the left."""
     form, reading, room = numbered(node), evaluation.reading, evaluation.room
@@ -68,8 +96,8 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
     *equal, band = [edge.towards(1) for edge in keys.edges]
     room.hold(2 * ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and time")
     rows, versions, groups, version_groups = key_groups(keys, equal, (left.rows, right.rows))
+    times = band.left_keys[rows]
     if len(rows) and len(versions):
-        times = band.left_keys[rows]
         ranks = numbered_values(np.concatenate([times, begins[versions]]))
         count = int(ranks.max()) + 1
         wanted, places = groups * count + ranks[: len(rows)], version_groups * count + ranks[len(rows) :]
@@ -78,4 +106,5 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
         nearest = order[np.maximum(at, 0)]
         holds = (at >= 0) & (version_groups[nearest] == groups) & (times < ends[versions[nearest]])
         partners[rows[holds]] = versions[nearest[holds]]
+    reading.unknown += int((partners[rows[times < _lost_before(reading, node.right)]] == MISSING).sum())
     room.give_back(2 * ROW_BYTES * (left.rows + right.rows))

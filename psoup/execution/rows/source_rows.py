@@ -124,6 +124,11 @@ class Reading:
     folded_errors: int = 0
     """The number of failed values of keys, arguments and FILTER of aggregates, in the rows folded so far."""
 
+    lost_before: Sequence[int] = ()
+    """For each source, the end before which versions of a table count as lost. Empty for a query over one source."""
+    unknown: int = 0
+    """The number of rows found so far that ask for a version of a table from a time before its HISTORY."""
+
     between: Between | None = None
     """The window of an aggregate, with its fold if there is one. `matches` lacks the tuples of the fold. Else None."""
 
@@ -153,7 +158,7 @@ class Reading:
 
     def begin(self) -> None:
         """Set the numbers of errors to 0, as the caller will read the rows from the first."""
-        self.errors = self.join_errors = self.folded_errors = 0
+        self.errors = self.join_errors = self.folded_errors = self.unknown = 0
 
     def computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
         """Compute expressions over a group of tuples, in one part or several."""

@@ -77,7 +77,7 @@ def made_page(
     )
     whole, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
     batch = whole
-    response.completeness.errors, response.completeness.select_errors = answer.errors, answer.select_errors
+    answers.set_counts(response.completeness, answer)
     if request.json:
         batch, response.json_rows = _fitting_json(batch, page.max_bytes)
         more = more or batch is not whole

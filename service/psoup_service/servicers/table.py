@@ -259,7 +259,7 @@ def _check(request: queries_pb2.InvokeTableRequest) -> None:
 
 def _completeness(group: Group) -> types_pb2.Completeness:
     message = convert.completeness(group.completeness, group.query)
-    message.select_errors = group.select_errors
+    message.select_errors, message.unknown = group.select_errors, group.unknown
     return message
 
 

@@ -60,8 +60,17 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
         parts.append(raw)
         count += rows
     parts.append(END_MARK)
-    contents.errors, contents.select_errors = answer.errors, answer.select_errors
+    set_counts(contents, answer)
     return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
+
+
+def set_counts(contents: types_pb2.Completeness, answer: Answer) -> bool:
+    """Set the counts that are known once the rows are read. Returns whether they differ from the present ones."""
+    counts = (answer.errors, answer.select_errors, answer.unknown)
+    differs = counts != (contents.errors, contents.select_errors, contents.unknown)
+    if differs:
+        contents.errors, contents.select_errors, contents.unknown = counts
+    return differs
 
 
 def whole_json(answer: Answer, max_bytes: int) -> statements_pb2.AskResponse:
@@ -74,7 +83,7 @@ def whole_json(answer: Answer, max_bytes: int) -> statements_pb2.AskResponse:
     raw = b"[]" if batch is None else rows_json(batch)
     if more or len(raw) > max_bytes:
         return statements_pb2.AskResponse(completeness=contents, too_large=True)
-    contents.errors, contents.select_errors = answer.errors, answer.select_errors
+    set_counts(contents, answer)
     return statements_pb2.AskResponse(completeness=contents, json_rows=raw, rows=0 if batch is None else batch.num_rows)
 
 
@@ -119,9 +128,7 @@ class Pieces(Generic[Piece]):
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # no variable keeps the bytes between two calls
-        errors = (answer.errors, answer.select_errors)
-        more = errors != (contents.errors, contents.select_errors)
-        contents.errors, contents.select_errors = errors
+        more = set_counts(contents, answer)
         yield 0, self._kind(completeness=contents if more else None, arrow_ipc=END_MARK)
 
     def _piece(self, rows: int, raw: memoryview) -> tuple[int, Written]:

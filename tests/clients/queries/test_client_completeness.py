@@ -34,7 +34,7 @@ def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
     assert told.sentence() == (
         "May still grow; f: 2 tuples of the window still wait for the watermark; f: 4 tuples of the stream came too"
         " late and were refused, none in this window; w: 1 tuple of the stream lay too far ahead of the clock and was"
-        " refused, in this window; w: it begins at the oldest tuple kept, later than was asked for; w: the stream is"
+        " refused, in this window; w: it lacks tuples that are not kept any more; w: the stream is"
         " idle, so NOW did not wait for it."
     )
     assert [(source.alias, source.stream, source.idle) for source in told.sources] == [
@@ -43,6 +43,11 @@ def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
     ]
     assert told.sources[0] == SourceCompleteness.of(first)
     assert "<th>alias</th><th>stream</th>" in told._repr_html_()
+
+
+def test_rows_older_than_the_history_of_a_table_are_counted() -> None:
+    assert _told(unknown=1).sentence() == "May still grow; 1 row without a version is older than the table's HISTORY."
+    assert _told(unknown=3).unknown == 3
 
 
 def test_a_join_that_misses_nothing_says_so() -> None:

@@ -10,6 +10,8 @@ from psoup.errors import OutOfRange
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
+from psoup_proto.v1 import queries_pb2
+from psoup_service.wire.answers import whole
 from psoup_testing.oracles.questions import again, rows_of
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -84,3 +86,47 @@ def test_a_key_that_comes_back_has_one_version_at_a_time(soup: LocalPSoup) -> No
     pushed(soup, UA=6)
     assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 50 * SECOND)) == [(6,)], "as a new key"
     assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 39 * SECOND, None, True)) == [(6,)]
+
+
+AS_OF = "SELECT o.k, t.price FROM o {}JOIN t AS OF o ON o.k = t.k"
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("LEFT ", 3), ("", 1)])
+def test_rows_of_a_join_as_of_that_are_older_than_history_are_counted(kind: str, rows: int) -> None:
+    """UA    1 ──── 10  2 ──── 20  3 ────        orders of UA at 0, 10 and 20 s: at 40 s the edge is 25"""
+    soup = LocalPSoup(CONFIG, VirtualClock(0))
+    soup.execute("CREATE TABLE t (k TEXT, price BIGINT, PRIMARY KEY (k)) HISTORY 15 SECONDS")
+    soup.execute("CREATE STREAM o (k TEXT)")
+    query = soup.register(AS_OF.format(kind))
+    unknown = list[int]()
+    for price in (1, 2, 3):
+        pushed(soup, UA=price)
+        soup.push("o", pa.table({"k": ["UA"]}))
+        soup.clock.advance(seconds=10)
+    for _ in range(2):
+        answer = again(soup.invoke, query)
+        unknown.append(answer.unknown)
+        soup.clock.advance(seconds=10)
+    assert unknown == [1, 2]
+    found = rows_of(answer)
+    assert found[-1] == ("UA", 3)
+    assert len(found) == rows
+    wire = whole(soup.invoke(query), 1 << 20, queries_pb2.InvokeResponse)
+    assert wire.completeness.unknown == 2
+    table = soup.invoke_table([query])
+    list(table.batches())
+    assert table.groups[0].unknown == 2
+
+
+def test_rows_are_counted_if_the_table_has_no_version() -> None:
+    soup = LocalPSoup(CONFIG, VirtualClock(0))
+    soup.execute("CREATE TABLE t (k TEXT, price BIGINT, PRIMARY KEY (k)) HISTORY 15 SECONDS")
+    soup.execute("CREATE STREAM o (k TEXT)")
+    soup.push("o", pa.table({"k": ["UA", None]}))
+    soup.clock.advance(seconds=20)
+    pushed(soup, UA=1)
+    pushed(soup, UA=None)
+    soup.clock.advance(seconds=20)
+    answer = again(soup.ask, AS_OF.format("LEFT "))
+    assert rows_of(answer) == [("UA", None), (None, None)]
+    assert answer.unknown == 1
