@@ -28,14 +28,12 @@ from psoup.sql.names import Names
 from psoup.sql.output_names import OutputNames, output_of
 from psoup.sql.over import INSIDE, QUALIFY, Windows
 from psoup.sql.refusals import refuse_node
+from psoup.sql.row_values import compared_rows, in_list
 from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
 from psoup.sql.special_forms import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned
 from psoup.sql.types import bits_of, data_type, interval, number
 from psoup.work.rest_points import may_rest
-
-MAX_LIST = 10_000
-"""The most values of one IN list."""
 
 _MAX_FOLDED = 64 * 1024
 """The most bytes of text that folding may compute for one statement, as replace('xx', 'x', ...) makes a long text.
@@ -94,6 +92,11 @@ class Binder:
             yield
         finally:
             self.part, self._aliases, self._first = before
+
+    @property
+    def single_values(self) -> Collection[Expr]:
+        """The columns of the scalar subselects that were bound so far."""
+        return ()
 
     @property
     def _about_tuples(self) -> bool:
@@ -221,6 +224,8 @@ class Binder:
     # Operators ---------------------------------------------------------------------------------------------
 
     def _binary(self, name: str, node: exp.Expr) -> Operand:
+        if (rows := compared_rows(self, node)) is not None:
+            return rows
         refuse_bare(self.source, node.this, node.expression)
         if isinstance(node.expression, exp.BitwiseNot):
             hint = "put parentheses around ~ and what it is for"
@@ -291,22 +296,6 @@ class Binder:
         low = self._compared("ge", node, value, self.operand_of(node.args["low"]))
         high = self._compared("le", node, value, self.operand_of(node.args["high"]))
         return self.call("and", node, [low, high])
-
-    def _in(self, node: exp.Expr) -> Expr:
-        items = node.expressions
-        if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise self.source.unsupported("IN (SELECT ...)", node, hint="list the values")
-        if not items or node.args.get("field") is not None:
-            raise self.source.error("IN needs a list of values in parentheses", node)
-        if len(items) > MAX_LIST:
-            raise self.source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
-        refuse_bare(self.source, node.this)
-        value = self.bind(node.this)
-        bound = [self.bind(item) for item in items]
-        if all(isinstance(item, Literal) for item in bound):
-            return self.call("in", node, [value, *bound])
-        equals = [self.call("eq", part, [value, item]) for part, item in zip(items, bound, strict=True)]
-        return self.call("or", node, equals)
 
     # Functions ---------------------------------------------------------------------------------------------
 
@@ -389,7 +378,7 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.NullSafeEQ: Binder._distinct,
     exp.NullSafeNEQ: Binder._distinct,
     exp.Between: Binder._between,
-    exp.In: Binder._in,
+    exp.In: in_list,
     exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast,
     exp.Anonymous: Binder._function,

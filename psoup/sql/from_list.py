@@ -101,8 +101,6 @@ def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: 
         hint = nearest(name, names) or (f"the streams are {', '.join(names[:12])}" if names else "create it first")
         raise source.error(f"there is no stream {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
     alias = table.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise source.unsupported("a list of column names after the alias", alias)
     return NamedStream(spec, spec.name if alias is None else alias.name)
 
 

@@ -119,6 +119,34 @@ def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -
     return bound
 
 
+class SingleValues:
+    """The values of scalar subselects, as expressions over groups: each is any of its equal values in the group.
+
+    A subselect's only row is joined with each tuple. So a group of no tuples, which only a SELECT without GROUP BY has,
+    lacks the value.
+    """
+
+    def __init__(self, binder: Binder, keys: Sequence[Expr], select: exp.Select) -> None:
+        self._binder = binder
+        self._keys = keys
+        self._select = select
+
+    def of(self, expr: Expr) -> Expr:
+        """The expression with measures instead of the values. Raises SqlError if there is no GROUP BY."""
+        if expr in self._keys:
+            return expr
+        if isinstance(expr, Call):
+            return Call(expr.type, expr.name, tuple([self.of(arg) for arg in expr.args]))
+        if expr not in self._binder.single_values:
+            return expr
+        if not self._keys:
+            way = "FROM (SELECT count(*) AS n FROM s) t, (SELECT max(x) AS m FROM r) u"
+            raise self._binder.source.unsupported(
+                "a subselect beside aggregates without GROUP BY", self._select, hint=f"join the two values: {way}"
+            )
+        return self._binder.measures.ref(Measure("any_value", (expr,), expr.type))
+
+
 class Groups:
     """Rewrites expressions of a statement, so that they read the table of its groups."""
 

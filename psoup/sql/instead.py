@@ -21,7 +21,7 @@ _WAYS_OUT = {
     " row, and no NULL",
     "a list or a struct": "substr(x, 1, 1) takes letters of a text, split_part(x, ',', 2) a part of one",
     "current_date": "now() in the SELECT list is the NOW; BEGIN and END in place of a condition on it",
-    "a row of several values": "compare one value at a time: a = b AND c = d",
+    "a row of several values": "rows stand in comparisons: (a, b) = (c, d), (a, b) IN ((1, 2), (3, 4))",
     PARAMETER: "write ? or $name, and give the value: --param VALUE, register(sql, [value]); or write the constant",
     "an aggregate": "the aggregates are count, count_if, sum, avg, min, max, first, last, any_value, arg_min, arg_max,"
     " stddev, variance, median, quantile_cont, quantile_disc, approx_count_distinct, approx_quantile, bool_and,"

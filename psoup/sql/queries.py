@@ -91,4 +91,5 @@ def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
         if words > 2 or kind in _SIGNS or opens_join or (before is TokenType.ALIAS and token.text.upper() == "OF"):
             return shapes.is_composed(node)
         before = kind
-    return any(join.this.args.get("joins") for join in node.args.get("joins") or ())
+    joined = [join.this for join in node.args.get("joins") or ()]
+    return any(table.args.get("joins") for table in joined) or shapes.renames_columns(node, joined)

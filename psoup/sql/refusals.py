@@ -118,7 +118,7 @@ SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Filter: _PAIR,
     exp.Window: frozenset({"this", "partition_by", "order", "spec", "alias", "over"}),
     exp.WindowSpec: frozenset({"kind", "start", "start_side", "end", "end_side", "exclude"}),
-    exp.Tuple: frozenset({"expressions"}),  # of keys; no rule binds a Tuple elsewhere
+    exp.Tuple: frozenset({"expressions"}),  # of keys, and in comparisons
     **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify, exp.IgnoreNulls, exp.RespectNulls), _ONE),
     **dict.fromkeys((exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),

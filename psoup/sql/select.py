@@ -15,12 +15,12 @@ from sqlglot import exp
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
-from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source
+from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, OrderKey, Output, Project, Sort, Source
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
-from psoup.sql.group_by import Groups, group_keys, having_condition, in_having
+from psoup.sql.group_by import Groups, SingleValues, group_keys, having_condition, in_having
 from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.over_plan import OverPlan, qualify_condition
 from psoup.sql.parser.guards import tokens_of
@@ -169,6 +169,11 @@ def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Nod
     first_of = distinct_keys(source, select, binder, outputs)
     group, grouped = select.args.get("group"), _itself
     if grouped_by or having is not None or binder.measures.listed or (group is not None and not group.args.get("all")):
+        if binder.single_values:
+            single = SingleValues(binder, grouped_by, select)
+            outputs = tuple(Output(output.name, single.of(output.expr)) for output in outputs)
+            keys = tuple(OrderKey(single.of(key.expr), key.descending, key.nulls_first) for key in keys)
+            having = None if having is None else single.of(having)
         groups = Groups(source, Aggregate(origin, grouped_by, binder.measures.listed), select)
         outputs, keys, origin = groups.outputs(outputs), groups.order(keys), groups.node(having)
         grouped = groups.of

@@ -29,6 +29,11 @@ class ComposedBinder(Binder):
         self._scope = scope
         self._composition = composition
 
+    @property
+    def single_values(self) -> list[Expr]:
+        """The columns of the scalar subselects that were bound so far."""
+        return [relation.schema[0].expr for relation in self.scalars.values()]
+
     def bind(self, node: exp.Expr) -> Expr:
         """Bind one expression to its typed tree. Raises SqlError with the place."""
         if isinstance(node, exp.Subquery):

@@ -21,7 +21,7 @@ from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.condition_places import Part, Tree
 from psoup.sql.composed.constant_rows import values_plan
 from psoup.sql.composed.null_rejection import is_null
-from psoup.sql.composed.scope import Item, item_of
+from psoup.sql.composed.scope import Item, item_of, renamed_item
 from psoup.sql.composed.shapes import bare, is_selection
 from psoup.sql.composed.with_items import WithItem
 from psoup.sql.from_list import named_stream
@@ -74,7 +74,8 @@ class FromItems:
         self._check_recursion(table)
         spec, alias = named_stream(self._source, table, composition.lookup, composition.names)
         leaf = composition.add_side(spec, alias, table)
-        return Part(leaf), item_of(leaf, alias)
+        names = self._names([output.name for output in leaf.schema], table, [], "stream")
+        return Part(leaf), renamed_item(item_of(leaf, alias), names)
 
     def _with_item(self, table: exp.Expr) -> WithItem | None:
         """The item of WITH that an item of FROM names."""
@@ -103,23 +104,23 @@ class FromItems:
         outputs, tree = inlined.outputs, inlined.tree
         if any(reads_now(output.expr) or (optional and not _may_miss(output.expr)) for output in outputs):
             return self._relation(Project(self._rows_of(tree), outputs), table, alias, renamed)
-        names = self._names([output.name for output in outputs], table, renamed)
+        names = self._names([output.name for output in outputs], table, renamed, "subselect")
         columns = [Output(name, output.expr) for name, output in zip(names, outputs, strict=True)]
         return tree, Item(alias, tuple(columns), tree.places)
 
     def _relation(self, plan: Node, table: exp.Expr, alias: str, renamed: Sequence[exp.Expr]) -> tuple[Tree, Item]:
-        names = self._names([output.name for output in plan.schema], table, renamed)
+        names = self._names([output.name for output in plan.schema], table, renamed, "subselect")
         relation = self._composition.add_relation(plan, alias, names)
         return Part(relation), item_of(relation, alias)
 
-    def _names(self, names: Sequence[str], table: exp.Expr, renamed: Sequence[exp.Expr]) -> list[str]:
+    def _names(self, names: Sequence[str], table: exp.Expr, renamed: Sequence[exp.Expr], kind: str) -> list[str]:
         """The names of the columns: from `t(a, b)` in FROM, or else from WITH, or else from the query."""
         alias = table.args.get("alias")
         for columns in (renamed, alias and alias.args.get("columns")):
             if columns:
                 if len(columns) > len(names):
                     raise self._source.error(
-                        f"the list has {len(columns)} names, and the subselect {len(names)} columns",
+                        f"the list has {len(columns)} names, and the {kind} {len(names)} columns",
                         columns[len(names)],
                         hint="name at most as many columns as it has",
                         reason="COLUMN_COUNT",

@@ -240,7 +240,7 @@ def _check_subquery(source: StatementText, node: exp.Expr) -> None:
     if not isinstance(select, exp.Select) or len(select.expressions) != 1 or not _is_total(select):
         raise source.unsupported("a subselect of several rows or columns as a value", node, hint=_ONE_VALUE)
     part = _part(node)
-    if part in ("GROUP BY", "ORDER BY", "HAVING", "ON"):
+    if part in ("GROUP BY", "ON") or (part == "ORDER BY" and not isinstance(node.parent_select, exp.Select)):
         raise source.unsupported(f"a subselect in {part}", node, hint="compare with it in WHERE")
 
 
@@ -250,7 +250,10 @@ def _is_total(select: exp.Select) -> bool:
         return False
     calls = select.expressions[0].find_all(exp.Anonymous)
     direct = [call for call in calls if call.find_ancestor(exp.Select) is select]
-    return any(call.name.lower() in AGGREGATES and not call.find_ancestor(exp.Window) for call in direct)
+    return any(
+        call.name.lower() in AGGREGATES and isinstance(call.find_ancestor(exp.Window, exp.Select), exp.Select)
+        for call in direct
+    )
 
 
 def _check_join(source: StatementText, join: exp.Expr) -> None:
@@ -278,9 +281,6 @@ def _unconnected(source: StatementText, join: exp.Join, words: str) -> SqlError:
 def _check_alias(source: StatementText, alias: exp.Expr) -> None:
     if not alias.args.get("columns"):
         return
-    if isinstance(alias.parent, exp.Table):
-        feature = "a list of column names after the alias"
-        raise source.unsupported(feature, alias, hint="write FROM (SELECT a AS b FROM s) t")
     for column in alias.args["columns"]:
         if not isinstance(column, exp.Identifier):
             raise source.unsupported("a type in a list of column names", column, hint=feature_hint(""))

@@ -37,8 +37,9 @@ Renamed = tuple[tuple[int, int, str], ...]
 class Item:
     """A source of FROM: its name in the statement, and its columns. `places`: the leaves that its columns read.
 
-    `spec`: the stream, if the item is one. Only a stream has `_id` and `_time`. `repeated`: the names, in lower case,
-    that the item's SELECT list has for several columns with different values.
+    `spec`: the stream, if the item is one. Only a stream has `_id` and `_time`. `renamed`: whether columns of the
+    stream have other names here. `repeated`: the names, in lower case, that the item's SELECT list has for several
+    columns with different values.
     """
 
     alias: str
@@ -46,11 +47,14 @@ class Item:
     places: frozenset[int]
     spec: StreamSpec | None = None
     repeated: frozenset[str] = frozenset()
+    renamed: bool = False
 
     def with_different_names(self) -> Item:
         """The item with a different name for each column."""
         names = unique_names([output.name for output in self.columns])
-        if self.spec is not None or len({output.name.lower() for output in self.columns}) == len(names):
+        if (self.spec is not None and not self.renamed) or len({output.name.lower() for output in self.columns}) == len(
+            names
+        ):
             return self
         columns = tuple([Output(name, output.expr) for name, output in zip(names, self.columns, strict=True)])
         repeated = [name for name, exprs in output_names(self.columns).items() if len(exprs) > 1]
@@ -99,6 +103,14 @@ def hidden_from_groups(scope: Scope) -> Hidden:
 def item_of(leaf: Leaf, alias: str) -> Item:
     """The item of FROM for a leaf. `alias`: its name in the statement."""
     return Item(alias, leaf.schema, frozenset({leaf.place}), leaf.spec if isinstance(leaf, Source) else None)
+
+
+def renamed_item(item: Item, names: Sequence[str]) -> Item:
+    """The item of a stream with other names for its columns."""
+    if [output.name for output in item.columns] == list(names):
+        return item
+    columns = tuple(Output(name, output.expr) for name, output in zip(names, item.columns, strict=True))
+    return replace(item, columns=columns, renamed=True)
 
 
 class Scope(Names):
@@ -193,9 +205,10 @@ class Scope(Names):
 
     @property
     def _streams_only(self) -> bool:
-        """Whether all items of this scope, and of those around it, are streams."""
+        """Whether all items of this scope, and of those around it, are streams with their own column names."""
         outer = self.outer
-        return all(item.spec is not None for item in self.items) and (outer is None or outer._streams_only)
+        plain = all(item.spec is not None and not item.renamed for item in self.items)
+        return plain and (outer is None or outer._streams_only)
 
     def star(self, node: exp.Expr) -> list[Output]:
         """The columns of `*` or `x.*`. Raises SqlError."""

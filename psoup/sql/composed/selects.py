@@ -26,8 +26,12 @@ from psoup.sql.composed.scope import Scope, hidden_from_groups, item_of
 from psoup.sql.composed.set_operations import operation_plan
 from psoup.sql.composed.shapes import bare, is_existence, negated
 from psoup.sql.join_conditions import and_nodes
+from psoup.sql.row_values import ROW, row_of
 from psoup.sql.select import check_conjuncts, plan_above
 from psoup.sql.select_list import listed_outputs
+
+_READING = ("having", "qualify", "order")
+"""The parts of a SELECT above its groups that may have scalar subselects."""
 
 _SCALAR = "a subselect in an expression gives one value: an aggregate without GROUP BY, such as (SELECT avg(x) FROM s)"
 
@@ -63,12 +67,13 @@ def _in_order(composition: Composition, query: exp.Expr, rows: Node) -> Node:
 class _Members:
     """The rows of a subselect of EXISTS or IN. `correlated`: its conditions that also read the outer scope.
 
-    `column`: the column of the subselect of IN. `pair`: the two operands of IN. `equal`: their comparison.
+    `columns`: the columns of the subselect of IN. `pair`: the two operands of IN, if it compares one value. `equal`:
+    the comparison of IN.
     """
 
     tree: Tree
     correlated: list[Condition]
-    column: Expr | None
+    columns: tuple[Expr, ...]
     pair: tuple[Expr, Expr] | None = None
     equal: list[Condition] = field(default_factory=list)
 
@@ -85,9 +90,9 @@ class _Select:
         """The plan of a SELECT."""
         scope, tree = self._from(select, self._outer)
         binder = ComposedBinder(self._composition, scope, self._scalar)
-        for item in (*select.expressions, select.args.get("order")):
+        for item in (*select.expressions, *(select.args.get(part) for part in _READING)):
             for node in () if item is None else item.find_all(exp.Subquery):
-                if not isinstance(node.parent, exp.In | exp.Exists):
+                if node.parent_select is select and not isinstance(node.parent, exp.In | exp.Exists):
                     binder.bind(node)
         tree, conditions = self._where(select, scope, tree, binder)
         return plan_above(self._source, select, binder, self._placed(tree, conditions))
@@ -150,12 +155,15 @@ class _Select:
         """
         test, odd = negated(node)
         if isinstance(test, exp.Exists):
-            members = self._members(test.this, scope, "")
+            members = self._members(test.this, scope, 0)
         else:
-            members = self._members(test.args["query"], scope, "IN")
+            members = self._members(test.args["query"], scope, len(row_of(test.this) or [test.this]))
             tree = self._compared(test, scope, tree, members)
         if any(not condition.places <= tree.places | members.tree.places for condition in members.correlated):
             return self._joined(node, tree, members, conditions, odd=odd)
+        if members.equal and odd and members.pair is None:
+            hint = "NOT EXISTS (SELECT 1 FROM s WHERE s.a = t.a AND s.b = t.b) keeps the rows without a partner"
+            raise self._source.unsupported(f"{ROW} before NOT IN (SELECT …)", test, hint=hint)
         if members.pair is not None and odd:
             return Kept(tree, members.tree, JoinKind.NOT_IN, members.correlated, members.pair)
         kind = JoinKind.ANTI if odd else JoinKind.SEMI
@@ -164,12 +172,14 @@ class _Select:
     def _compared(self, test: exp.Expr, scope: Scope, tree: Tree, members: _Members) -> Tree:
         """Note the comparison of IN in `members`. Returns the tree, joined with the scalar subselects before IN."""
         binder = ComposedBinder(self._composition, scope, self._scalar)
-        value = binder.operand(test.this)
-        assert members.column is not None
-        equal = binder.call("eq", test, [value, members.column])
-        pair = equal.args if isinstance(equal, Call) and equal.name == "eq" else (value, members.column)
-        members.pair = pair[0], pair[1]
-        members.equal = [Condition(equal)]
+        row = row_of(test.this)
+        values = [binder.operand(node) for node in row or [test.this]]
+        equals = [binder.call("eq", test, [*pair]) for pair in zip(values, members.columns, strict=True)]
+        if row is None:
+            (column,) = members.columns
+            pair = equals[0].args if isinstance(equals[0], Call) and equals[0].name == "eq" else (values[0], column)
+            members.pair = pair[0], pair[1]
+        members.equal = [Condition(equal) for equal in equals]
         return Inner([tree, *map(Part, binder.scalars.values())]) if binder.scalars else tree
 
     def _joined(self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, odd: bool) -> Tree:
@@ -186,41 +196,45 @@ class _Select:
         conditions += [*members.correlated, *members.equal]
         return Inner([tree, members.tree])
 
-    def _members(self, node: exp.Expr, scope: Scope, word: str) -> _Members:
-        """The rows of the subselect of EXISTS or IN. `word`: IN, or "" for EXISTS."""
+    def _members(self, node: exp.Expr, scope: Scope, width: int) -> _Members:
+        """The rows of the subselect of EXISTS or IN. `width`: the number of values before IN, 0 for EXISTS."""
         select = bare(node)
-        if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _computed(select, word):
+        if isinstance(select, exp.Select) and select.args.get("from_") is not None and not _computed(select, width):
             with self._composition.reading(select):
-                return self._matched(select, scope, word)
+                return self._matched(select, scope, width)
         with self._composition.beside(hidden_from_groups(scope)):
-            return self._whole(node, word)
+            return self._whole(node, width)
 
-    def _matched(self, select: exp.Select, scope: Scope, word: str) -> _Members:
+    def _matched(self, select: exp.Select, scope: Scope, width: int) -> _Members:
         """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
         inner, tree = self._from(select, scope)
         binder = ComposedBinder(self._composition, inner, self._scalar)
         outputs = plan_above(self._source, select, binder, self._nothing(tree)).schema
-        if word and len(outputs) != 1:
-            raise self._one_column(select)
-        column = outputs[0].expr if word else None
+        self._check_width(select, width, len(outputs))
+        columns = tuple(output.expr for output in outputs) if width else ()
         tree, conditions = self._where(select, inner, tree, binder)
         inner_conditions = [condition for condition in conditions if condition.places <= tree.places]
         correlated = [condition for condition in conditions if not condition.places <= tree.places]
-        return _Members(self._settled(tree, inner_conditions), correlated, column)
+        return _Members(self._settled(tree, inner_conditions), correlated, columns)
 
     def _nothing(self, tree: Tree) -> Node:
         """A node with the leaves of a tree, to bind a SELECT list over it."""
         return Join(tuple(part.leaf for part in _parts(tree)), (), (), ())
 
-    def _whole(self, node: exp.Expr, word: str) -> _Members:
+    def _whole(self, node: exp.Expr, width: int) -> _Members:
         """The rows of a subselect that is computed as a whole. It cannot read columns of the outer scope."""
         relation = self._relation(node)
-        if word and len(relation.names) != 1:
-            raise self._one_column(node)
-        return _Members(Part(relation), [], relation.schema[0].expr)
+        self._check_width(node, width, len(relation.names))
+        return _Members(Part(relation), [], tuple(output.expr for output in relation.schema))
 
-    def _one_column(self, at: exp.Expr) -> Exception:
-        return self._source.error("the subselect of IN has one column", at, hint="write x IN (SELECT y FROM …)")
+    def _check_width(self, at: exp.Expr, width: int, columns: int) -> None:
+        """Refuse a subselect of IN whose number of columns differs from the number of values before IN."""
+        if width == 1 != columns:
+            hint = "write x IN (SELECT y FROM …), or (a, b) IN (SELECT c, d FROM …)"
+            raise self._source.error("the subselect of IN has one column", at, hint=hint)
+        if width > 1 and width != columns:
+            message = f"the row before IN has {width} values, and the subselect {columns} columns"
+            raise self._source.error(message, at, hint="write (a, b) IN (SELECT c, d FROM …)", reason="COLUMN_COUNT")
 
     # Relations ---------------------------------------------------------------------------------------------
 
@@ -237,11 +251,11 @@ class _Select:
         return self._composition.add_relation(plan, "subselect", names, single=single)
 
 
-def _computed(select: exp.Select, word: str) -> bool:
-    """Whether the rows of a subselect are more than matches: groups, or the first rows. `word`: IN, or ""."""
+def _computed(select: exp.Select, width: int) -> bool:
+    """Whether the rows of a subselect are more than matches: groups, or the first rows. `width`: 0 for EXISTS."""
     if any(select.args.get(part) for part in ("group", "having", "offset", "qualify")):
         return True
-    if (limit := select.args.get("limit")) is not None and (word or not _is_positive(limit)):
+    if (limit := select.args.get("limit")) is not None and (width or not _is_positive(limit)):
         return True
     calls = (name for item in select.expressions for name in item.find_all(exp.Anonymous, exp.Filter, exp.Window))
     return any(isinstance(call, exp.Filter | exp.Window) or call.name.lower() in AGGREGATES for call in calls)

@@ -29,7 +29,7 @@ Exists has `start`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -58,7 +58,8 @@ _COMPUTING = ("distinct", "group", "having", "qualify", "order", "limit", "offse
 def is_composed(tree: exp.Expr) -> bool:
     """Whether a statement is composed. O(nodes).
 
-    A composed statement has another statement inside, or a join with a rule for rows without a partner.
+    A composed statement has another statement inside, or a join with a rule for rows without a partner. New names for
+    the columns of a source make it composed, too.
     """
     if isinstance(tree, exp.Subquery | exp.SetOperation):
         return True
@@ -69,6 +70,8 @@ def is_composed(tree: exp.Expr) -> bool:
             return True
         if isinstance(node, exp.Table) and as_of(node) is not None:
             return True
+        if isinstance(node, exp.TableAlias) and node.args.get("columns"):
+            return True
     return False
 
 
@@ -77,6 +80,13 @@ def as_of(table: exp.Expr) -> exp.Expr | None:
     alias = table.args.get("alias")
     node: exp.Expr | None = table.args.get("as_of") or (alias and alias.args.get("as_of"))
     return node
+
+
+def renames_columns(select: exp.Select, joined: Sequence[exp.Expr]) -> bool:
+    """Whether an item of FROM has new names for its columns: `FROM s AS t(a, b)`. `joined`: the items of its JOINs."""
+    origin = select.args.get("from_")
+    aliases = [table.args.get("alias") for table in (*joined, *(() if origin is None else (origin.this,)))]
+    return any(alias is not None and alias.args.get("columns") for alias in aliases)
 
 
 def is_partner_join(join: exp.Join) -> bool:

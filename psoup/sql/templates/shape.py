@@ -12,6 +12,7 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal
 from psoup.sql.binder import Binder
 from psoup.sql.over_plan import in_qualify
+from psoup.sql.row_values import compared_with, row_of
 from psoup.sql.select import bind_in_having
 from psoup.sql.select_list import listed_outputs
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
@@ -75,6 +76,9 @@ class TemplateShape:
         parent = node.parent
         while isinstance(parent, exp.Paren | exp.Neg):
             node, parent = parent, parent.parent
+        if isinstance(parent, exp.Tuple):
+            partners = [bind(other) for other in compared_with(parent, node) if not self._open(other)]
+            return next((value.type for value in partners if not is_null_literal(value)), None)
         if isinstance(parent, _CONDITIONS):
             return BOOLEAN
         if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.Escape):
@@ -133,7 +137,7 @@ class TemplateShape:
         return None
 
     def _made(self, operator: str, attribute: exp.Expr, operands: Sequence[exp.Expr]) -> Condition | None:
-        if self._open(attribute):
+        if self._open(attribute) or row_of(attribute) is not None:
             return None
         compared = self._binder.operand(attribute)
         if is_null_literal(compared) or grows(compared):

@@ -64,7 +64,7 @@ SELECT * FROM t TABLESAMPLE reservoir(10)   ->   TABLESAMPLE is not supported
 SELECT * FROM t USING SAMPLE 10 ROWS   ->   USING SAMPLE is not supported
 SELECT * FROM t POSITIONAL JOIN s   ->   POSITIONAL JOIN is not supported
 SELECT t.a FROM t ANY JOIN s USING (a)   ->   ANY JOIN is not supported
-SELECT a FROM t WHERE (a, b) IN ((1, 2), (3, 4))   ->   a row of several values is not supported
+SELECT a FROM t WHERE (a, b) < (3, 4)   ->   a row of several values here is not supported
 SELECT sum(a) FILTER (WHERE sum(b) > 1) FROM t   ->   the aggregate sum in FILTER is not supported
 SELECT abs(a) FILTER (WHERE a > 1) FROM t   ->   FILTER belongs to an aggregate
 SELECT array_agg(a) FILTER (WHERE a > 1) FROM t   ->   the aggregate or window function array_agg is not supported
@@ -90,7 +90,7 @@ SELECT OVERLAY(c PLACING 'x' FROM 1 FOR 2) FROM t   ->   OVERLAY … PLACING is 
 SELECT TRY(a / 0) FROM t   ->   try() is not supported
 SELECT t FROM t   ->   the row of 't' as a value is not supported
 SELECT count(t) FROM t   ->   the row of 't' as a value is not supported
-SELECT a FROM t AS x(y, z)   ->   a list of column names after the alias is not supported
+SELECT y FROM t AS x(y INT, z INT)   ->   a type with fields is not supported
 SELECT a FROM main.t   ->   a stream's name of several parts is not supported
 SELECT a FROM t AT (VERSION => 1)   ->   AT (VERSION …) is not supported
 SELECT a FROM t FOR UPDATE   ->   FOR UPDATE is not supported

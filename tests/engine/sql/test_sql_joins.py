@@ -156,7 +156,6 @@ def test_each_source_may_have_a_window_in_brackets(brackets: str, window: str) -
         ("SELECT a FROM r STRAIGHT_JOIN s ON r.k = s.k", "NOT_SUPPORTED", "the joins are [INNER], CROSS, LEFT"),
         ("SELECT a FROM r JOIN s USING (k) USING (k)", "SQL", "each JOIN has one ON, or one USING"),
         ("SELECT a FROM r INNER s ON r.k = s.k", "SQL", "write INNER JOIN"),
-        ("SELECT a FROM r JOIN s ON (r.k, a) = (s.k, b)", "NOT_SUPPORTED", "a = b AND c = d"),
         ("SELECT a FROM r, s WHERE r.k = s.k AND s.at < r.t + 1 HOUR", "SQL", "is INTERVAL 1 HOUR"),
         ("SELECT a FROM r, s WHERE r.k = s.k AND s.at < r.t + '1 hour'", "TYPE_MISMATCH", "to a time is an INTERVAL"),
     ],
