@@ -5,7 +5,8 @@
                                                 unsure   0 0 1      not evaluated there: only an invocation can tell
 
 `look` is one pass over the new results, for all watched clauses. It does not search for tuples that left, because the
-window of an answer shows them. Between two looks, no snapshot is held in memory.
+window of an answer shows them. In a table it also finds the clauses of versions that have ended. Between two looks, no
+snapshot is held in memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.answer.copies.range_plans import ranged
+from psoup.answer.copies.watched_versions import note_ended
 from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
@@ -111,6 +113,9 @@ class WatchedClauses:
             at = bisect_right(view.chunks, first, key=lambda entry: entry.data.first_id) - 1
             for entry in islice(view.chunks, max(at, 0), None):
                 self._look_at(entry, entry.data.places.row_from(first), hits, unsure)
+            if view.spec.table is not None:
+                note_ended(view, first, self._wanted, hits, unsure)
+                unsure &= ~self._every
         self._first_id = view.first_id
         self._next_id = view.next_id
         return Looked(ids[hits > 0], ids[unsure & (hits == 0)])
