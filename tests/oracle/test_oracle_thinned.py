@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import note
+from hypothesis import strategies as st
 
 from psoup_testing.engines.restarts import HOT, making
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.histories import History, Maintain, draw_history
 from psoup_testing.oracles.groups import with_groups
-from psoup_testing.oracles.thinning_duel import ThinningDuel, ThinningGroups, with_thinnings
+from psoup_testing.oracles.thinning_duel import ThinningDuel, ThinningGroups, ThinningJoins, with_thinnings
 from psoup_testing.suite.budget import Budget, run_cases
 
 
@@ -89,3 +90,22 @@ def test_answers_over_thinned_chunks_on_disk_and_after_restarts(tmp_path: Path) 
 
     run_cases(budget, case)
     assert min(seen) > 5, f"{seen[0]} thinned, {seen[1]} restarts, {seen[2]} columns read are too few to say anything"
+
+
+def test_joins_over_thinned_chunks_equal_those_of_the_rows_left(tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("thinned joins", cases=90), itertools.count(), [0, 0]
+
+    def case(draw: Any) -> int:
+        seed = draw(st.integers(0, 2**48))
+        note(f"seed {seed}")
+        duel = ThinningJoins(seed, tmp_path / str(next(numbers)))
+        try:
+            duel.run(events=16)
+        finally:
+            duel.close()
+        seen[0] += duel.thinned
+        seen[1] += duel.nonempty
+        return duel.compared
+
+    run_cases(budget, case)
+    assert min(seen) > budget.cases // 4, f"{seen[0]} chunks thinned and {seen[1]} answers with rows are too few"

@@ -7,6 +7,7 @@ push, heartbeat, time goes on, register, unregister, ALTER, maintain, restart â”
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from psoup_testing.histories.values import arrow_array
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, at, draw_window
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
-from psoup_testing.oracles.model import Declaration, ModelStream, Range
+from psoup_testing.oracles.model import Declaration, Entry, ModelStream, Range
 from psoup_testing.oracles.questions import TIMES, plain_rows, rows_of
 from psoup_testing.suite.kept_structures import KEPT
 
@@ -278,7 +279,7 @@ class JoinDuel:
         """Give DuckDB the tuples of a stream."""
         model = self.models[number]
         entries = model.released()
-        ids = range(-self.history[number], len(entries) - self.history[number])
+        ids = self._ids(number, entries)
         arrays = [pa.array(range(len(entries)), pa.int64()), pa.array(ids, pa.int64())]
         arrays.append(pa.array([entry[0] for entry in entries], pa.int64()).cast(pa.timestamp("us")))
         attributes = model.declaration.schema.attributes
@@ -286,6 +287,10 @@ class JoinDuel:
         self.duck.register("arrived", pa.table(arrays, names=["_pos", "_id", "_time", *(a.name for a in attributes)]))
         self.duck.execute(f"CREATE OR REPLACE TABLE s{number} AS SELECT * FROM arrived")
         self.duck.unregister("arrived")
+
+    def _ids(self, number: int, entries: Sequence[Entry]) -> Sequence[int]:
+        """The tuple IDs of the released tuples of a stream."""
+        return range(-self.history[number], len(entries) - self.history[number])
 
     def _compare(self, query_id: int, query: JoinQuery) -> None:
         """Invoke the query and ask it, as it is, as of a time, or over other windows; both against DuckDB."""

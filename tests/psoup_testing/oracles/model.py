@@ -16,6 +16,8 @@ from psoup_testing.histories.values import Value, iso_time
 from psoup_testing.histories.windows import SECOND, Edge, Window
 
 Row = tuple[Value, ...]
+Entry = tuple[int, int, int, Row]
+"""A tuple: its time, the number of its push, its place in the push, and its values."""
 
 
 class Refusal(Exception):
