@@ -11,7 +11,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_storage.durable.tools.doctor import examine
-from psoup_testing.crash.table_lives import CREATE, TableLives, batch_rows, open_rows
+from psoup_testing.crash.table_lives import CREATE, TableLives, batch_rows, open_rows, whole_batches
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.budget import SCALE, SEED, replayable
 
@@ -67,13 +67,6 @@ class Upserts:
             self.problem = problem
 
 
-def whole_batches(rows: dict[int, int], least: int) -> int:
-    """The number of batches, at least `least`, of which these are the rows."""
-    found = next((count for count in range(least, least + 2_000) if open_rows(count) == rows), None)
-    assert found is not None, f"the rows are of no number of batches from {least} on: {rows}"
-    return found
-
-
 @pytest.mark.long
 def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
     chance, data, stop = random.Random(SEED), str(tmp_path / "data"), threading.Event()
@@ -95,7 +88,7 @@ def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
                     table = client.query(query).invoke().to_arrow()
                     found = dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
                     assert len(found) == table.num_rows, "a key has two rows"
-                    whole_batches(found, acknowledged)
+                    assert whole_batches(found, acknowledged, acknowledged + 1_000) is not None, found
         finally:
             stop.set()
         total = sender.finish()

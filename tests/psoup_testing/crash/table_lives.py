@@ -11,7 +11,9 @@ follows from the seed.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +50,21 @@ def time_of(number: int) -> int:
 
 def open_rows(batches: int) -> dict[int, int]:
     """The rows of the table after so many batches."""
+    return next(islice(rows_after(), batches, None))
+
+
+def rows_after() -> Iterator[dict[int, int]]:
+    """The rows of the table after no batch, after one, and so on."""
     rows = dict[int, int | None]()
-    for number in range(batches):
+    for number in count():
+        yield {key: value for key, value in rows.items() if value is not None}
         rows |= dict(batch_rows(number))
-    return {key: value for key, value in rows.items() if value is not None}
+
+
+def whole_batches(rows: dict[int, int], least: int, most: int) -> int | None:
+    """The number of batches, from `least` to `most`, after which the table has these rows; None if there is none."""
+    known = enumerate(islice(rows_after(), least, most + 1), least)
+    return next((number for number, expected in known if expected == rows), None)
 
 
 def rows_as_of(number: int, batches: int) -> dict[int, int]:
@@ -108,7 +121,7 @@ class TableLives:
         if not life.exists:
             life.create()
         rows = life.rows()
-        whole = next((m for m in range(self.acknowledged, self.sent + 1) if open_rows(m) == rows), None)
+        whole = whole_batches(rows, self.acknowledged, self.sent)
         if whole is None:
             self.problems.append(f"life {self.lives}: the rows are of no number of batches: {rows}")
             return
