@@ -121,7 +121,7 @@ class PartnerJoin:
     @property
     def operator(self) -> Operator:
         """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
-        if self.kind.is_as_of:
+        if self.kind.is_as_of:  # of the left alone
             return Operator.UNARY_WEAKEST
         return Operator.STRICT if self.kind.removes else Operator.WEAK
 

@@ -45,7 +45,7 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
     if isinstance(node, Values):
         return Updates(Pattern.MONOTONIC)
     if isinstance(node, PartnerJoin) and node.kind.is_as_of:
-        return combined(node.operator, inputs[:1])
+        return _of_join_as_of(node, inputs[0])
     operator = node.update_operator if isinstance(node, SetOperation) else node.operator
     updates = combined(operator, inputs, _own_clocks(node, operator))
     if isinstance(node, PartnerJoin) and operator is Operator.STRICT and not by_now:
@@ -54,6 +54,16 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
         unsteady = frozenset(clock._replace(stay=None) for clock in updates.clocks)
         return Updates(updates.pattern, unsteady)
     return updates
+
+
+def _of_join_as_of(node: PartnerJoin, left: Updates) -> Updates:
+    """The updates of a join AS OF: they are the updates of the left.
+
+    But the first version of a key may hold from the beginning. It then takes the place of a missing version.
+    """
+    (right,) = node.right.sources
+    late = node.kind.keeps_left and right.spec.table is not None and not right.spec.table.first_from_arrival
+    return combined(Operator.STRICT, [left], _row_clocks([right])) if late else combined(node.operator, [left])
 
 
 def _of_source(source: Source) -> Updates:

@@ -52,6 +52,8 @@ def as_of_join(
     """The tree of `left` and a JOIN with AS OF. `scope`: has the items before the JOIN. Raises SqlError."""
     source, name = composition.source, as_of(join.this)
     assert name is not None
+    if (alias := join.this.args.get("alias")) is not None and name is not (alias.args.get("as_of") or name):
+        raise source.error(f"{alias.name[:128]} has one AS OF", alias.args["as_of"], hint=_FORM)
     if kind not in _KINDS or join.meta.get(COMMA) or join_words(join) == "CROSS":
         words = f"{join_words(join)} JOIN".strip()
         raise source.unsupported(f"{words} with AS OF", join, hint="write JOIN or LEFT JOIN t AS OF s ON t.k = s.k")

@@ -37,6 +37,9 @@ STREAMS = {
         create_stream("CREATE STREAM forgotten (k BIGINT, t TIMESTAMP) TIMESTAMP BY t RETENTION 1 DAY"),
         create_stream("CREATE STREAM s (k BIGINT)"),
         create_stream("CREATE STREAM few (k BIGINT) RETENTION 100 ROWS"),
+        create_stream("CREATE TABLE t (k BIGINT, PRIMARY KEY (k))"),
+        create_stream("CREATE TABLE later (k BIGINT, PRIMARY KEY (k)) FIRST VERSION FROM ARRIVAL"),
+        create_stream("CREATE TABLE idle (k BIGINT, t TIMESTAMP, PRIMARY KEY (k)) TIMESTAMP BY t IDLE AFTER 1 MINUTE"),
     )
 }
 
@@ -129,6 +132,16 @@ HOURS = "v.t BETWEEN d.t AND d.t + INTERVAL 8 HOURS"
         ("SELECT k FROM d [ROWS 5] UNION ALL SELECT k FROM d [ROWS 5]", "weakest, rows of d"),
         ("SELECT k FROM d [ROWS 5] UNION ALL SELECT k FROM v", "weakest, rows of d"),
         ("SELECT k FROM d [RANGE 1 DAY] UNION ALL (SELECT k FROM v [RANGE 1 DAY] LIMIT 1)", "weak, time"),
+        ("SELECT k FROM t", "strict, rows of t"),
+        ("SELECT d.k FROM d JOIN t ON t.k = d.k", "strict, rows of t"),
+        ("SELECT d.k FROM d JOIN t AS OF d ON t.k = d.k", "monotonic"),
+        ("SELECT d.k FROM d [RANGE 1 DAY] JOIN t AS OF d ON t.k = d.k", "weakest, time"),
+        ("SELECT d.k FROM d [ROWS 5] JOIN t AS OF d ON t.k = d.k", "weakest, rows of d"),
+        ("SELECT d.k FROM d, v [ROWS 5] JOIN t AS OF v ON t.k = v.k WHERE d.k = v.k", "weak, rows of v"),
+        ("SELECT d.k FROM d LEFT JOIN later AS OF d ON later.k = d.k", "monotonic"),
+        ("SELECT d.k FROM d LEFT JOIN t AS OF d ON t.k = d.k", "strict, rows of t"),
+        ("SELECT d.k FROM d JOIN idle AS OF d ON idle.k = d.k", "strict, time"),
+        ("SELECT d.k FROM d JOIN t AS OF d ON t.k = d.k JOIN t u ON u.k = d.k", "strict, rows of t"),
     ],
 )
 def test_clocks_of_queries(text: str, expected: str) -> None:
