@@ -20,9 +20,13 @@ from psoup.model import DELETED_AT, TIMESTAMP, Kind, StreamSpec, TableSpec
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import clear_null_text
 
+KEY_BYTES = 65_536
+"""The most bytes of text in the key of a row."""
+
 
 def table_columns(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Check the columns of a push to a table, and remove the values of deletions. Raises InvalidBatch. O(bytes)."""
+    _check_keys(spec, table, columns)
     given = columns[DELETED_AT]
     deleted: Array = given.values if given.valid is None else given.values & given.valid
     for place in table.required:
@@ -46,6 +50,23 @@ def count_replaced(spec: StreamSpec, batch: Batch) -> int:
     places = 1 << (2 * rows - 1).bit_length()
     names, ids = np.zeros((places, 2), np.uint64), np.full(places, -1, np.int64)
     return rows - int(newest_versions.put_newest(lanes, 0, names, ids, np.empty(rows, np.int64)))
+
+
+def _check_keys(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...]) -> None:
+    """Raise InvalidBatch for a key of more than `KEY_BYTES` bytes of text. O(rows)."""
+    texts = [columns[place].values for place in table.key if columns[place].type.kind is Kind.TEXT]
+    if sum(int(offsets[-1] - offsets[0]) for offsets in texts) <= KEY_BYTES:
+        return
+    sizes: Array = np.sum([np.diff(offsets) for offsets in texts], axis=0)
+    row = int(np.argmax(sizes))
+    if sizes[row] > KEY_BYTES:
+        raise InvalidBatch(
+            f"row {row}: its key has {int(sizes[row]):,} bytes of text; {KEY_BYTES:,} is the most in the primary key of"
+            f" table {spec.name!r}; make the key shorter, for instance a digest of the text",
+            reason="KEY_TOO_LONG",
+            row=row,
+            limit=KEY_BYTES,
+        )
 
 
 def _check_required(spec: StreamSpec, place: int, column: Column, deleted: Array) -> None:
