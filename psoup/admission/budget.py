@@ -109,7 +109,7 @@ class MemoryBudget:
         """
         if needed and self.used + needed > self.limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
-            raise self._refusal(f"this batch to stream {spec.name!r} needs {needed:,} more", needed, waits)
+            raise self._refusal(f"this batch to {spec.noun} {spec.name!r} needs {needed:,} more", needed, waits)
 
     def check_queries(self, needed: int, count: int) -> None:
         """Raise ResourceExhausted if `count` queries of `needed` bytes do not fit."""
@@ -128,7 +128,7 @@ class MemoryBudget:
             used, limit = room.of(tenant), room.most(tenant)
             raise ResourceExhausted(
                 f"streams{_of(room, tenant)} may take {limit:,} bytes before they have a tuple{_shared(room, tenant)},"
-                f" and take {used:,}; stream {spec.name!r} needs {needed:,} more: drop streams, or {_more(room)}",
+                f" and take {used:,}; {spec.noun} {spec.name!r} needs {needed:,} more: drop streams, or {_more(room)}",
                 reason="STREAMS_BUDGET",
                 needed=needed,
                 **MEMORY.over(used, limit),

@@ -149,15 +149,15 @@ def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribut
         column, lenient = present.get(attribute.name.lower()), attribute.name in alteration.lenient
         if column is not None and not (lenient and column.type == attribute.type):
             raise AlreadyExists(
-                f"stream {spec.name!r} has a column {column.name!r} of type {column.type} already; choose another name"
-                + ("" if lenient else ", or say IF NOT EXISTS"),
+                f"{spec.noun} {spec.name!r} has a column {column.name!r} of type {column.type} already; choose another"
+                " name" + ("" if lenient else ", or say IF NOT EXISTS"),
                 reason="COLUMN_EXISTS",
                 stream=spec.name,
                 column=column.name,
             )
     if missing and len(present) + len(missing) > MAX_ATTRIBUTES:
         raise InvalidInput(
-            f"stream {spec.name!r} has {len(present):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
+            f"{spec.noun} {spec.name!r} has {len(present):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
             f" {len(missing)} more do not fit",
             reason="TOO_MANY_COLUMNS",
         )
@@ -166,17 +166,17 @@ def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribut
 
 def _check_by_clock(stream: KnownStream) -> None:
     """Raise FailedPrecondition if the watermark of a stream cannot follow the clock."""
-    name = stream.spec.name
+    name, noun = stream.spec.name, stream.spec.noun
     if not stream.spec.event_time:
         raise FailedPrecondition(
-            f"stream {name!r} is in system time, where the clock is the watermark already; WATERMARK BY is for streams"
+            f"{noun} {name!r} is in system time, where the clock is the watermark already; WATERMARK BY is for {noun}s"
             " with TIMESTAMP BY",
             reason="SYSTEM_TIME",
             stream=name,
         )
     if stream.spec.idle_after is not None:
         raise FailedPrecondition(
-            f"stream {name!r} has IDLE AFTER, which excludes WATERMARK BY CLOCK; create another stream without IDLE"
+            f"{noun} {name!r} has IDLE AFTER, which excludes WATERMARK BY CLOCK; create another {noun} without IDLE"
             " AFTER",
             reason="IDLE_AFTER",
             stream=name,
@@ -189,8 +189,8 @@ def _check_lateness(stream: KnownStream) -> None:
     """Raise FailedPrecondition if the LATENESS of a stream cannot change."""
     if not stream.spec.event_time:
         raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is in system time, where no tuple is late; LATENESS is for streams with"
-            " TIMESTAMP BY",
+            f"{stream.spec.noun} {stream.spec.name!r} is in system time, where no tuple is late; LATENESS is for"
+            f" {stream.spec.noun}s with TIMESTAMP BY",
             reason="SYSTEM_TIME",
             stream=stream.spec.name,
         )
@@ -202,8 +202,8 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
         return
     if not spec.event_time:
         raise FailedPrecondition(
-            f"stream {spec.name!r} is in system time, where no tuple is ahead of the clock; AHEAD is for streams with"
-            " TIMESTAMP BY",
+            f"{spec.noun} {spec.name!r} is in system time, where no tuple is ahead of the clock; AHEAD is for"
+            f" {spec.noun}s with TIMESTAMP BY",
             reason="SYSTEM_TIME",
             stream=spec.name,
         )
@@ -220,8 +220,8 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
     """Raise FailedPrecondition if `spec` has an archive, but the service does not store chunks (`stored`)."""
     if spec.retention.archive and not stored:
         raise FailedPrecondition(
-            f"stream {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or run the"
-            " service with a data directory",
+            f"{spec.noun} {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or"
+            " run the service with a data directory",
             reason="NO_ARCHIVE",
             stream=spec.name,
         )
@@ -243,7 +243,7 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
     queries = len(users)
     if command.cascade and command.queries not in (None, queries):
         raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is used by {counted(queries, 'query')} by now, and not by"
+            f"{stream.spec.noun} {stream.spec.name!r} is used by {counted(queries, 'query')} by now, and not by"
             f" {command.queries:,}; nothing was dropped: ask again",
             reason="OTHER_QUERIES",
             stream=stream.spec.name,
@@ -253,9 +253,9 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
         some = ", ".join(map(str, users[:_EXAMPLES].tolist()))
         more = ", …" if queries > _EXAMPLES else ""
         raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is used by {counted(queries, 'query')} ({some}{more});"
-            f" unregister {'it' if queries == 1 else 'them'} first, or drop the stream with CASCADE (--cascade in the"
-            f" shell, cascade=True in Python), which unregisters {'it' if queries == 1 else 'them'}",
+            f"{stream.spec.noun} {stream.spec.name!r} is used by {counted(queries, 'query')} ({some}{more});"
+            f" unregister {'it' if queries == 1 else 'them'} first, or drop the {stream.spec.noun} with CASCADE"
+            f" (--cascade in the shell, cascade=True in Python), which unregisters {'it' if queries == 1 else 'them'}",
             reason="STREAM_IN_USE",
             stream=stream.spec.name,
             queries=queries,

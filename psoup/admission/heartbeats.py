@@ -30,8 +30,8 @@ def decide_heartbeat(
     """
     if not stream.spec.event_time:
         raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is in system time, where the clock is the watermark; a heartbeat is for"
-            " streams with TIMESTAMP BY",
+            f"{stream.spec.noun} {stream.spec.name!r} is in system time, where the clock is the watermark; a heartbeat"
+            " is for streams with TIMESTAMP BY",
             reason="SYSTEM_TIME",
             stream=stream.spec.name,
         )

@@ -255,6 +255,6 @@ def _matched(snapshot: Snapshot, source: Source, queries: Sequence[StandingQuery
     view = snapshot.streams.get((tenant, spec.name.lower()))
     if view is None or view.spec is not spec:
         raise FailedPrecondition(
-            f"stream {spec.name!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
+            f"{spec.noun} {spec.name!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
         )
     return view.for_source(source), ClauseRecord(ALL, 0, view.stream_id, (), (), queries)

@@ -185,13 +185,14 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
     if tuple_id >= view.next_id:
         waits = f"; {view.pending} wait for the watermark" if view.pending else ""
         raise OutOfRange(
-            f"tuple {tuple_id} is not in stream {view.spec.name!r}: the next one to come is {view.next_id}{waits}",
+            f"tuple {tuple_id} is not in {view.spec.noun} {view.spec.name!r}: the next one to come is"
+            f" {view.next_id}{waits}",
             reason="UNKNOWN_TUPLE",
             stream=view.spec.name,
         )
     if tuple_id < 0:
         raise OutOfRange(
-            f"tuple {tuple_id} is not in stream {view.spec.name!r}: IDs count from 0",
+            f"tuple {tuple_id} is not in {view.spec.noun} {view.spec.name!r}: IDs count from 0",
             reason="UNKNOWN_TUPLE",
             stream=view.spec.name,
         )
