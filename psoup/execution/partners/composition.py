@@ -31,6 +31,7 @@ from psoup.execution.partners.join_inputs import InputSide, JoinInput, held_rows
 from psoup.execution.partners.not_in import not_in_rows
 from psoup.execution.partners.pairs import Pairs, refuse_product
 from psoup.execution.partners.partner_rows import outer_rows, positions_of
+from psoup.execution.partners.row_counts import outer_count
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafSide, Piece, leaf_facts
 from psoup.plan.nodes import Filter, Join, JoinKind, Node, PartnerJoin, Relation, Source
 from psoup.values.columns import Array
@@ -60,6 +61,10 @@ class Composition:
             return self._partners(node, few)
         leaf = self._leaf(node)
         return ComposedPieces(self.evaluation, [leaf], _all_rows(leaf.rows))
+
+    def count(self, node: PartnerJoin) -> int:
+        """The number of rows of an outer join by equalities alone. Raises ResourceExhausted (JOIN_BUDGET)."""
+        return outer_count(self.evaluation, node, *self._two(node))
 
     def _filter(self, node: Filter, few: bool) -> LeafPieces:
         below = self.pieces(node.input, few=few)

@@ -29,6 +29,11 @@ _FEW = 65_536
 """So many pairs are always looked at."""
 
 
+def few_pairs(left: JoinInput, right: JoinInput) -> int:
+    """The greatest number of pairs of two inputs that take less time than a sort of all rows."""
+    return max(_PAIRS * (left.rows + right.rows), _FEW)
+
+
 def partnered(
     evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, form: Numbered | None = None
 ) -> Array:
@@ -41,7 +46,7 @@ def partnered(
         return np.full(left.rows, right.rows > 0)
     if node.rest:
         refuse_product(node, left, right, evaluation.reading, few=False)
-    bound = max(_PAIRS * (left.rows + right.rows), _FEW)
+    bound = few_pairs(left, right)
     if not node.rest and bound < evaluation.reading.joins.pairs:
         try:
             with evaluation.attempt():
