@@ -187,10 +187,6 @@ class StreamView:
         """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""
         return self if source.as_of is None else self.as_of(EVER)
 
-    def for_source(self, source: Source) -> StreamView:
-        """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""
-        return self if source.as_of is None else self.as_of(EVER)
-
     def idle(self, clock: int) -> bool:
         """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""
         after = self.spec.idle_after

@@ -1,7 +1,7 @@
 """The watched clauses that versions of a table matched which later entries have ended.
 
-    entries since the last look    41  42  43
-    versions before                 7   -  30      ──> clauses that matched 7 or 30: their rows have left the answer
+entries since the last look    41  42  43
+versions before                 7   -  30      ──> clauses that matched 7 or 30: their rows have left the answer
 """
 
 from __future__ import annotations
