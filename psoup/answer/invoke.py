@@ -22,7 +22,7 @@ from psoup.execution.join.located_side import chunks_of, count_of, errors_of, fo
 from psoup.execution.plan import Reading, rows_of
 from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
 from psoup.execution.rows.record_batch import Message, form_of, read
-from psoup.execution.select.clause_matches import Matches, packed
+from psoup.execution.select.match_forms import Matches, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.execution.ways import ANSWER, WINDOW
 from psoup.joins.pairs_store import PairTable, join_with_pairs

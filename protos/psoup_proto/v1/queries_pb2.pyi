@@ -1119,7 +1119,9 @@ class PlanNode(_message.Message):
         """The clocks by which its rows leave: "time", or "rows of " and the name of a stream. None for a monotonic result."""
 
     @_builtins.property
-    def settled_after(self) -> _duration_pb2.Duration: ...
+    def settled_after(self) -> _duration_pb2.Duration:
+        """The time after which `settled_pattern` holds for a row."""
+
     def __init__(
         self,
         *,

@@ -27,7 +27,7 @@ from psoup.answer.question import Question
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Message, read, row_bytes
-from psoup.execution.select.clause_matches import Matches
+from psoup.execution.select.match_forms import Matches
 from psoup.execution.select.window import Reach
 from psoup.expressions.civil import LAST_MICRO
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now

@@ -29,7 +29,8 @@ from psoup.answer.question import Question
 from psoup.data.chunk import ChunkView
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Part
-from psoup.execution.select.clause_matches import ChunkMatches, matches_in
+from psoup.execution.select.clause_matches import matches_in
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.execution.select.window import Reach
 from psoup.expressions.tree import reads_now
 from psoup.model import Anchor

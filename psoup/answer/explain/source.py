@@ -17,7 +17,8 @@ from psoup.clauses.quarantine import Reason
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.windows import WindowRange
 from psoup.execution.select.archive_work import ArchiveWork
-from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
+from psoup.execution.select.clause_matches import chunk_matches, search_of
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.execution.select.window import Reach
 from psoup.matching.search import Search
 from psoup.model import WindowClause, time_text

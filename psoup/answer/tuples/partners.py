@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from psoup.answer.tuples.conditions import MatchCondition, PartnerKind
 from psoup.execution.plan import rows_of
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import Matches
+from psoup.execution.select.match_forms import Matches
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, sources_of
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN
 from psoup.plan.nodes import (

@@ -29,7 +29,7 @@ from psoup.data.windows import retention_edge
 from psoup.errors import InvalidInput, OutOfRange
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import ChunkMatches
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.execution.select.window import Reach, instant, reach, reaches, windows_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of

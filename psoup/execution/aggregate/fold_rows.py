@@ -32,8 +32,8 @@ from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
 from psoup.execution.aggregate.window_ends import first_of
 from psoup.execution.rows.plan_rows import FoldableRows
 from psoup.execution.rows.source_rows import Reading, SourceRows
-from psoup.execution.select.clause_matches import ChunkMatches
 from psoup.execution.select.match_bits_at_ends import EndBits
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
 from psoup.published.snapshot import Snapshot

@@ -19,8 +19,9 @@ from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.recipes import Between, Fold, Recipe
 from psoup.execution.aggregate.single_row import StreamAggregate, folding_of
 from psoup.execution.select import many_matches
-from psoup.execution.select.clause_matches import ChunkMatches, Side, known_matches
+from psoup.execution.select.clause_matches import Side, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView

@@ -20,8 +20,8 @@ from psoup.aggregates.sums import IntegerSum
 from psoup.data.chunk import ChunkView
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.rows.source_rows import SourceRows
-from psoup.execution.select.clause_matches import Matches
 from psoup.execution.select.match_bits_at_ends import EndBits
+from psoup.execution.select.match_forms import Matches
 from psoup.kernels.fold import group_states as fold
 from psoup.values.columns import Array, Column
 

@@ -32,7 +32,8 @@ from psoup.execution.aggregate.window_case import (
 )
 from psoup.execution.aggregate.window_middle import raise_unless_bytes, with_middle
 from psoup.execution.select import many_matches
-from psoup.execution.select.clause_matches import ChunkMatches, Side, matches_together
+from psoup.execution.select.clause_matches import Side, matches_together
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.plan.nodes import Aggregate
 from psoup.plan.way import TryNext
 from psoup.published.records import ClauseRecord

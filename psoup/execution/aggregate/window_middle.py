@@ -22,8 +22,9 @@ from psoup.execution.aggregate.fold_rows import fold_of
 from psoup.execution.aggregate.window_case import Ends, Found, Inner, Middle, WindowCase, only_counts
 from psoup.execution.aggregate.window_ends import MOST_MATCHES
 from psoup.execution.select import many_matches
-from psoup.execution.select.clause_matches import ChunkMatches, known_matches
+from psoup.execution.select.clause_matches import known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.kernels.rows.bitmaps import count_bits
 from psoup.plan.way import TryNext
 

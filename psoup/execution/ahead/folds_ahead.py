@@ -28,7 +28,8 @@ from psoup.execution.aggregate.window_folds import named_folds
 from psoup.execution.ahead.attempts import Attempts, Spare, Turn, Work
 from psoup.execution.ahead.packs_ahead import PacksAhead
 from psoup.execution.many.query_sets import plan_of
-from psoup.execution.select.clause_matches import ChunkMatches, known_matches
+from psoup.execution.select.clause_matches import known_matches
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView

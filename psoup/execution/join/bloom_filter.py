@@ -19,7 +19,7 @@ from psoup.data.chunk import ChunkView
 from psoup.execution.join.direct_join import Columns, direct_join
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
+from psoup.execution.select.match_forms import KeptBits, Matches, Packed
 from psoup.kernels.join.hash_buckets import mark_keys
 from psoup.kernels.join.small_pairs import SPREADING
 from psoup.kernels.join.stored_pairs import marked_rows

@@ -23,7 +23,7 @@ from psoup.execution.join.bloom_filter import bits_of, cut_by_marks
 from psoup.execution.join.join_case import FoundPairs, JoinCase
 from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
-from psoup.execution.select.clause_matches import Matches, Packed
+from psoup.execution.select.match_forms import Matches, Packed
 from psoup.joins.budget import JoinBudget
 from psoup.joins.from_order import in_from_order
 from psoup.joins.pairs_store import PairRow, PairTable

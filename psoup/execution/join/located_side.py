@@ -24,7 +24,8 @@ from psoup.data.dictionary_column import ASKED
 from psoup.data.key_room import KeyRoom
 from psoup.execution.join.null_row import null_part
 from psoup.execution.rows.record_batch import tabled
-from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of_join
+from psoup.execution.select.clause_matches import Side, sides_of_join
+from psoup.execution.select.match_forms import Known, Matches
 from psoup.invariants import ensure
 from psoup.kernels.rows.batch_body import PARTS
 from psoup.kernels.search.result_rows import locate, write_rows

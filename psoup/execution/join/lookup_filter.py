@@ -21,7 +21,7 @@ from psoup.data.key_room import KeyRoom
 from psoup.execution.join.located_side import count_of
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
+from psoup.execution.select.match_forms import KeptBits, Matches, Packed
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import AttributeRef, Expr, of_source
 from psoup.joins.key_columns import whole_keys

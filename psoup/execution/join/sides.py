@@ -26,7 +26,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_batch import SideMemory, side_memory
 from psoup.execution.join.located_side import Located, all_in_memory, count_of
 from psoup.execution.rows.select_list import Group, computed, gathered, shown
-from psoup.execution.select.clause_matches import Matches
+from psoup.execution.select.match_forms import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, columns_of
 from psoup.joins.hash_pairs import SideKeys

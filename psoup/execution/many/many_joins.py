@@ -22,8 +22,8 @@ from psoup.execution.join.sides import MatchedSide
 from psoup.execution.many.many_shapes import PlanShape
 from psoup.execution.many.query_sets import distinct_ids
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import Packed
 from psoup.execution.select.many_matches import Together, parts_of
+from psoup.execution.select.match_forms import Packed
 from psoup.execution.select.window import Reach
 from psoup.execution.ways import JOIN_WAYS
 from psoup.expressions.frame import text_bytes

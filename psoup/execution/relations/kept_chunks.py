@@ -18,7 +18,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.places import Places
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.clause_matches import Packed
+from psoup.execution.select.match_forms import Packed
 from psoup.values.columns import Array, Column, concat_columns
 
 _TIMES: Array = np.zeros(CHUNK_ROWS, np.int64)

@@ -18,7 +18,7 @@ from psoup.config import CHUNK_ROWS
 from psoup.data.chunk import ChunkView
 from psoup.execution.relations.kept_chunks import KeptChunks, chunk_of
 from psoup.execution.rows.source_rows import Reading, SourceRows
-from psoup.execution.select.clause_matches import Packed
+from psoup.execution.select.match_forms import Packed
 from psoup.expressions.tree import Expr
 from psoup.model import DataType
 from psoup.values.columns import Array, Column, value_bytes

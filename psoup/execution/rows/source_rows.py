@@ -20,7 +20,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.data.key_room import KeyRoom
 from psoup.execution.rows.select_list import Group, computed, computed_at_once
 from psoup.execution.rows.sort_keys import sorted_by
-from psoup.execution.select.clause_matches import Matches
+from psoup.execution.select.match_forms import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.joins.pairs_store import PairTable

@@ -24,8 +24,9 @@ from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.data_stem import Piece
 from psoup.data.versions import open_offsets
 from psoup.execution.select.archive_work import ArchiveWork
-from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
+from psoup.execution.select.clause_matches import chunk_matches, search_of
 from psoup.execution.select.column_offers import is_wanted, offer_pairs
+from psoup.execution.select.match_forms import ChunkMatches
 from psoup.expressions.error_guard import every_row
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import COVER_TOGETHER

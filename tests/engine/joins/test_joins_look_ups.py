@@ -16,7 +16,8 @@ from psoup.data.chunk import ChunkView
 from psoup.data.key_index import KeyIndex
 from psoup.data.key_room import KeyRoom
 from psoup.execution.join import lookup_filter
-from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
+from psoup.execution.select.clause_matches import matches_in, sides_of_join
+from psoup.execution.select.match_forms import KeptBits
 from psoup.local import LocalPSoup
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.sweeps import swept
