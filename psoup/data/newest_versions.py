@@ -16,7 +16,7 @@ import numpy as np
 from psoup.data.archived_chunk import Chunk
 from psoup.data.versions import versions_of
 from psoup.kernels.names import clause_names, newest_versions
-from psoup.model import BOOLEAN, DELETED_AT, Kind, StreamSpec
+from psoup.model import DELETED_AT, DELETION, FIRST_VERSION, Kind, StreamSpec
 from psoup.values.columns import Array, Batch, Column, plain
 
 _FIRST_PLACES = 1_024
@@ -145,8 +145,8 @@ class TableVersions:
         self.note_deletions(deleted)
         first = (before < 0) & ~deleted
         if self._has_deletions:
-            self._mark_forgotten(Batch((Column(BOOLEAN, deleted),), batch.times), before, first_id, first)
-        hidden = [Column(BOOLEAN, deleted), Column(BOOLEAN, first)]
+            self._mark_forgotten(Batch((Column(DELETION.type, deleted),), batch.times), before, first_id, first)
+        hidden = [Column(DELETION.type, deleted), Column(FIRST_VERSION.type, first)]
         rest = batch.columns[len(hidden) :]
         return Batch((*hidden, *rest), batch.times), Entries(first_id, batch.times, before)
 

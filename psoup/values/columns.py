@@ -120,7 +120,7 @@ class Column:
         rows = len(self)
         if self.type.kind is Kind.TEXT:
             return rows * 9 + int(self.values[-1] - self.values[0])
-        return rows * (self.values.itemsize + 1)
+        return rows * (self.values.itemsize + 1 + self.type.beside)
 
     def slice(self, start: int, stop: int) -> Column:
         """The rows from start to stop. They share the column's memory. O(1)."""
@@ -155,7 +155,7 @@ class Column:
         """The `nbytes` that `take(rows)` would have, computed without a copy. `rows`: int64[k]. O(k)."""
         if self.type.kind is Kind.TEXT:
             return 9 * len(rows) + int((self.values[1:][rows] - self.values[:-1][rows]).sum())
-        return len(rows) * (self.values.itemsize + 1)
+        return len(rows) * (self.values.itemsize + 1 + self.type.beside)
 
     def order_keys(self) -> Array:
         """The order keys of the values: int64[n], arbitrary for NULL. Not for TEXT and WIDE. O(n)."""

@@ -7,7 +7,16 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from psoup.errors import AlreadyExists, FailedPrecondition, InvalidBatch, NotFound, PSoupError, SqlError
+from psoup.config import EngineConfig
+from psoup.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidBatch,
+    NotFound,
+    PSoupError,
+    ResourceExhausted,
+    SqlError,
+)
 from psoup.local import LocalPSoup
 
 
@@ -97,3 +106,38 @@ def test_a_key_of_a_megabyte_is_refused() -> None:
             local.push("t", pa.table({"a": ["x", a], "b": ["", "z"]}))
         assert f"row 1: its key has {size} bytes of text; 65,536 is the most in the primary key" in str(problem.value)
         assert problem.value.reason == "KEY_TOO_LONG"
+
+
+def test_entries_are_charged_with_their_links_and_keys() -> None:
+    """A table that fills the budget takes no more memory than it is charged, and answers go on. A drop frees all."""
+    limit = 24 * 2**20
+    local = LocalPSoup(config=EngineConfig(memory_bytes=limit))
+    local.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
+    rows = 16_384
+
+    def push(number: int) -> None:
+        ids = range(number * rows, number * rows + rows)
+        local.push("t", pa.table({"id": ids, "n": [1] * rows}))
+
+    full = next(number for number in range(1_000) if not _fits(push, number))
+    with pytest.raises(ResourceExhausted) as problem:
+        push(full)
+    assert problem.value.reason == "MEMORY_BUDGET" and "this batch to table 't' needs" in str(problem.value)
+    state = next(iter(local.engine._streams.values()))
+    assert state.versions is not None
+    chunks = [entry.data for entry in local.engine.snapshot().streams["default", "t"].chunks]
+    columns = sum(array.nbytes for chunk in chunks for column in chunk.columns for array in (column.values,))
+    held = columns + sum(chunk.times.nbytes for chunk in chunks) + state.versions.nbytes
+    assert limit / 3 < held < local.admission.reserved_bytes <= limit
+    answer = local.ask("SELECT count(*) AS n FROM t")
+    assert answer.to_table().to_pylist() == [{"n": full * rows}]
+    local.drop_stream("t")
+    assert local.admission.reserved_bytes == 0
+
+
+def _fits(push: Callable[[int], None], number: int) -> bool:
+    try:
+        push(number)
+    except ResourceExhausted:
+        return False
+    return True
