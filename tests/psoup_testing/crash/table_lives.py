@@ -17,11 +17,14 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
+from psoup.data.thinning import worth_thinning
+from psoup.data.versions import versions_of
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.model import SECOND
@@ -32,6 +35,8 @@ from psoup_testing.histories.histories import EAGER
 
 CONFIG = EngineConfig(chunk_rows=64, shape=EAGER)
 CREATE = "CREATE TABLE t (k BIGINT, x BIGINT, PRIMARY KEY (k))"
+HISTORY = 20
+"""Seconds, and batches: one comes each second."""
 KEYS = 30
 STEPS = 25
 _START = 1_700_000_000 * SECOND
@@ -120,14 +125,15 @@ class TableLives:
     def _play(self, life: TableLife) -> None:
         if not life.exists:
             life.create()
-        rows = life.rows()
+        rows = life.rows(self.sent)
         whole = whole_batches(rows, self.acknowledged, self.sent)
         if whole is None:
             self.problems.append(f"life {self.lives}: the rows are of no number of batches: {rows}")
             return
         self.sent = self.acknowledged = whole
-        for earlier in self._chance.sample(range(whole), min(whole, 3)):
-            if (found := life.rows(time_of(earlier))) != rows_as_of(earlier, whole):
+        kept = range(max(whole - HISTORY, 0), whole)
+        for earlier in self._chance.sample(kept, min(len(kept), 3)):
+            if (found := life.rows(whole, time_of(earlier))) != rows_as_of(earlier, whole):
                 self.problems.append(f"life {self.lives}: as of batch {earlier}: {found}")
         for _ in range(STEPS):
             self.sent += 1
@@ -135,6 +141,7 @@ class TableLives:
             self.acknowledged = self.sent
             if self._chance.random() < 0.3:
                 self.stored += life.maintain()
+                self.thinned += life.thin(self.sent)
 
 
 class TableLife:
@@ -142,7 +149,7 @@ class TableLife:
 
     def __init__(self, store: DurableStore) -> None:
         self._store = store
-        self._admission, self._engine = Admission(CONFIG), Engine(CONFIG, keep=store.keep)
+        self._admission, self._engine = Admission(CONFIG), Engine(CONFIG, keep=store.keep, thin=store.thin)
         for event in store.read():
             self._admission.replay(event)
             self._engine.apply([event])
@@ -157,7 +164,7 @@ class TableLife:
     def create(self) -> None:
         """Create the table, if a life before has not, and a query for its rows."""
         if not self._engine.snapshot().streams:
-            self._do(CreateStream(CREATE), _START)
+            self._do(CreateStream(f"{CREATE} HISTORY {HISTORY} SECONDS"), _START)
         self._do(Register("SELECT k, x FROM t"), _START)
 
     def push(self, number: int) -> None:
@@ -166,9 +173,10 @@ class TableLife:
         columns = {"k": [key for key, _ in rows], "x": pa.array([value for _, value in rows], pa.int64())}
         self._do(Push("t", pa.table({**columns, "_deleted": [value is None for _, value in rows]})), time_of(number))
 
-    def rows(self, as_of: int | None = None) -> dict[int, int]:
-        """The rows now, or at an earlier time."""
-        table = invoke(self._engine.snapshot(), 1, tenant="default", now=time_of(10**6), as_of=as_of).to_table()
+    def rows(self, batches: int, as_of: int | None = None) -> dict[int, int]:
+        """The rows after so many batches, or at an earlier time."""
+        now = time_of(batches)
+        table = invoke(self._engine.snapshot(), 1, tenant="default", now=now, as_of=as_of).to_table()
         return dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
 
     def maintain(self) -> int:
@@ -178,3 +186,17 @@ class TableLife:
             self._engine.install(task.compute())
             stored += task.name == "store"
         return stored
+
+    def thin(self, batches: int) -> int:
+        """Let versions leave that ended before HISTORY. All closed chunks are stored. Returns the number of chunks."""
+        *closed, open_chunk = [entry.data for entry in self._engine.snapshot().by_id[1].chunks]
+        edge, thinned = time_of(batches - 1 - HISTORY), 0
+        for chunk in closed:
+            versions = versions_of(chunk)
+            ended = (versions.successors > 0) & (versions.successors < open_chunk.first_id) & (versions.ends < edge)
+            if worth_thinning(chunk, int((~ended).sum())):
+                task = self._engine.thin(1, chunk.number, np.flatnonzero(~ended))
+                assert task is not None
+                self._engine.install(task.compute())
+                thinned += 1
+        return thinned
