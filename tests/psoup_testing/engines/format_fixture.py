@@ -8,7 +8,7 @@ Contents: every type, NULLs, both time domains, sealed and expired chunks, tuple
 far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
 twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
 tokens, tenants, groups of followers, a push whose tuples were there before it, tuples without a push, passed chunks, a
-table.
+table, thinned chunks.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """
@@ -43,7 +43,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
-from psoup_testing.engines.fixture_table import fill_table, shown_table
+from psoup_testing.engines.fixture_table import fill_table, shown_table, thin_chunks
 from psoup_testing.engines.fixture_tenants import let_in, part, shown_tenants, shown_tokens
 from psoup_testing.histories.follower_groups import share_matches, shown_groups
 
@@ -92,7 +92,7 @@ class Soup(LocalPSoup):
     def __init__(self, path: Path, now: int) -> None:
         super().__init__(CONFIG, VirtualClock(now))
         self.store = DurableStore(path)
-        self.engine = Engine(CONFIG, keep=self.store.keep)
+        self.engine = Engine(CONFIG, keep=self.store.keep, thin=self.store.thin)
         self.admission = Admission(CONFIG, archive=True)
         for event in self.store.read():
             self.admission.replay(event)
@@ -177,6 +177,7 @@ def tell(soup: Soup) -> None:
     share_matches(soup)
     fill_table(soup, START)
     push_ahead(soup)
+    thin_chunks(soup, START)
 
 
 def come_and_go(soup: Soup) -> None:
