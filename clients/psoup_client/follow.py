@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from psoup_proto.v1 import follow_pb2
 _CALL_S = 600.0
 """The seconds after which a call ends and a new call begins. So the client notices a silently lost connection."""
 _MATCHES = pa.schema([("tuple_id", pa.int64()), ("query_id", pa.string())])
+_CHANGES = pa.array(["came", "stays", "left"])
+"""The words for the numbers of changes in follow.proto."""
 _QUERIES = pa.schema([("query_id", pa.string()), ("key", pa.string()), ("labels", pa.map_(pa.string(), pa.string()))])
 
 
@@ -41,12 +43,35 @@ class Match(NamedTuple):
     The values are as in `Answer.rows`: a DATE or TIMESTAMP outside the years 1 to 9999 is a text in ISO 8601.
     `query_ids`, `keys` (None for a query without a key) and `labels` have an element for each query, oldest query
     first.
+
+    The tuple of a table is a new version of its row, or a deletion: `_deleted` is then True, and all columns outside
+    of the key are None. `changes` has an element for each query: "came" (the version matches, and the version before
+    did not), "stays" (both match) or "left" (only the version before matched). It is empty for a stream.
     """
 
     tuple: dict[str, Any]
     query_ids: list[str]
     keys: list[str | None]
     labels: list[dict[str, str]]
+    changes: Sequence[str] = ()
+
+    @property
+    def came(self) -> list[str]:
+        """The IDs of the queries of which a table's row has become a match."""
+        return self._with("came")
+
+    @property
+    def stays(self) -> list[str]:
+        """The IDs of the queries of which a table's row stays a match, with other values."""
+        return self._with("stays")
+
+    @property
+    def left(self) -> list[str]:
+        """The IDs of the queries of which a table's row is not a match any more."""
+        return self._with("left")
+
+    def _with(self, change: str) -> list[str]:
+        return [query_id for query_id, each in zip(self.query_ids, self.changes, strict=False) if each == change]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +79,10 @@ class FollowBatch:
     """Some matches in stream order. Iterating gives a `Match` for each tuple.
 
     `position`: text to store, and to give as `after`: the matches after this batch follow it. `tuples`: `_id`, `_time`
-    and the columns, each tuple once. `matches`: `tuple_id` and `query_id`. `queries`: `query_id`, `key` and `labels`,
-    each query once. `next_id`: all tuples before it have been told. `lag`: the number of tuples not told yet.
-    `left_out`: queries with the labels that are not told, as they are joins, aggregates or DISTINCT.
+    and the columns, each tuple once. `matches`: `tuple_id` and `query_id`, and of a table `change`. `queries`:
+    `query_id`, `key` and `labels`, each query once. `next_id`: all tuples before it have been told. `lag`: the number
+    of tuples not told yet. `left_out`: queries with the labels that are not told, as they are joins, aggregates or
+    DISTINCT.
 
     A tuple that matches very many queries may be in several batches, each with some of the queries.
     """
@@ -92,12 +118,13 @@ class FollowBatch:
         names = self.tuples.column_names
         for values in rows_of(self.tuples):
             row = dict(zip(names, values, strict=True))
-            query_ids = list[str]()
+            query_ids, changes = list[str](), list[str]()
             while pair is not None and pair[0] == row["_id"]:
                 query_ids.append(pair[1])
+                changes += pair[2:]
                 pair = next(pairs, None)
             keys, labels = [tags[query_id][0] for query_id in query_ids], [dict(tags[i][1]) for i in query_ids]
-            yield Match(row, query_ids, keys, labels)
+            yield Match(row, query_ids, keys, labels, changes)
 
 
 class Following:
@@ -218,6 +245,8 @@ def tables_of(reply: Any) -> tuple[pa.Table, pa.Table, pa.Table]:
         return pa.table({}), _MATCHES.empty_table(), _QUERIES.empty_table()
     prefix, tuples = reply.query_id_prefix, read(reply.tuples_ipc)
     matches, queries = (_named(read(part), prefix) for part in (reply.matches_ipc, reply.queries_ipc))
+    if "change" in matches.column_names:
+        matches = matches.set_column(2, "change", _CHANGES.take(matches["change"].combine_chunks()))
     return tuples, matches, queries
 
 

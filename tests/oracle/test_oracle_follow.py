@@ -16,7 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from psoup.answer.follow.page import Follower, FollowPlace, follow_page
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import (
+    Follower,
+    follow_page,
+)
 from psoup.answer.follow.told import FollowWanted
 from psoup.config import EngineConfig
 from psoup.work.clock import VirtualClock

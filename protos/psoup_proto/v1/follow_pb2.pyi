@@ -166,10 +166,14 @@ class FollowResponse(_message.Message):
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     tuples_ipc: _builtins.bytes
-    """The tuples of `matches_ipc`, each once, ascending, as an Arrow IPC stream: `_id`, `_time`, then the stream's columns."""
+    """The tuples of `matches_ipc`, each once, ascending, as an Arrow IPC stream: `_id`, `_time`, then the stream's columns.
+    Of a table these are versions and deletions, and `_deleted` comes before the columns. A deletion has its key and no
+    other column.
+    """
     matches_ipc: _builtins.bytes
     """Pairs as an Arrow IPC stream: `tuple_id`, int64, ascending; `query`, int64, the number of a query that it matched,
-    ascending for each tuple.
+    ascending for each tuple. Of a table also `change`, int8: 0, it came: the version matches, and the version of its key
+    before did not; 1, it stays: both match; 2, it left: only the version before matched.
     """
     queries_ipc: _builtins.bytes
     """The queries of `matches_ipc`, each once, as an Arrow IPC stream: `query`, int64; `key`, string, NULL without one;

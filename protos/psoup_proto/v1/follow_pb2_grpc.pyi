@@ -42,6 +42,10 @@ class FollowServiceStub:
     released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
     that was attached is not told. Following does not keep queries with `expires_after` registered.
 
+    Of a table each version is told with the queries that it matches, and with those that only the version of its key
+    before matched. A deletion is told with all queries of the version before. The version before is kept until the
+    positions of `follow_keep` have passed it.
+
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
     or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
@@ -62,6 +66,10 @@ class FollowServiceAsyncStub(FollowServiceStub):
     A query is told for a tuple if it is registered when the batch is read, and was registered before the tuple was
     released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
     that was attached is not told. Following does not keep queries with `expires_after` registered.
+
+    Of a table each version is told with the queries that it matches, and with those that only the version of its key
+    before matched. A deletion is told with all queries of the version before. The version before is kept until the
+    positions of `follow_keep` have passed it.
 
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
@@ -86,6 +94,10 @@ class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
         A query is told for a tuple if it is registered when the batch is read, and was registered before the tuple was
         released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
         that was attached is not told. Following does not keep queries with `expires_after` registered.
+
+        Of a table each version is told with the queries that it matches, and with those that only the version of its key
+        before matched. A deletion is told with all queries of the version before. The version before is kept until the
+        positions of `follow_keep` have passed it.
 
         INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
         position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,

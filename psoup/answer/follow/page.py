@@ -9,7 +9,6 @@ end of the stream, and its place is nevertheless later. The reader keeps nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +16,20 @@ import pyarrow.compute as pc
 
 from psoup.answer.follow.clause_queries import ClauseQueries
 from psoup.answer.follow.distinct import distinct_first
+from psoup.answer.follow.kept_entries import LOOKED_AT, FollowPlace
 from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
 from psoup.answer.follow.told import FollowWanted, wanted_queries
-from psoup.data.windows import retention_edge
+from psoup.answer.follow.version_pairs import changed_pairs
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import by_ids
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
-from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Kind
+from psoup.model import BIGINT, FIRST_VERSION, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Kind
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.published.tag_columns import KEY, tag_columns
 from psoup.values.columns import Array
 from psoup.values.kinds import arrow_type
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
-LOOKED_AT = 65_536
-"""The most tuples that a page looks at."""
 PAIR_BYTES = 16
 """Bytes of a pair."""
 _FEW = 256
@@ -47,21 +45,12 @@ _TAGS = pa.schema(
 _NO_TAGS = pa.RecordBatch.from_pylist([], schema=_TAGS)
 
 
-class FollowPlace(NamedTuple):
-    """A place in the matches of a stream: before the tuple `next_id`.
-
-    `after`: of this tuple, the queries with IDs up to this one have been told. -1: no query.
-    """
-
-    next_id: int
-    after: int = -1
-
-
 @dataclass(frozen=True, slots=True)
 class FollowPage:
     """Matches, int64[n] each, ascending by tuple, then by query. `tuples`, `tags`: their tuples and queries, each once.
 
-    `place`: the place after the page. `end_id`: the next tuple ID of the stream. `left_out`: as in WantedQueries.
+    `changes`: of a table, int64[n], as in `psoup.answer.follow.version_pairs`. None for a stream. `place`: the place
+    after the page. `end_id`: the next tuple ID of the stream. `left_out`: as in WantedQueries.
     """
 
     tuple_ids: Array
@@ -71,6 +60,7 @@ class FollowPage:
     place: FollowPlace
     end_id: int
     left_out: int
+    changes: Array | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -133,11 +123,6 @@ class Follower:
             self._queries = None
 
 
-def oldest_place(view: StreamView, now: int) -> FollowPlace:
-    """The place before the oldest tuple that is kept, without attached history, whose IDs are below 0."""
-    return FollowPlace(max(retention_edge(view.timeline(), view.spec.retention, view.now(now)), 0))
-
-
 def follow_page(
     snapshot: Snapshot,
     view: StreamView,
@@ -170,6 +155,9 @@ def follow_page(
     tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
     queries = np.concatenate([_NONE, *(part.queries for part in parts)])
     every_pairs = FollowPairs(tuple_ids, queries, *at)
+    if view.spec.table is not None:
+        changes = [part.changes for part in parts if part.changes is not None]
+        every_pairs = every_pairs._replace(changes=np.concatenate([_NONE, *changes]))
     return fitting_page(snapshot, view, every_pairs, follower.left_out, most_bytes, budget)
 
 
@@ -179,8 +167,7 @@ def _standing(snapshot: Snapshot, pairs: FollowPairs) -> FollowPairs:
     gone = snapshot.queries.find(ids).missing if len(ids) else _NONE
     if not len(gone):
         return pairs
-    stand = ~np.isin(pairs.queries, gone)
-    return pairs._replace(tuple_ids=pairs.tuple_ids[stand], queries=pairs.queries[stand])
+    return pairs.of(~np.isin(pairs.queries, gone))
 
 
 def _pairs(
@@ -192,6 +179,9 @@ def _pairs(
         return FollowPairs(_NONE, _NONE, high)
     while True:
         try:
+            if view.spec.table is not None:
+                few = follower.few
+                return _standing(snapshot, changed_pairs(snapshot, view, low, high, after, catalog, budget, few=few))
             if not follower.few:
                 return every_pair(snapshot, view, low, high, after, catalog, budget)
             return _standing(snapshot, some_pairs(snapshot, view, low, high, after, catalog, budget))
@@ -206,9 +196,10 @@ def first_pairs(pairs: FollowPairs, limit: int) -> FollowPairs:
     if len(pairs.tuple_ids) <= limit:
         return pairs
     tuple_id, query = int(pairs.tuple_ids[limit - 1]), int(pairs.queries[limit - 1])
+    first = pairs.of(slice(limit))
     if pairs.tuple_ids[limit] != tuple_id:
-        return FollowPairs(pairs.tuple_ids[:limit], pairs.queries[:limit], tuple_id + 1)
-    return FollowPairs(pairs.tuple_ids[:limit], pairs.queries[:limit], tuple_id, query)
+        return first._replace(end_id=tuple_id + 1, after=-1)
+    return first._replace(end_id=tuple_id, after=query)
 
 
 def fitting_page(
@@ -223,7 +214,7 @@ def fitting_page(
     tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
     if not len(tuple_ids):
         none = gathered_rows(snapshot, view, tuple_ids, most_bytes, budget)
-        return FollowPage(tuple_ids, queries, none, _NO_TAGS, place, view.next_id, left_out)
+        return FollowPage(tuple_ids, queries, none, _NO_TAGS, place, view.next_id, left_out, pairs.changes)
     tuples, first_of_tuple = distinct_first(tuple_ids)
     rows = gathered_rows(snapshot, view, tuples, most_bytes, budget)
     ids, first_of_query = distinct_first(queries)
@@ -235,20 +226,23 @@ def fitting_page(
     if rows.num_rows < len(tuples):
         fit = min(fit, int(first_of_tuple[rows.num_rows]))
     if fit < len(tuple_ids):
-        cut = first_pairs(FollowPairs(tuple_ids, queries, *place), fit)
-        tuple_ids, queries, place = cut.tuple_ids, cut.queries, FollowPlace(cut.end_id, cut.after)
+        pairs = first_pairs(pairs, fit)
+        tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
         rows = rows.slice(0, int(np.searchsorted(tuples, tuple_ids[-1], "right")))
         tags = tags.take(pa.array(np.flatnonzero(first_of_query < fit)))
-    return FollowPage(tuple_ids, queries, rows, tags, place, view.next_id, left_out)
+    return FollowPage(tuple_ids, queries, rows, tags, place, view.next_id, left_out, pairs.changes)
 
 
 def gathered_rows(
     snapshot: Snapshot, view: StreamView, tuple_ids: Array, most_bytes: int, budget: ReadBudget
 ) -> pa.RecordBatch:
-    """The first of some tuples (int64[k], ascending): at least one, and up to the first that passes `most_bytes`."""
-    attributes = view.spec.schema.attributes
+    """The first of some tuples (int64[k], ascending): at least one, and up to the first that passes `most_bytes`.
+
+    The tuples of a table have `_deleted` before the columns.
+    """
+    attributes = [pair for pair in enumerate(view.spec.schema.attributes) if pair[1] != FIRST_VERSION]
     outputs = [AttributeRef(BIGINT, ID_INDEX, ID_COLUMN), AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)]
-    outputs += [AttributeRef(attribute.type, place, attribute.name) for place, attribute in enumerate(attributes)]
+    outputs += [AttributeRef(attribute.type, place, attribute.name) for place, attribute in attributes]
     types = [arrow_type(output.type) if output.type.kind is not Kind.TEXT else pa.string() for output in outputs]
     schema = pa.schema(list(zip([output.name for output in outputs], types, strict=True)))
     batches, size = list[pa.RecordBatch](), 0

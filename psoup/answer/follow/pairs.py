@@ -33,13 +33,19 @@ class FollowPairs(NamedTuple):
     """Pairs of a tuple and a query, int64[n] each, ascending by tuple, then by query.
 
     All pairs of tuples before `end_id` are here. `after`: of the tuple `end_id` the queries up to this ID are here;
-    -1 for none.
+    -1 for none. `changes`: of a table, int64[n], as in `psoup.answer.follow.version_pairs`. None for a stream.
     """
 
     tuple_ids: Array
     queries: Array
     end_id: int
     after: int = -1
+    changes: Array | None = None
+
+    def of(self, which: Array | slice) -> FollowPairs:
+        """The pairs at some places, or with flags, up to the same end."""
+        changes = None if self.changes is None else self.changes[which]
+        return self._replace(tuple_ids=self.tuple_ids[which], queries=self.queries[which], changes=changes)
 
 
 def every_pair(
@@ -112,7 +118,7 @@ def pairs_together(
     ends, starts = np.cumsum(sizes), (np.cumsum(counts) - counts)[place_of]
     at = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
     which = np.repeat(np.arange(len(sizes)), sizes)
-    queries, tuple_ids, pair_of, end_id = _expanded(view, catalog, which, tuple_ids[at], low, end_id)
+    queries, tuple_ids, pair_of, end_id = expanded(view, catalog, which, tuple_ids[at], low, end_id)
     owners = owners[which[pair_of]]
     return TogetherPairs(owners, tuple_ids, queries, end_id).of(np.lexsort((queries, tuple_ids, owners)))
 
@@ -125,7 +131,7 @@ def _told(
     `place`: the first tuple, the last query that was told for it, and the end of the tuples.
     """
     low, after, end_id = place
-    queries, tuple_ids, _, end_id = _expanded(view, catalog, names, tuple_ids, low, end_id)
+    queries, tuple_ids, _, end_id = expanded(view, catalog, names, tuple_ids, low, end_id)
     if after >= 0:
         later = (tuple_ids != low) | (queries > after)
         tuple_ids, queries = tuple_ids[later], queries[later]
@@ -145,7 +151,7 @@ def _in_order(tuple_ids: Array, queries: Array, low: int, end_id: int) -> tuple[
     return tuples.astype(np.int64) + low, (keys - tuples * kind.type(span)).astype(np.int64)
 
 
-def _expanded(
+def expanded(
     view: StreamView, catalog: QueriesOf, names: Array, tuple_ids: Array, low: int, end_id: int
 ) -> tuple[Array, Array, Array, int]:
     """The queries that are told, their tuples, the places of their pairs in `names`, and the end of the tuples.

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.page import (
     PAIR_BYTES,
     Follower,
     FollowPage,
-    FollowPlace,
     first_pairs,
     fitting_page,
     gathered_rows,

@@ -92,7 +92,7 @@ class _Alike:
 class Together:
     """Clauses of one stream whose matches are found in one pass. `ids`: SQC IDs, int64[k], ascending and distinct.
 
-    Each clause must have a condition.
+    Each clause must have a condition. `raw`: in a table, find also entries that do not hold, and deletions.
     """
 
     snapshot: Snapshot
@@ -104,6 +104,7 @@ class Together:
     _index: tuple[bytes, _Index] | None = field(default=None)
     """An index of the clauses that lacked the last chunk, with their places as its key."""
     wanted: WantedClauses = field(init=False)
+    raw: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         self.wanted = WantedClauses(self.ids)
@@ -136,7 +137,8 @@ class Together:
     def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
         """Find the matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
         matches = self._in_chunk(entry, start, stop, limit, progress)
-        return matches if self.view.spec.table is None else self._holding(matches, self.view.spec.table)
+        table = self.view.spec.table
+        return matches if table is None or self.raw else self._holding(matches, table)
 
     def _holding(self, matches: ManyMatches, table: TableSpec) -> ManyMatches:
         """The matches in a chunk of a table without the versions that do not hold at the view's time. O(rows)."""

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from psoup.answer.follow.page import Follower, FollowPlace
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import (
+    Follower,
+)
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import PSoupError
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
-from psoup.answer.follow.page import FollowPlace
+from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.errors import PSoupError, Unavailable
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import islice, takewhile
 
 from psoup.answer.copies.watched_clauses import WatchedClause, WatchedClauses
-from psoup.answer.follow.page import FollowPlace
+from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryRecord

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClause
-from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import (
+    Follower,
+    FollowPage,
+    follow_page,
+)
 from psoup.answer.follow.together import follow_together
 from psoup.errors import NotFound
 from psoup.published.snapshot import Snapshot, StreamView
@@ -19,8 +23,8 @@ from psoup.work.read_budget import ReadBudget
 from psoup_service.following.follower import FollowClient
 from psoup_service.following.positions import kept
 from psoup_service.wire.answers import one_batch
+from psoup_service.wire.follow_pairs import pairs_batch
 
-_PAIRS = pa.schema([("tuple_id", pa.int64()), ("query", pa.int64())])
 Clauses = dict[int, WatchedClause] | None
 """The clauses of a follower's queries, by their IDs. None: it is marked by every new tuple."""
 
@@ -111,6 +115,8 @@ class FollowPages:
     def _share(self, group: dict[Hashable, FollowTask]) -> None:
         sample = next(iter(group.values()))
         view = self._view(sample)
+        if view.spec.table is not None:  # a page of a table also reads the versions before
+            return
         if sample.place.after >= 0 or kept(sample.place, view, self._now).next_id >= min(sample.before, view.next_id):
             return
         for task in group.values():
@@ -149,7 +155,7 @@ class FollowPages:
     def _batch(self, follower: Follower, page: FollowPage, gone: Set[int] | None = None) -> FollowBatch:
         tuples = matches = queries = b""
         if len(page.tuple_ids):
-            pairs = pa.RecordBatch.from_arrays([pa.array(page.tuple_ids), pa.array(page.queries)], schema=_PAIRS)
+            pairs = pairs_batch(page.tuple_ids, page.queries, page.changes)
             tuples, matches, queries = one_batch(page.tuples), one_batch(pairs), one_batch(page.tags)
         clauses = clauses_of(self._snapshot, follower, gone)
         rest = page.place, page.end_id, page.left_out, self._snapshot.sequence

@@ -16,7 +16,7 @@ import hmac
 import re
 import struct
 
-from psoup.answer.follow.page import FollowPlace, oldest_place
+from psoup.answer.follow.kept_entries import FollowPlace, kept_from, oldest_place
 from psoup.errors import InvalidInput
 from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot, StreamView
@@ -116,14 +116,18 @@ _PUT_BACK = "the data directory was put back to an earlier state, and it lacks e
 
 def kept(place: FollowPlace, view: StreamView, now: int) -> FollowPlace:
     """The place, if the stream still keeps the tuple there. Raises PositionLost, with the number of missed tuples."""
-    oldest = oldest_place(view, now).next_id
-    if place.next_id >= oldest:
+    oldest = kept_from(view, place, now)
+    if oldest == place:
         return place
-    missed = oldest - place.next_id
-    why = (
-        f"{counted(missed, 'tuple')} after it, from ID {place.next_id:,} on, {'is' if missed == 1 else 'are'} not kept"
-    )
+    missed = oldest.next_id - place.next_id
+    gone = f"{counted(missed, noun_of(view))} after it, from ID {place.next_id:,} on,"
+    why = f"{gone} {'is' if missed == 1 else 'are'} not kept"
     raise _lost("NOT_KEPT", why, view, now, place.next_id, missed)
+
+
+def noun_of(view: StreamView) -> str:
+    """The word for what a follower is told of: a tuple of a stream, or an entry of a table."""
+    return "tuple" if view.spec.table is None else "entry"
 
 
 def _lost(
@@ -133,8 +137,8 @@ def _lost(
     return PositionLost(
         follow_pb2.FollowReset(
             reason=follow_pb2.FollowResetReason.Value(f"FOLLOW_RESET_REASON_{reason}"),
-            message=f"the position in stream {view.spec.name!r} cannot be continued: {why}; the oldest tuple that is"
-            f" kept has ID {oldest:,}",
+            message=f"the position in {view.spec.noun} {view.spec.name!r} cannot be continued: {why}; the oldest"
+            f" {noun_of(view)} that is kept has ID {oldest:,}",
             missed=missed,
             from_id=from_id,
             first_id=oldest,

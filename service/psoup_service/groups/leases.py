@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.answer.follow.page import Follower
+from psoup.answer.follow.page import (
+    Follower,
+)
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.events.groups import PARTITIONS, POSITION, FollowerGroup, positions_array

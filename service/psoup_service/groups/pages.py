@@ -14,12 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page, oldest_place
+from psoup.answer.follow.kept_entries import FollowPlace, kept_from
+from psoup.answer.follow.page import (
+    Follower,
+    FollowPage,
+    follow_page,
+)
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup.work.read_budget import ReadBudget
 from psoup_service.groups.partitions import partitions_of
 from psoup_service.wire.answers import one_batch
+from psoup_service.wire.follow_pairs import pairs_batch
 
 _LONGEST_S = 0.25
 """Seconds after which a page without matches looks at no further tuples."""
@@ -75,8 +81,8 @@ def worker_page(
     It ends with the first matches, at the newest tuple, or after `_LONGEST_S`.
     """
     place = FollowPlace(*min(map(tuple, positions[partitions].tolist())))
-    oldest = oldest_place(view, now)
-    if place.next_id < oldest.next_id:
+    oldest = kept_from(view, place, now)
+    if oldest != place:
         missed = oldest.next_id - place.next_id
         return WorkerPage(b"", b"", b"", oldest, view.next_id, 0, snapshot.sequence, missed)
     end = time.perf_counter() + _LONGEST_S
@@ -107,7 +113,7 @@ def _written(page: FollowPage, chosen: Array) -> tuple[bytes, bytes, bytes]:
     if not chosen.any():
         return b"", b"", b""
     tuple_ids, queries = page.tuple_ids[chosen], page.queries[chosen]
-    pairs = pa.record_batch({"tuple_id": pa.array(tuple_ids), "query": pa.array(queries)})
+    pairs = pairs_batch(tuple_ids, queries, None if page.changes is None else page.changes[chosen])
     rows = page.tuples.filter(pa.array(np.isin(page.tuples.column(0).to_numpy(), tuple_ids)))
     tags = page.tags.filter(pa.array(np.isin(page.tags["query"].to_numpy(), queries)))
     return one_batch(rows), one_batch(pairs), one_batch(tags)

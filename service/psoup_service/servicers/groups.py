@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 
-from psoup.answer.follow.page import oldest_place
+from psoup.answer.follow.kept_entries import oldest_place
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.groups import DropGroup, FollowerGroup, FormGroup

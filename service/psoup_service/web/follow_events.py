@@ -6,6 +6,8 @@
     id: p1-…                    the position after the event
     data: {"matches": [{"tuple": {…}, "queries": [{"query_id": …, "key": …, "labels": {…}}]}], "lag": 0, "left_out": 0}
 
+    "change": "came"            of a query of a table, also "stays" and "left": see `change` in follow.proto
+
     event: reset                the position could not be continued; the data says what was missed
     : lag 0                     a comment with a later position, at least every 15 seconds
 
@@ -36,6 +38,8 @@ _MOST_ROWS = 1_000
 _MOST_BYTES = 256 * 1024
 _RETRY_MS = 2_000
 """The milliseconds after which a browser opens a lost event stream again."""
+_CHANGES = ("came", "stays", "left")
+"""The words for the numbers of changes in follow.proto."""
 _SECRETS = frozenset({"token", "access_token", "authorization", "bearer"})
 
 
@@ -164,7 +168,8 @@ def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
         for row in plain_rows(batch)
     }
     for pair in _read(message.matches_ipc).to_pylist():
-        matches[pair["tuple_id"]]["queries"].append(tags[pair["query"]])
+        change = {"change": _CHANGES[pair["change"]]} if "change" in pair else {}
+        matches[pair["tuple_id"]]["queries"].append(tags[pair["query"]] | change)
     return list(matches.values())
 
 

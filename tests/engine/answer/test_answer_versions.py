@@ -31,7 +31,7 @@ def played(draw: random.Random) -> tuple[LocalPSoup, Upserts, dict[int, str]]:
     for number, predicate in enumerate((*PREDICATES, *PREDICATES)):
         for _ in range(draw.randrange(6) if number >= len(PREDICATES) else 0):
             upserts.push(soup)
-            soup.clock.advance(seconds=draw.choice([0, 1]))  # type: ignore[attr-defined]
+            soup.clock.advance(seconds=draw.choice([0, 1]))
         if draw.random() < 0.2:
             soup.maintain()
         queries[soup.register(f"SELECT k FROM ads WHERE {predicate}")] = predicate
@@ -90,7 +90,7 @@ def ads() -> LocalPSoup:
     soup.register("SELECT o.k FROM orders o JOIN ads ON ads.k = o.k")
     for price, deleted in ((9, False), (7, False), (3, False), (None, True)):
         soup.push("ads", pa.table({"k": ["A"], "price": pa.array([price], pa.int64()), "_deleted": [deleted]}))
-        soup.clock.advance(seconds=86_400)  # type: ignore[attr-defined]
+        soup.clock.advance(seconds=86_400)
     soup.push("ads", pa.table({"k": ["B"], "price": [8]}))
     soup.push("orders", pa.table({"k": ["A"]}))
     return soup

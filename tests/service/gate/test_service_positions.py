@@ -7,7 +7,7 @@ import base64
 import pyarrow as pa
 import pytest
 
-from psoup.answer.follow.page import FollowPlace
+from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup

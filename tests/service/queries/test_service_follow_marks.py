@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from psoup.answer.follow.page import Follower, FollowPlace, follow_page
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import (
+    Follower,
+    follow_page,
+)
 from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup

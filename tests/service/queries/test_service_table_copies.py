@@ -53,12 +53,12 @@ class Play:
         self.copies = [self.new(key) for key in self.keys]
 
     def new(self, key: str) -> AnswerCopy:
-        return AnswerCopy(Line(self.desk), "", key=key)  # type: ignore[arg-type]
+        return AnswerCopy(Line(self.desk), "", key=key)
 
     def step(self) -> None:
         acts = [self.push] * 4 + [self.order] + [self.sync] * 8 + [self.part] * 2
         self.draw.choice([*acts, self.soup.maintain, self.desk.restart, self.desk.kill, self.begin, self.remake])()
-        self.soup.clock.advance(seconds=self.draw.choice([0, 1, 60]))  # type: ignore[attr-defined]
+        self.soup.clock.advance(seconds=self.draw.choice([0, 1, 60]))
 
     def push(self) -> None:
         for _ in range(self.draw.choice([1, 1, 6])):
@@ -74,17 +74,17 @@ class Play:
 
     def remake(self) -> None:
         copy = self.draw.choice(self.copies)
-        self.copies.append(copy_of_bytes(Line(self.desk), copy.to_bytes()))  # type: ignore[arg-type]
+        self.copies.append(copy_of_bytes(Line(self.desk), copy.to_bytes()))
 
     def part(self) -> None:
         copy = self.draw.choice(self.copies)
         line = Line(self.desk, self.draw.choice(MANNERS))
-        copy._session = line  # type: ignore[assignment]
+        copy._session = line
         line.ask([copy])
 
     def sync(self) -> None:
         copy = self.draw.choice(self.copies)
-        copy._session = Line(self.desk, self.draw.choice(MANNERS))  # type: ignore[assignment]
+        copy._session = Line(self.desk, self.draw.choice(MANNERS))
         copy.sync()
         assert copy.complete
         query_id = self.soup.query(copy.key)
@@ -128,7 +128,7 @@ def upsert(soup: RestartingPSoup, keys: range, price: int) -> None:
 
 def change_of(copy: AnswerCopy) -> sync_pb2.Change:
     """The change of the last reply on a copy's line."""
-    reply = copy._session.reply  # type: ignore[attr-defined]
+    reply = copy._session.reply
     raw = reply.body
     if reply.compression == sync_pb2.COMPRESSION_ZSTD:
         raw = pa.Codec("zstd").decompress(raw, reply.size, asbytes=True)
@@ -136,13 +136,13 @@ def change_of(copy: AnswerCopy) -> sync_pb2.Change:
 
 
 def test_a_change_names_only_the_rows_that_leave_and_come(desk: Desk) -> None:
-    copy = AnswerCopy(Line(desk), "", key="dear")  # type: ignore[arg-type]
+    copy = AnswerCopy(Line(desk), "", key="dear")
     copy.sync()
     assert len(copy) == 1_000
     upsert(desk.soup, range(10, 12), 1)
     desk.soup.push("ads", pa.table({"k": [500, 2_000], "_deleted": [True, True]}))
     upsert(desk.soup, range(1_000, 1_001), 7)
-    desk.soup.clock.advance(seconds=7_200)  # type: ignore[attr-defined]  # HISTORY has passed
+    desk.soup.clock.advance(seconds=7_200)  # HISTORY has passed
     copy.sync()
     change = change_of(copy)
     assert (change.rows, change.reset) == (1, sync_pb2.RESET_UNSPECIFIED)
@@ -151,7 +151,7 @@ def test_a_change_names_only_the_rows_that_leave_and_come(desk: Desk) -> None:
 
 
 def test_a_change_that_does_not_match_is_empty(desk: Desk) -> None:
-    copy = AnswerCopy(Line(desk), "", key="dear")  # type: ignore[arg-type]
+    copy = AnswerCopy(Line(desk), "", key="dear")
     copy.sync()
     upsert(desk.soup, range(3_000, 3_010), 1)
     upsert(desk.soup, range(3_000, 3_010), 2)
@@ -161,12 +161,12 @@ def test_a_change_that_does_not_match_is_empty(desk: Desk) -> None:
 
 
 def test_a_token_older_than_deleted_for_is_reset(desk: Desk) -> None:
-    copy, old = (AnswerCopy(Line(desk), "", key="dear") for _ in range(2))  # type: ignore[arg-type]
+    copy, old = (AnswerCopy(Line(desk), "", key="dear") for _ in range(2))
     copy.sync()
     old.sync()
     desk.soup.push("ads", pa.table({"k": [3_000], "price": [1]}))
     for _ in range(3):
-        desk.soup.clock.advance(seconds=6 * 86_400)  # type: ignore[attr-defined]
+        desk.soup.clock.advance(seconds=6 * 86_400)
         assert copy.sync().reset == "", "a copy that asks in time is never reset"
         desk.soup.push("ads", pa.table({"k": [3_000], "price": [1]}))
     assert (old.sync().reset, len(old)) == ("too old", 1_000)

@@ -21,6 +21,8 @@ from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.group import GroupBatch, GroupFollowing
 from psoup_client.phrases import counted, verb
 
+_CHANGES = ("came", "stays", "left")
+"""The changes of a query at a version of a table's row."""
 _MOST_POSITION = 1_000
 """The most bytes of a file with a position."""
 
@@ -78,6 +80,9 @@ def follow(
 
     The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "queries": [{"query_id":
     ..., "key": ..., "labels": {...}}]}. Ctrl-C prints the position on standard error.
+
+    For a table, each new version of a row and each deletion is printed with the queries of which the row came, stays or
+    left. As JSON, each query has a "change", and the tuple a "_deleted".
     """
     if position_file is not None and group is not None:
         raise typer.BadParameter("--position-file goes without --group: the service keeps the position of a group")
@@ -162,21 +167,31 @@ def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
             print_json({"tuple": match.tuple, "queries": list(_queries(match, names))})
     else:
         columns = batch.tuples.column_names
-        rows = [(*match.tuple.values(), _in_words(match, names)) for match in batch]
-        print_table([*columns, "matched"], rows)
+        if "change" in batch.matches.column_names:
+            shown = [(*match.tuple.values(), *(_in_words(match, names, word) for word in _CHANGES)) for match in batch]
+            print_table([*columns, *_CHANGES], shown)
+        else:
+            rows = [(*match.tuple.values(), _in_words(match, names)) for match in batch]
+            print_table([*columns, "matched"], rows)
     sys.stdout.flush()
 
 
 def _queries(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
-    for query_id, key, labels in zip(match.query_ids, match.keys, match.labels, strict=True):
+    changes = [{"change": change} for change in match.changes] or [{}] * len(match.query_ids)
+    for query_id, key, labels, change in zip(match.query_ids, match.keys, match.labels, changes, strict=True):
         some = labels if names is None else {name: labels[name] for name in names if name in labels}
-        yield {"query_id": query_id, "key": key, "labels": some}
+        yield {"query_id": query_id, "key": key, "labels": some, **change}
 
 
-def _in_words(match: Match, names: list[str] | None) -> str:
-    """The matches of a tuple for people: their labels if some are asked for, else their keys, else their IDs."""
+def _in_words(match: Match, names: list[str] | None, change: str | None = None) -> str:
+    """The matches of a tuple for people: their labels if some are asked for, else their keys, else their IDs.
+
+    `change`: only the queries with this change.
+    """
     words = list[str]()
     for query in _queries(match, names):
+        if change is not None and query["change"] != change:
+            continue
         labels = " ".join(f"{name}={value}" for name, value in query["labels"].items())
         words.append((labels if names else "") or query["key"] or query["query_id"])
     return ", ".join(dict.fromkeys(words))
