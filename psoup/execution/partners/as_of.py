@@ -10,6 +10,7 @@ before the search, by the table's side, or after it. A deletion is no version: i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -19,17 +20,21 @@ from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
 from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.partners.join_inputs import JoinInput
-from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
+from psoup.execution.partners.key_order import ROW_BYTES, key_groups
 from psoup.execution.partners.pairs import FailedOperands
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.tree import sources_of
+from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import keyed
+from psoup.joins.version_spans import VersionSpans
 from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Source
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
 
 _ROWS = 65_536
 """The most rows of one piece."""
+_BYTES = 64
+"""Bytes of a row of an input while the versions are searched: keys, times and the hash tables."""
 
 
 def version_rows(
@@ -94,17 +99,33 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
     keys = keyed(form.join, sides, room)
     evaluation.add(FailedOperands(keys.errors))
     *equal, band = [edge.towards(1) for edge in keys.edges]
-    room.hold(2 * ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and time")
-    rows, versions, groups, version_groups = key_groups(keys, equal, (left.rows, right.rows))
-    times = band.left_keys[rows]
-    if len(rows) and len(versions):
-        ranks = numbered_values(np.concatenate([times, begins[versions]]))
-        count = int(ranks.max()) + 1
-        wanted, places = groups * count + ranks[: len(rows)], version_groups * count + ranks[len(rows) :]
-        order = np.argsort(places, kind="stable")  # of versions from one time on, the later one stands
-        at = np.searchsorted(places[order], wanted, "right") - 1
-        nearest = order[np.maximum(at, 0)]
-        holds = (at >= 0) & (version_groups[nearest] == groups) & (times < ends[versions[nearest]])
-        partners[rows[holds]] = versions[nearest[holds]]
-    reading.unknown += int((partners[rows[times < _lost_before(reading, node.right)]] == MISSING).sum())
-    room.give_back(2 * ROW_BYTES * (left.rows + right.rows))
+    with _held(room, _BYTES * (left.rows + right.rows)):
+        rows, versions = (None if flags is None else np.flatnonzero(flags) for flags in keys.alive)
+        if len(equal) == 1:
+            row_keys, version_keys = _of(equal[0].left_keys, rows), _of(equal[0].right_keys, versions)
+        else:
+            with _held(room, ROW_BYTES * (left.rows + right.rows)):
+                groups = key_groups(keys, equal, (left.rows, right.rows))
+            row_keys, version_keys = groups.left_groups, groups.right_groups
+        times = _of(band.left_keys, rows)
+        spans = VersionSpans(version_keys, _of(begins, versions), _of(ends, versions))
+        met = spans.at(row_keys, times, reading.run)
+        if versions is not None:
+            met = np.where(met >= 0, versions[met].astype(np.int32), met) if len(versions) else met
+        partners[slice(None) if rows is None else rows] = met
+        reading.unknown += int((met[times < _lost_before(reading, node.right)] == MISSING).sum())
+
+
+def _of(values: Array, rows: Array | None) -> Array:
+    """The values of some rows. None: of all rows."""
+    return values if rows is None else values[rows]
+
+
+@contextmanager
+def _held(room: JoinBudget, size: int) -> Iterator[None]:
+    """Charge bytes for the time of the `with` block."""
+    room.hold(size, "versions sorted by keys and time")
+    try:
+        yield
+    finally:
+        room.give_back(size)

@@ -32,6 +32,7 @@ from psoup_testing.kernel_cases import (
     range_pairs,
     segments,
     slot_runs,
+    version_spans,
     versions,
 )
 from psoup_testing.kernel_cases.result_rows import LOCATING
@@ -377,6 +378,10 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "join.range_pairs.emit_pairs": range_pairs.emit_pairs,
     "join.range_pairs.keep_pairs": range_pairs.keep_pairs,
     "join.set_pairs.pairs_of_sets": range_pairs.pairs_of_sets,
+    "join.version_search.group_versions": version_spans.group_versions,
+    "join.version_search.place_groups": version_spans.place_groups,
+    "join.version_search.sort_versions": version_spans.sort_versions,
+    "join.version_search.find_versions": version_spans.find_versions,
     **range_pairs.KEPT,
     "names.tuple_queries.count_offsets": slot_runs.count_offsets,
     "names.tuple_queries.place_by_offset": slot_runs.place_by_offset,
