@@ -309,6 +309,10 @@ class EngineConfig:
     """Microseconds of taking pushes after which the clock moves watermarks (WATERMARK BY CLOCK), or LATENESS if it is
     longer. The time begins at a start, and anew when pushes are refused or wait."""
 
+    follow_keep: int = 86_400 * SECOND
+    """Microseconds for which tables keep ended versions for a follower's position, also after their HISTORY. An older
+    position is reset."""
+
     kept_acknowledgements: int = REMEMBERED.acknowledgements
     """The most acknowledgements that admission remembers for each producer. See `remembered`."""
 

@@ -384,6 +384,7 @@ class LocalPSoup:
         """Do all maintenance that is due, and unregister expired queries. Returns the number of tasks."""
         tasks, lifetimes = 0, self.engine.snapshot().lifetimes
         lifetimes.tick(self.clock.now())
+        self.engine.snapshot().followed.tick(self.clock.now())
         due = lifetimes.due(self.clock.now())
         if len(due):
             self.submit(UnregisterMany(due, tenant=self.tenant, expired=True))

@@ -392,6 +392,7 @@ class Engine:
             self._lists.tokens,
             self._lists.tenants,
             self._lists.groups,
+            self._rooms.followed,
         )
 
 

@@ -21,6 +21,7 @@ from psoup.engine.stream.allowance import Allowance
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.state import StreamState
+from psoup.published.followed_places import FollowedPlaces
 from psoup.results.offers import OfferBox
 
 _FOLDS_SHARE = 32
@@ -58,7 +59,10 @@ class Rooms:
         self.allowance = Allowance(config.shape.open_work)
         self.offers = OfferBox(config.list_limit, config.chunk_rows // 64)
         """Results that readers offer for evicted chunks."""
-        self.shared = SharedRooms(self.keys, self.folds, self.packs, self.allowance, self.offers)
+        self.followed = FollowedPlaces(config.follow_keep)
+        """The places of the followers of tables, which readers note."""
+        parts = self.keys, self.folds, self.packs, self.allowance, self.offers, self.followed
+        self.shared = SharedRooms(*parts)
         """The caches that all streams share."""
 
     def taken(self, states: Iterable[StreamState]) -> int:

@@ -48,6 +48,7 @@ from psoup.model import StreamSpec
 from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.departures import NOT_KNOWN, WhyGone
+from psoup.published.followed_places import FollowedPlaces
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
 from psoup.published.paged_map import PagedMap
@@ -279,6 +280,8 @@ class Snapshot:
     """The tenants, by their names."""
     groups: Mapping[GroupKey, FollowerGroup] = field(default_factory=dict)
     """The groups of followers."""
+    followed: FollowedPlaces = field(default_factory=lambda: FollowedPlaces(0))
+    """The places of the followers of tables. Readers note them here; it is not frozen."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about joins; see `sources_of` and `psoup.answer.join_ranges`."""
 

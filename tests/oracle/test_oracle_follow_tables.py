@@ -71,9 +71,9 @@ class Play:
         pairs = zip(page.tuple_ids.tolist(), page.queries.tolist(), page.changes.tolist(), strict=True)
         assert [*pairs] == self.truth(WANTED[number], before, page.place)
         assert page.tuples.column("_id").to_pylist() == sorted(set(page.tuple_ids.tolist()))
-        for at, key, deleted in zip(*(page.tuples.column(name).to_pylist() for name in ("_id", "k", "_deleted"))):
-            entry = self.upserts.entries[at]
-            assert (key, deleted) == (entry.key, entry.row is None)
+        for row in page.tuples.select(["_id", "k", "_deleted"]).to_pylist():
+            entry = self.upserts.entries[row["_id"]]
+            assert (row["k"], row["_deleted"]) == (entry.key, entry.row is None)
         assert "_first" not in page.tuples.schema.names
         self.places[number] = page.place
         self.met.update(page.changes.tolist())

@@ -57,7 +57,7 @@ class FollowServiceServicer(object):
 
         Of a table each version is told with the queries that it matches, and with those that only the version of its key
         before matched. A deletion is told with all queries of the version before. The version before is kept until the
-        positions of `follow_keep` have passed it.
+        positions of `follow_keep_s` (a setting) have passed it.
 
         INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
         position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,

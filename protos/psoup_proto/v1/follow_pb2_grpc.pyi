@@ -44,7 +44,7 @@ class FollowServiceStub:
 
     Of a table each version is told with the queries that it matches, and with those that only the version of its key
     before matched. A deletion is told with all queries of the version before. The version before is kept until the
-    positions of `follow_keep` have passed it.
+    positions of `follow_keep_s` (a setting) have passed it.
 
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
@@ -69,7 +69,7 @@ class FollowServiceAsyncStub(FollowServiceStub):
 
     Of a table each version is told with the queries that it matches, and with those that only the version of its key
     before matched. A deletion is told with all queries of the version before. The version before is kept until the
-    positions of `follow_keep` have passed it.
+    positions of `follow_keep_s` (a setting) have passed it.
 
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
@@ -97,7 +97,7 @@ class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Of a table each version is told with the queries that it matches, and with those that only the version of its key
         before matched. A deletion is told with all queries of the version before. The version before is kept until the
-        positions of `follow_keep` have passed it.
+        positions of `follow_keep_s` (a setting) have passed it.
 
         INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
         position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,

@@ -8,6 +8,7 @@ from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.packs import PackRoom
 from psoup.data.key_room import KeyRoom
 from psoup.engine.stream.allowance import Allowance
+from psoup.published.followed_places import FollowedPlaces
 from psoup.results.offers import OfferBox
 
 
@@ -15,7 +16,7 @@ from psoup.results.offers import OfferBox
 class SharedRooms:
     """The caches of key indexes, of folds and of packs of folds, and the box of results that readers offer.
 
-    `allowance`: the limit of the writer's work for new clauses.
+    `allowance`: the limit of the writer's work for new clauses. `followed`: the places of the followers of tables.
     """
 
     keys: KeyRoom
@@ -23,3 +24,4 @@ class SharedRooms:
     packs: PackRoom
     allowance: Allowance
     offers: OfferBox
+    followed: FollowedPlaces

@@ -78,6 +78,7 @@ class StreamState:
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self._allowance = rooms.allowance
+        self._followed = rooms.followed
         self._open_work = 0
         """The work for new clauses over the present open chunk, as `psoup.matching.old_work` counts it."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)

@@ -26,6 +26,7 @@ from psoup.events.commands import UnregisterMany
 from psoup.model import SECOND
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.snapshot import Snapshot
+from psoup_service.following.followed_tables import note_groups
 from psoup_service.host.host import Host
 from psoup_service.process.clock import GuardedClock
 from psoup_storage.contract import Store
@@ -107,6 +108,7 @@ class Expiry:
         Called once all events are replayed. O(queries).
         """
         self._lifetimes.restore(self._store.noted(_NOTE), self._host.clock.now())
+        note_groups(self._host.snapshot(), self._host.clock.now())
         self._store.note(_NOTE, "", sync=True)
 
     def leave(self) -> None:
@@ -144,6 +146,7 @@ class Expiry:
         """The queries that have expired, by tenant."""
         now, due = self._host.clock.now(), dict[str, list[int]]()
         snapshot.lifetimes.tick(now)
+        note_groups(snapshot, now)
         for record in map(snapshot.queries.get, snapshot.lifetimes.due(now).tolist()):
             if record is not None:
                 due.setdefault(record.tenant, []).append(record.query_id)

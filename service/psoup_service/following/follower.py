@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.page import (
@@ -50,6 +51,8 @@ class FollowClient:
     watched: Mapping[int, object] | None = None
     """The last clauses that the marks of its stream were given."""
     marked: asyncio.Event = field(default_factory=asyncio.Event)
+    number: int = field(init=False, default_factory=count().__next__)
+    """A number that no other client of this process has."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.wanted)

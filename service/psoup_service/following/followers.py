@@ -21,6 +21,7 @@ from psoup.errors import PSoupError, Unavailable
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import follow_pb2
+from psoup_service.following.followed_tables import note_place
 from psoup_service.following.follower import FollowClient
 from psoup_service.following.marks import StreamMarks
 from psoup_service.following.page_line import NEAR, PageLine
@@ -212,6 +213,7 @@ class Followers:
     # Responses ----------------------------------------------------------------------------------------------
 
     def _response(self, client: FollowClient, batch: FollowBatch) -> follow_pb2.FollowResponse:
+        self._note(client, batch.place)
         return follow_pb2.FollowResponse(
             tuples_ipc=batch.tuples,
             matches_ipc=batch.matches,
@@ -228,6 +230,7 @@ class Followers:
         """A response with the present position, and no matches."""
         snapshot = self._host.snapshot()
         view, place = snapshot.by_id.get(client.stream_id), self._streams[client.stream_id].place_of(client)
+        self._note(client, place)
         return follow_pb2.FollowResponse(
             query_id_prefix=self._ids.query_prefix,
             position=self._positions.write(place, client.stream_id, client.form.tenant, snapshot.sequence),
@@ -236,6 +239,11 @@ class Followers:
             reset=None if lost is None else lost.reset,
             sequence=snapshot.sequence,
         )
+
+    def _note(self, client: FollowClient, place: FollowPlace) -> None:
+        """Note the place of a position that the client gets: it may come back to it."""
+        now = self._host.clock.now()
+        note_place(self._host.snapshot(), client.stream_id, client.number, place.next_id, now)
 
 
 async def _marked(client: FollowClient, end: float) -> bool:

@@ -19,6 +19,7 @@ from psoup.errors import NotFound, Unavailable
 from psoup.events.groups import POSITION, FollowerGroup, GroupKey, positions_array
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
+from psoup_service.following.followed_tables import note_place
 from psoup_service.groups.confirmations import Confirmations
 from psoup_service.groups.leases import Worker, Workers, lease_lost
 from psoup_service.groups.news import News
@@ -272,6 +273,8 @@ class Groups:
     def _taken(self, workers: Workers, worker: Worker, number: int, page: WorkerPage | None) -> Taken:
         snapshot = self._host.snapshot()
         view, lag = snapshot.by_id.get(workers.group.stream_id), 0
+        group = workers.group
+        note_place(snapshot, group.stream_id, group.name, self.next_id(group), self._clock())
         if view is not None and worker.count:
             lag = max(view.next_id - int(workers.positions[worker.partitions, 0].min()), 0)
         return Taken(worker, number, page, lag, len(workers), snapshot.sequence)

@@ -161,6 +161,9 @@ class Settings(BaseModel):
     resume_grace_s: int = Field(default=60, ge=0)
     """time of taking pushes after which watermarks follow the clock (WATERMARK BY CLOCK); at least LATENESS"""
 
+    follow_keep_s: int = Field(default=86_400, ge=0)
+    """time for which tables keep ended versions for a follower's position, also after their HISTORY"""
+
     streams: int = Field(default=10_000, ge=0)
     """streams of one tenant"""
 
@@ -319,6 +322,7 @@ class Settings(BaseModel):
             join_bytes=self.join_mib * _MIB,
             max_ahead=self.max_ahead_s * SECOND,
             resume_grace=self.resume_grace_s * SECOND,
+            follow_keep=self.follow_keep_s * SECOND,
             streams=self.streams,
             unstored_chunks=UNSTORED_CHUNKS,
         )
