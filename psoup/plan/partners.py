@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import Expr
+from psoup.plan.canonical import exact_name
 from psoup.plan.inputs import OrderKey, Output, PairFactor, Source, names_of
 from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
@@ -129,7 +130,11 @@ class PartnerJoin:
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
         names = names_of(self.left, self.right)
-        stated = [factor.written(names) for factor in (*self.keys, *self.bands) if not factor.implied]
+        factors = self.keys if self.kind.is_as_of else (*self.keys, *self.bands)
+        stated = [factor.written(names) for factor in factors if not factor.implied]
+        if self.kind.is_as_of:
+            begin, table = self.bands[0], self.right.leaves[0].alias
+            stated.append(f"{exact_name(table)} holds at {written_expr(begin.left, names)}")
         rest = [written_expr(condition, names) for condition in self.rest]
         member = []
         if self.member is not None:

@@ -170,6 +170,8 @@ def _partners(node: PartnerJoin, subject: Subject, at: int) -> Found | None:
         equal = Call(BOOLEAN, "eq", node.member)
         rest = (*rest, Call(BOOLEAN, "or", (equal, Call(BOOLEAN, "is_null", (equal,)))))
     kind = JoinKind.ASOF if node.kind in _ASOF else JoinKind.RIGHT if at else JoinKind.LEFT
+    if node.kind.is_as_of:  # each version knows when it ends
+        kind = JoinKind.AS_OF
     if any(isinstance(leaf, Source) for leaf in other.leaves):
         joined = replace(node, kind=kind, rest=rest, member=None)
         return _first(joined, subject.only(), other.leaves) or None

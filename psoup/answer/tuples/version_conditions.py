@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.answer.tuples.conditions import MatchCondition
-from psoup.data.versions import LATEST, begins_of, ends_of, versions_of
+from psoup.data.versions import EVER, LATEST, begins_of, ends_of, versions_of
 from psoup.expressions.tree import Literal
 from psoup.model import DELETED_AT, TIMESTAMP, TableSpec, time_text
 from psoup.plan.canonical import literal_text
@@ -52,7 +52,7 @@ def times_of_version(view: StreamView, table: TableSpec, tuple_id: int) -> Versi
 
 
 def version_condition(columns: Sequence[Column], times: VersionTimes | None, at: int) -> MatchCondition:
-    """The condition that an entry, of one row, holds at the time `at`, microseconds, or now: LATEST.
+    """The condition that an entry, of one row, holds at the time `at`, microseconds, or now: LATEST. EVER: at any time.
 
     `times`: None for a row that is not pushed. Such a row would hold from now on.
     """
@@ -65,6 +65,9 @@ def version_condition(columns: Sequence[Column], times: VersionTimes | None, at:
         values.append(("begin", literal_text(Literal(TIMESTAMP, times.begin))))
     if times.end is not None:
         values += [("end", literal_text(Literal(TIMESTAMP, times.end))), ("next entry", str(times.successor))]
+    if at == EVER:  # of a table AS OF a stream
+        held = times.begin is None or times.end is None or times.begin < times.end
+        return MatchCondition("version", "it held for some time", held, tuple(values))
     begun, ended = times.begin is None or times.begin <= at, times.end is not None and times.end <= at
     text = "no later entry of its key has ended it" if at == LATEST else f"it holds at {time_text(at)}"
     return MatchCondition("version", text, begun and not ended, tuple(values))

@@ -231,6 +231,28 @@ def test_joins_as_of_stand_among_other_joins() -> None:
     assert asked(soup, f"SELECT o.n, p.price FROM {both}", as_of=earlier) == [(1, 1), (2, 5)]
 
 
+def test_why_and_explain_name_the_version_that_held() -> None:
+    soup, clock = made(SYSTEM, SYSTEM)
+    query = soup.register("SELECT o.n, p.price FROM orders o JOIN prices p AS OF o ON p.k = o.k")
+    for price in (1, 2):
+        pushed(soup, "prices", k=["a"], price=[price])
+        clock.advance(seconds=1)
+        pushed(soup, "orders", n=[price], k=["a"])
+        clock.advance(seconds=1)
+    pushed(soup, "orders", n=[3], k=["b"])
+    clock.advance(seconds=1)
+    condition = "AS OF JOIN o.k = p.k AND p holds at o._time"
+    for order, version in ((0, 0), (1, 1)):
+        met = soup.why(query, order, source="o").steps[-1]
+        assert (met.text, met.passed, met.partners) == (condition, True, (("p", version),))
+        shown = soup.why(query, version, source="p")
+        assert (shown.kept_out, shown.steps[-1].partners) == (None, (("o", order),))
+    assert not soup.why(query, 2, source="o").steps[-1].passed
+    nodes = soup.explain(query).nodes
+    assert [node.updates for node in nodes] == ["monotonic"] * 4
+    assert (nodes[1].operator, nodes[1].text) == ("as of join", condition)
+
+
 @pytest.mark.parametrize(
     ("joined", "problem", "reason"),
     [
