@@ -20,6 +20,7 @@ FOLDERS = {
     "psoup_proto": "protos",
     "psoup_client": "clients",
     "psoup_recharge": "clients",
+    "psoup_cdc": "clients",
     "psoup_cli": "clients",
     "psoup_spark": "clients",
     "psoup": "",
@@ -90,6 +91,7 @@ def imported(package: str) -> set[str]:
         ("psoup_proto", []),
         ("psoup_client", ["pandas", "polars"]),
         ("psoup_recharge", []),
+        ("psoup_cdc", ["postgres"]),
         ("psoup_cli", ["cli"]),
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
@@ -117,12 +119,12 @@ def test_the_client_needs_no_package_of_the_engine_or_the_service() -> None:
 def test_every_package_of_the_server_is_imported() -> None:
     """A package without a user is weight for each install."""
     used = set().union(*map(imported, FOLDERS)) | {"tzdata"}
-    assert of_extras("server", "oidc", "spark") - used - {"pandas"} == set()
+    assert of_extras("server", "oidc", "postgres", "spark") - used - {"pandas"} == set()
 
 
 def test_a_command_knows_the_modules_of_the_extras() -> None:
     """A module of an extra that is missing leads to the sentence about the extra."""
-    brought = of_extras("cli", "engine", "server", "spark") - of_extras()
+    brought = of_extras("cli", "engine", "postgres", "server", "spark") - of_extras()
     assert {_distributions()[module][0].lower().replace("_", "-") for module in OF_EXTRAS} == brought
 
 

@@ -18,6 +18,7 @@ PACKAGES = {
     "psoup_client",
     "psoup_cli",
     "psoup_recharge",
+    "psoup_cdc",
     "psoup_spark",
 }
 

@@ -63,6 +63,11 @@ def test_a_command_names_the_extra_that_it_lacks(missing: tuple[str, ...], argum
             ["spark", "feed"],
             "psoup spark needs numba, which is not installed: pip install 'psoup[cli,spark]'",
         ),
+        (
+            "psycopg2",
+            ["cdc", "customers"],
+            "psoup cdc needs psycopg2, which is not installed: pip install 'psoup[cli,postgres]'",
+        ),
         ("fraud", ["serve", "--functions", "fraud"], None),
         (None, ["serve"], None),
     ],
