@@ -22,13 +22,17 @@ class TableProducer(ABC):
     _client: Session
 
     @abstractmethod
-    def push(self, data: Rows, *, timeout: float | None = None) -> int:
+    def push(
+        self, data: Rows, *, position: bytes | None = None, after: bytes | None = None, timeout: float | None = None
+    ) -> int:
         """Queue rows; see `Producer.push`."""
 
-    def upsert(self, rows: Rows, *, timeout: float | None = None) -> int:
+    def upsert(
+        self, rows: Rows, *, position: bytes | None = None, after: bytes | None = None, timeout: float | None = None
+    ) -> int:
         """Queue rows for a table, each of which replaces the row with its key; returns the next number. As `push`."""
         check_table(self._info, "upsert")
-        return self.push(rows, timeout=timeout)
+        return self.push(rows, position=position, after=after, timeout=timeout)
 
     def delete(self, keys: Keys, *, time: Instant | None = None, timeout: float | None = None) -> int:
         """Queue deletions by keys, as in `Client.delete`; returns the next number. Waits and raises as `push`."""

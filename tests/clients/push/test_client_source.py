@@ -152,6 +152,16 @@ def test_rows_in_json_have_a_position(client: Client, make_stream: MakeStream) -
         client.connection.call(call, request)
 
 
+def test_an_upsert_has_a_position(client: Client, make_stream: MakeStream) -> None:
+    name = make_stream("(n BIGINT)") + "_table"
+    client.create_stream(f"CREATE TABLE {name} (k BIGINT, PRIMARY KEY (k))")
+    with client.producer(name, name="p", epoch=1) as producer:
+        producer.upsert({"k": [1, 2]}, position=b"2")
+        producer.upsert({"k": [2, 3]}, position=b"4", after=b"2")
+    assert client.position(name, "p").source == b"4"
+    client.drop(name)
+
+
 def test_it_is_recorded_after_a_restart(tmp_path: Path) -> None:
     with serving(store=DurableStore(tmp_path)) as running, Client(running.address) as client:
         client.create_stream("CREATE STREAM s (n BIGINT)")
