@@ -42,7 +42,7 @@ def start_feed(address: str, server: Postgres, *options: str) -> subprocess.Pope
 
 
 def write(server: Postgres, chance: random.Random, transactions: int) -> None:
-    """Carry out transactions, of which a killed server may have taken the last one or not."""
+    """Carry out transactions. A killed server may have taken the last one or not."""
     for _ in range(transactions):
         first = chance.randrange(ROWS)
         with suppress(psycopg2.Error):
