@@ -7,13 +7,14 @@ Question: which rows must be pushed so that the table equals the table of Postgr
 
 Files, in reading order:
 
-    feed         the first copy, and then each transaction as a batch
+    replication  the first copy, and then each transaction as a batch
     start        the checks of both tables, the slot and the position
     first_copy   the first rows, in one snapshot
     changes      the stream of a slot
     pgoutput     the messages of the stream
     relations    the definition of the source, as it changes
     transaction  the changes of a transaction, as rows
+    row_columns  the columns of many messages at once
     target       the table of PSoup, and its present versions
     values       values in text form, and the types that take them
     source       the database: definition, publication, slot
@@ -24,19 +25,19 @@ Never here: a decision about versions of rows (the service decides).
 Not for: other databases.
 """
 
-from psoup_cdc.feed import Feed, Figures
 from psoup_cdc.lsn import text_of
-from psoup_cdc.source import Source, SourceTable
+from psoup_cdc.replication import Figures, TableFeed
+from psoup_cdc.source import PostgresSource, SourceTable
 from psoup_cdc.start import Start, producer_name, slot_name, statement_for
-from psoup_cdc.target import Target
+from psoup_cdc.target import TargetTable
 
 __all__ = [
-    "Feed",
+    "TableFeed",
     "Figures",
-    "Source",
+    "PostgresSource",
     "SourceTable",
     "Start",
-    "Target",
+    "TargetTable",
     "producer_name",
     "slot_name",
     "statement_for",

@@ -13,8 +13,13 @@ import select
 import time
 from typing import Any
 
+import psycopg2
+
 from psoup_cdc.lsn import text_of
-from psoup_cdc.source import Source, naming_errors
+from psoup_cdc.source import PostgresSource, error_of, naming_errors
+
+GATHER_SECONDS = 0.001
+"""The seconds in which messages gather after the first one. Else a busy server wakes the reader for each of them."""
 
 STATUS_SECONDS = 1.0
 """The least seconds between two confirmations."""
@@ -23,7 +28,7 @@ STATUS_SECONDS = 1.0
 class Changes:
     """An open stream of changes behind `start`, an LSN. Close it at the end."""
 
-    def __init__(self, source: Source, start: int) -> None:
+    def __init__(self, source: PostgresSource, start: int) -> None:
         self._connection = source.connect(replication=True)
         self._cursor: Any = self._connection.cursor()
         self._confirmed = start
@@ -40,11 +45,14 @@ class Changes:
 
     def read(self, seconds: float) -> bytes | None:
         """The next message. Returns None if none came in `seconds`. Raises Unavailable if the connection is lost."""
-        with naming_errors():
+        try:  # not `naming_errors`, which would take as long as the read
             message = self._cursor.read_message()
             if message is None:
-                select.select([self._cursor], [], [], seconds)
+                if select.select([self._cursor], [], [], seconds)[0]:
+                    time.sleep(GATHER_SECONDS)
                 message = self._cursor.read_message()
+        except psycopg2.Error as problem:
+            raise error_of(problem) from problem
         return None if message is None else message.payload
 
     @property

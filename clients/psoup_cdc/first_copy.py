@@ -20,8 +20,8 @@ import pyarrow.csv as csv
 from psycopg2 import sql
 
 from psoup_cdc.lsn import lsn_of
-from psoup_cdc.source import Source, SourceTable, naming_errors
-from psoup_cdc.target import Picker, Target
+from psoup_cdc.source import PostgresSource, SourceTable, naming_errors
+from psoup_cdc.target import Picker, TargetTable
 from psoup_cdc.values import to_column
 from psoup_client import Client, PSoupError
 
@@ -36,7 +36,12 @@ Progress = Callable[[int, int], None]
 
 
 def copy(
-    client: Client, source: Source, table: SourceTable, target: Target, producer: str, progress: Progress | None = None
+    client: Client,
+    source: PostgresSource,
+    table: SourceTable,
+    target: TargetTable,
+    producer: str,
+    progress: Progress | None = None,
 ) -> tuple[int, int]:
     """Create the slot, and copy the rows that it begins with. Returns the slot's LSN and the number of rows.
 
@@ -61,7 +66,7 @@ def copy(
 
 
 @contextmanager
-def _slot(source: Source) -> Iterator[tuple[str, str]]:
+def _slot(source: PostgresSource) -> Iterator[tuple[str, str]]:
     """Create the slot. Yields its LSN and the name of a snapshot, which lives as long as the `with` block."""
     connection = source.connect(replication=True)
     try:
@@ -78,7 +83,7 @@ def _slot(source: Source) -> Iterator[tuple[str, str]]:
         connection.close()
 
 
-def _parts(source: Source, table: SourceTable, target: Target, snapshot: str) -> Iterator[pa.Table]:
+def _parts(source: PostgresSource, table: SourceTable, target: TargetTable, snapshot: str) -> Iterator[pa.Table]:
     """The rows of the table in the snapshot, as typed tables without the column of deletions."""
     picker = Picker(target, table.columns)
     names = {column.name.lower(): column.name for column in table.columns}

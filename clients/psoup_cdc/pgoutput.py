@@ -1,27 +1,31 @@
 """The messages of pgoutput, PostgreSQL's plugin for logical replication, in version 1 of its protocol.
 
-    bytes ──decode──> Begin, Relation, Insert, Update, Delete, Truncate, Commit
+    bytes ──decode──> Begin, RelationMessage, Insert, Update, Delete, Truncate, Commit
 
-The layouts are those of "Logical Replication Message Formats" in PostgreSQL's manual. Values are in text form. The
+PostgreSQL's manual has the layouts, under "Logical Replication Message Formats". Values are in text form. The
 module knows no types of values and keeps no state.
 """
 
 from __future__ import annotations
 
+import struct
 from enum import Enum
 from typing import NamedTuple
 
 from psoup_client.errors import ServerFault
 
 
-class Unchanged(Enum):
+class UnchangedValue(Enum):
     """The mark of a large value (TOAST) that an update leaves out, as it has not changed."""
 
     VALUE = "unchanged"
 
 
-UNCHANGED = Unchanged.VALUE
-Cell = bytes | None | Unchanged
+UNCHANGED = UnchangedValue.VALUE
+_CELL = struct.Struct(">Bi").unpack_from
+_PADDING = b"\0\0\0\0"
+"""Bytes behind a message, so that the last value has room for a length that it lacks."""
+Cell = bytes | None | UnchangedValue
 """A value in text form, NULL, or the mark of an unchanged value."""
 
 
@@ -47,7 +51,7 @@ class SourceColumn(NamedTuple):
     modifier: int
 
 
-class Relation(NamedTuple):
+class RelationMessage(NamedTuple):
     """The description of a table, before its first change and after its definition has changed.
 
     `identity`: REPLICA IDENTITY as in pg_class: "d", "n", "f" or "i".
@@ -93,7 +97,9 @@ class Truncate(NamedTuple):
     relations: tuple[int, ...]
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
+CHANGES = frozenset(b"IUD")
+"""The first bytes of messages about a row."""
+Message = Begin | Commit | RelationMessage | Insert | Update | Delete | Truncate
 
 
 def decode(payload: bytes) -> Message | None:
@@ -125,18 +131,18 @@ def _number(payload: bytes, at: int, size: int = 4) -> int:
 
 def _row(payload: bytes, at: int) -> tuple[list[Cell], int, bool]:
     """Read the values of a row. Returns them, the place behind them, and whether some are unchanged. O(columns)."""
-    count = int.from_bytes(payload[at : at + 2], "big")
+    count = payload[at] << 8 | payload[at + 1]
     at += 2
-    row, partial = list[Cell](), False
+    row, partial, padded = list[Cell](), False, payload + _PADDING
     for _ in range(count):
-        kind = payload[at]
-        at += 1
+        kind, size = _CELL(padded, at)
         if kind == 116:  # t, text
-            size = int.from_bytes(payload[at : at + 4], "big")
-            at += 4
+            at += 5
             row.append(payload[at : at + size])
             at += size
-        elif kind == 110:  # n, NULL
+            continue
+        at += 1
+        if kind == 110:  # n, NULL
             row.append(None)
         else:  # u, unchanged
             row.append(UNCHANGED)
@@ -153,7 +159,7 @@ def _update(payload: bytes) -> Update:
     return Update(_number(payload, 1), before, mark == b"O", row, partial)
 
 
-def _relation(payload: bytes) -> Relation:
+def _relation(payload: bytes) -> RelationMessage:
     schema, at = _text(payload, 5)
     name, at = _text(payload, at)
     identity, count = chr(payload[at]), _number(payload, at + 1, 2)
@@ -163,7 +169,7 @@ def _relation(payload: bytes) -> Relation:
         column, at = _text(payload, at + 1)
         columns.append(SourceColumn(column, _number(payload, at), _signed(payload, at + 4)))
         at += 8
-    return Relation(_number(payload, 1), schema, name, identity, tuple(columns))
+    return RelationMessage(_number(payload, 1), schema, name, identity, tuple(columns))
 
 
 def _signed(payload: bytes, at: int) -> int:

@@ -1,14 +1,18 @@
 """The definition of the source, as it changes in the stream of changes.
 
-Relation ──> the same columns ──> the way from its rows to rows of the table
-         ──> a new, missing or changed column ──> an error with the way out
+    RelationMessage ──> the same columns ──> the way from its rows to rows of the table
+                    ──> a new, missing or changed column ──> an error with the way out
+
+The messages of changes are not decoded here.
 """
 
 from __future__ import annotations
 
-from psoup_cdc.pgoutput import Delete, Insert, Relation, Truncate, Update
+from collections.abc import Callable
+
+from psoup_cdc.pgoutput import RelationMessage, Truncate
 from psoup_cdc.source import NOTHING, SourceTable
-from psoup_cdc.target import Picker, Target
+from psoup_cdc.target import Picker, TargetTable
 from psoup_cdc.transaction import Transaction
 from psoup_cdc.values import type_of
 from psoup_client import FailedPrecondition, PSoupError
@@ -17,7 +21,7 @@ from psoup_client import FailedPrecondition, PSoupError
 class Relations:
     """The present definition of the source, for the open transaction. `table`: the definition at the start."""
 
-    def __init__(self, target: Target, table: SourceTable) -> None:
+    def __init__(self, target: TargetTable, table: SourceTable) -> None:
         self._target = target
         self._table = table
         self._known = {column.name for column in table.columns}
@@ -25,15 +29,17 @@ class Relations:
         """Columns of the table that the last description did not have, as it was older."""
         self._picker: Picker | None = None
         self._relation = 0
+        self._number = b""
         self._transaction: Transaction | None = None
+        self._add: Callable[[bytes], None] = lambda payload: None
 
     def begin(self, transaction: Transaction) -> None:
         """Begin a transaction."""
-        self._transaction = transaction
+        self._transaction, self._add = transaction, transaction.add
         if self._picker is not None:
             transaction.describe(self._picker)
 
-    def describe(self, relation: Relation) -> None:
+    def describe(self, relation: RelationMessage) -> None:
         """Use a description. Raises FailedPrecondition, reason SOURCE_CHANGED, for a change that needs the operator."""
         if relation.identity == NOTHING:
             raise self._changed(
@@ -57,14 +63,14 @@ class Relations:
             )
         self._absent = set(picker.absent)
         self._picker, self._relation = picker, relation.relation
+        self._number = self._relation.to_bytes(4, "big")
         if self._transaction is not None:
             self._transaction.describe(picker)
 
-    def change(self, change: Insert | Update | Delete) -> None:
-        """Add a change to the transaction."""
-        assert self._transaction is not None
-        if change.relation == self._relation:
-            self._transaction.change(change)
+    def add(self, payload: bytes) -> None:
+        """Add the message of a change to the transaction."""
+        if payload[1:5] == self._number:
+            self._add(payload)
 
     def truncate(self, message: Truncate) -> None:
         """Empty the table in the transaction."""
@@ -72,9 +78,9 @@ class Relations:
         if self._relation in message.relations:
             self._transaction.truncate()
 
-    def _changed(self, what: str, way: str) -> FailedPrecondition:
+    def _changed(self, change: str, way: str) -> FailedPrecondition:
         return FailedPrecondition(
-            f"the table {self._table} of PostgreSQL {what}; all changes before are in. {way[:1].upper()}{way[1:]}",
+            f"the table {self._table} of PostgreSQL {change}; all changes before are in. {way[:1].upper()}{way[1:]}",
             reason="SOURCE_CHANGED",
         )
 

@@ -23,11 +23,11 @@ import pyarrow as pa
 from psoup_cdc.changes import Changes
 from psoup_cdc.first_copy import Progress, copy
 from psoup_cdc.lsn import text_of
-from psoup_cdc.pgoutput import Begin, Commit, Relation, Truncate, decode
+from psoup_cdc.pgoutput import CHANGES, Begin, Commit, RelationMessage, Truncate, decode
 from psoup_cdc.relations import Relations
-from psoup_cdc.source import Source
+from psoup_cdc.source import PostgresSource
 from psoup_cdc.start import Start
-from psoup_cdc.target import Target, present_keys, present_versions
+from psoup_cdc.target import TargetTable, present_keys, present_versions
 from psoup_cdc.transaction import Transaction
 from psoup_client import Client, DeadlineExceeded, Producer, PSoupError
 from psoup_client.channel.patience import Patience, passes
@@ -54,7 +54,7 @@ class Figures:
     position: int = 0
 
 
-class Feed:
+class TableFeed:
     """A feed of one table. `tell`: called after each transaction and in pauses, with the figures so far.
 
     `until_now`: end when the changes up to the call of `run` are in. `patience`: seconds.
@@ -63,7 +63,7 @@ class Feed:
     def __init__(
         self,
         client: Client,
-        source: Source,
+        source: PostgresSource,
         start: Start,
         *,
         until_now: bool = False,
@@ -85,7 +85,7 @@ class Feed:
         return str(self._start.table)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetTable:
         """The table of PSoup."""
         return self._start.target
 
@@ -168,7 +168,7 @@ class _PresentRows:
     """The table as it is after all rows of a producer."""
 
     client: Client
-    target: Target
+    target: TargetTable
     producer: Producer
 
     def versions(self, keys: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[bytes | None, ...]]:
@@ -184,7 +184,7 @@ class _PresentRows:
 class _Stream:
     """The transactions of one connection, on their way into a producer. `recorded`: the LSN of the last reply."""
 
-    feed: Feed
+    feed: TableFeed
     producer: Producer
     changes: Changes
     recorded: int
@@ -200,8 +200,13 @@ class _Stream:
         """Pass on transactions, without end, or until all up to `end` are recorded."""
         self.last = self.recorded
         relations, transaction = self.feed.relations(), None
+        read, add = self.changes.read, relations.add
+        pause = PAUSE_SECONDS if end is None else PAUSE_SECONDS / 10
         while True:
-            payload = self.changes.read(PAUSE_SECONDS)
+            payload = read(pause)
+            if payload is not None and payload[0] in CHANGES:
+                add(payload)
+                continue
             if payload is None:
                 if self._rest(transaction is None, end):
                     return
@@ -214,19 +219,18 @@ class _Stream:
                 assert transaction is not None
                 self._commit(transaction, message.end)
                 transaction = None
-            elif isinstance(message, Relation):
+            elif isinstance(message, RelationMessage):
                 relations.describe(message)
             elif isinstance(message, Truncate):
                 relations.truncate(message)
-            elif message is not None:
-                relations.change(message)
 
     def _commit(self, transaction: Transaction, end: int) -> None:
         """Send a transaction, unless the service has it. One without a change of the table only moves the position."""
-        if transaction.rows and end > self.last:
-            self._push(transaction.table(), end)
+        rows = transaction.table() if end > self.last else None
+        if rows is not None and rows.num_rows:
+            self._push(rows, end)
             self.feed.figures.transactions += 1
-            self.feed.figures.changes += transaction.rows
+            self.feed.figures.changes += rows.num_rows
         self._note_replies()
 
     def _push(self, rows: pa.Table | list[Any], end: int) -> None:

@@ -3,7 +3,7 @@
     publication   the table whose changes are decoded; its comment names the table of PSoup
     slot          the place up to which the changes are confirmed; PostgreSQL keeps its log from there on
 
-PSoup creates both, and `drop` removes them. A slot that nobody reads keeps the log of PostgreSQL from being removed.
+PSoup creates both, and `drop` removes them. Without a reader the slot keeps the log of PostgreSQL from being removed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SlotState:
     retained: int
 
 
-class Source:
+class PostgresSource:
     """A database of PostgreSQL. `address`: a URI or a connection string. `name`: of the slot and the publication."""
 
     def __init__(self, address: str, name: str) -> None:
@@ -95,7 +95,7 @@ class Source:
         self.name = name
         self._connection: Any = None
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> PostgresSource:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -155,9 +155,9 @@ class Source:
         index = next((names for (_, is_replica), names in keys.items() if is_replica), ())
         sent = tuple(SourceColumn(*column[:3]) for column in columns if not column[3])
         whole = tuple(column.name for column in sent)
-        told = whole if identity == FULL else () if identity == NOTHING else index if identity == "i" else primary
+        sent_key = whole if identity == FULL else () if identity == NOTHING else index if identity == "i" else primary
         generated = tuple(column[0] for column in columns if column[3])
-        return SourceTable(schema, name, identity, sent, generated, primary, told, estimate)
+        return SourceTable(schema, name, identity, sent, generated, primary, sent_key, estimate)
 
     def slot(self) -> SlotState | None:
         """The state of the slot; None if there is none."""
@@ -169,11 +169,11 @@ class Source:
 
     def owner(self) -> str | None:
         """The comment of the publication, which names a table of PSoup. None without a publication."""
-        found = self.ask(
+        rows = self.ask(
             "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = %s",
             self.name,
         )
-        return found[0][0] if found else None
+        return rows[0][0] if rows else None
 
     def publish(self, table: SourceTable, owner: str) -> None:
         """Create the publication of the table anew, with its comment."""
@@ -210,15 +210,18 @@ class Source:
 
 @contextmanager
 def naming_errors() -> Iterator[None]:
-    """Raise errors of PostgreSQL as errors of PSoup: Unavailable if the connection is lost, else FailedPrecondition."""
+    """Raise errors of PostgreSQL as errors of PSoup."""
     try:
         yield
-    except PSoupError:
-        raise
     except psycopg2.Error as problem:
-        text = " ".join(str(problem).split())
-        code = problem.pgcode or ""
-        lost = isinstance(problem, psycopg2.OperationalError | psycopg2.InterfaceError)
-        if (lost and code[:2] in ("", "08", "57")) or code == "55006":  # 55006: the slot is active
-            raise Unavailable(f"PostgreSQL: {text}", reason="SOURCE_UNAVAILABLE") from problem
-        raise FailedPrecondition(f"PostgreSQL refuses: {text}", reason="SOURCE_REFUSED") from problem
+        raise error_of(problem) from problem
+
+
+def error_of(problem: psycopg2.Error) -> PSoupError:
+    """Describe an error of PostgreSQL: Unavailable if the connection is lost, else FailedPrecondition."""
+    text = " ".join(str(problem).split())
+    code = problem.pgcode or ""
+    lost = isinstance(problem, psycopg2.OperationalError | psycopg2.InterfaceError)
+    if (lost and code[:2] in ("", "08", "57")) or code == "55006":  # 55006: the slot is active
+        return Unavailable(f"PostgreSQL: {text}", reason="SOURCE_UNAVAILABLE")
+    return FailedPrecondition(f"PostgreSQL refuses: {text}", reason="SOURCE_REFUSED")

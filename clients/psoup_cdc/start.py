@@ -1,8 +1,10 @@
 """The checks before a feed begins, and its names.
 
-table of PSoup ── primary key ──┐
-table of PostgreSQL ── key, REPLICA IDENTITY, columns ── they fit, or an error with the way out
-position, slot, owner of the slot ── go on | begin with the first copy | refuse
+    table of PSoup          primary key ──────────────────────┐
+    table of PostgreSQL     key, REPLICA IDENTITY, columns ───┴── they fit, or an error
+    position, slot, owner   go on | begin with the first copy | refuse
+
+Each error names the way out.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from psoup_cdc.lsn import lsn_of, text_of
-from psoup_cdc.source import FULL, NOTHING, Source, SourceTable
-from psoup_cdc.target import Picker, Target, quoted
+from psoup_cdc.source import FULL, NOTHING, PostgresSource, SourceTable
+from psoup_cdc.target import Picker, TargetTable, quoted
 from psoup_cdc.values import type_of
 from psoup_client import Client, FailedPrecondition, NotFound
 
@@ -54,13 +56,13 @@ def statement_for(name: str, table: SourceTable) -> str:
 class Start:
     """A feed's two tables, and the name of its producer. `left_out`: columns of the source that the table lacks."""
 
-    target: Target
+    target: TargetTable
     table: SourceTable
     producer: str
     left_out: tuple[str, ...]
 
     @staticmethod
-    def of(target: Target, source: Source, table: SourceTable) -> Start:
+    def of(target: TargetTable, source: PostgresSource, table: SourceTable) -> Start:
         """Check that a table can follow a table of PostgreSQL. Raises FailedPrecondition, which names the way out."""
         source.check_settings()
         _check_identity(table)
@@ -88,7 +90,7 @@ class Start:
             return None
         return lsn_of((at.source or b"0/0").decode())
 
-    def prepare_copy(self, client: Client, source: Source) -> None:
+    def prepare_copy(self, client: Client, source: PostgresSource) -> None:
         """Make room for the first copy: drop the slot of a copy that ended early, and create the publication."""
         if client.describe(self.target.name).next_tuple_id:
             raise FailedPrecondition(
@@ -114,7 +116,7 @@ class Start:
             source.drop_slot()
         source.publish(self.table, self.target.stream_id)
 
-    def check_slot(self, source: Source, lsn: int) -> None:
+    def check_slot(self, source: PostgresSource, lsn: int) -> None:
         """Raise FailedPrecondition if the slot is gone, or the service was put back behind the confirmed changes."""
         slot = source.slot()
         if slot is None:
@@ -150,16 +152,16 @@ def _check_identity(table: SourceTable) -> None:
         )
 
 
-def _check_key(target: Target, table: SourceTable) -> None:
+def _check_key(target: TargetTable, table: SourceTable) -> None:
     """Raise FailedPrecondition if the table's primary key is not a key of the source that its deletions tell."""
     wanted = {name.lower() for name in target.key_names}
     sent = {name.lower() for name in table.identity_key}
     keys = [table.primary_key] if table.identity == FULL else [table.primary_key, table.identity_key]
     if wanted <= sent and any(wanted == {name.lower() for name in key} for key in keys):
         return
-    known = " or ".join(f"({', '.join(key)})" for key in dict.fromkeys(key for key in keys if key)) or "none"
+    present = " or ".join(f"({', '.join(key)})" for key in dict.fromkeys(key for key in keys if key)) or "none"
     raise FailedPrecondition(
         f"table {target.name!r} has PRIMARY KEY ({', '.join(target.key_names)}), and {table} of PostgreSQL has no such"
-        f" key; its key is {known}: create the table with that key",
+        f" key; its key is {present}: create the table with that key",
         reason="SOURCE_KEY",
     )

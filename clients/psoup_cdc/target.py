@@ -1,7 +1,7 @@
 """The table of PSoup that takes the changes: its columns, its key, and its present versions.
 
     columns   id BIGINT, name TEXT, doc TEXT        key (0,)
-    picker    for a Relation with name, id, other, doc:     row ─> (row[1], row[0], row[3])
+    picker    for a RelationMessage with name, id, other, doc:     row ─> (row[1], row[0], row[3])
 
 A column of the source that the table does not have is left out. A column that an old description of the source does not
 have yet is NULL.
@@ -31,7 +31,7 @@ Key = tuple[bytes | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetTable:
     """A table of PSoup. `key`: the places of the primary key's columns."""
 
     name: str
@@ -40,7 +40,7 @@ class Target:
     key: tuple[int, ...]
 
     @staticmethod
-    def of(info: StreamInfo) -> Target:
+    def of(info: StreamInfo) -> TargetTable:
         """Describe a table. Raises FailedPrecondition for a stream, and for a table in event time."""
         if not info.primary_key:
             raise FailedPrecondition(
@@ -56,7 +56,9 @@ class Target:
                 facts={"stream": info.name},
             )
         places = {column.name.lower(): place for place, column in enumerate(info.columns)}
-        return Target(info.name, info.stream_id, info.columns, tuple(places[name.lower()] for name in info.primary_key))
+        return TargetTable(
+            info.name, info.stream_id, info.columns, tuple(places[name.lower()] for name in info.primary_key)
+        )
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -71,10 +73,11 @@ class Target:
 class Picker:
     """The way from a row of the source to a row of the table. `type_ids`: types of the values, by the table's columns.
 
+    `places`: the places of the table's columns in the source, None without one. `count`: of the source's columns.
     `absent`: names of the table's columns that the source does not have.
     """
 
-    def __init__(self, target: Target, source: Sequence[SourceColumn]) -> None:
+    def __init__(self, target: TargetTable, source: Sequence[SourceColumn]) -> None:
         places = {column.name.lower(): place for place, column in enumerate(source)}
         at = [places.get(column.name.lower()) for column in target.columns]
         self.absent = tuple(c.name for c, place in zip(target.columns, at, strict=True) if place is None)
@@ -88,6 +91,8 @@ class Picker:
                     facts={"column": column.name},
                 )
         self.pick = _pick(at)
+        self.places = tuple(at)
+        self.count = len(source)
 
 
 def _pick(places: Sequence[int | None]) -> Callable[[Sequence[Cell]], tuple[Cell, ...]]:
@@ -97,19 +102,16 @@ def _pick(places: Sequence[int | None]) -> Callable[[Sequence[Cell]], tuple[Cell
     return lambda row: tuple(None if place is None else row[place] for place in places)
 
 
-def typed(
-    target: Target, type_ids: Sequence[int], rows: Sequence[Sequence[bytes | None]], deleted: Sequence[bool]
-) -> pa.Table:
-    """Make the table of a push from rows in text form. O(bytes)."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(target.columns)
+def typed(target: TargetTable, type_ids: Sequence[int], columns: Sequence[pa.Array], deleted: Any) -> pa.Table:
+    """Make the table of a push from columns in text form. O(bytes)."""
     arrays = [
-        to_column(texts(cells), type_id, column)
+        to_column(cells, type_id, column)
         for cells, type_id, column in zip(columns, type_ids, target.columns, strict=True)
     ]
     return pa.table([*arrays, pa.array(deleted, pa.bool_())], [*(column.name for column in target.columns), DELETED])
 
 
-def plain_keys(target: Target, type_ids: Sequence[int], keys: Sequence[Key]) -> list[tuple[Any, ...]]:
+def plain_keys(target: TargetTable, type_ids: Sequence[int], keys: Sequence[Key]) -> list[tuple[Any, ...]]:
     """Convert keys in text form to plain values."""
     columns = list(zip(*keys, strict=True))
     arrays = [
@@ -119,14 +121,14 @@ def plain_keys(target: Target, type_ids: Sequence[int], keys: Sequence[Key]) -> 
     return list(zip(*(array.to_pylist() for array in arrays), strict=True))
 
 
-def versions_in(target: Target, rows: pa.Table) -> dict[tuple[Any, ...], tuple[bytes | None, ...]]:
+def versions_in(target: TargetTable, rows: pa.Table) -> dict[tuple[Any, ...], tuple[bytes | None, ...]]:
     """The rows of a typed table in text form, by their keys as plain values. The last row of a key counts."""
     columns = [rows.column(column.name).to_pylist() for column in target.columns]
     return {target.key_of(row): tuple(map(_text, row)) for row in zip(*columns, strict=True)}
 
 
 def present_versions(
-    client: Client, target: Target, keys: Iterable[tuple[Any, ...]]
+    client: Client, target: TargetTable, keys: Iterable[tuple[Any, ...]]
 ) -> dict[tuple[Any, ...], tuple[bytes | None, ...]]:
     """The versions that the service has now, in text form, by their keys as plain values. A call for 200 keys."""
     wanted, versions = list(keys), dict[tuple[Any, ...], tuple[bytes | None, ...]]()
@@ -141,13 +143,13 @@ def present_versions(
     return versions
 
 
-def present_keys(client: Client, target: Target) -> pa.Table:
+def present_keys(client: Client, target: TargetTable) -> pa.Table:
     """The keys of all rows that the table has now."""
     names = ", ".join(quoted(name) for name in target.key_names)
     return client.ask(f"SELECT {names} FROM {quoted(target.name)}").to_arrow()
 
 
-def deletions(target: Target, keys: pa.Table) -> pa.Table:
+def deletions(target: TargetTable, keys: pa.Table) -> pa.Table:
     """Make the table of a push that deletes these keys."""
     arrays = [
         keys.column(column.name) if column.name in keys.column_names else pa.nulls(keys.num_rows, column.arrow)

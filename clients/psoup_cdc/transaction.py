@@ -3,7 +3,7 @@
     INSERT                    a row
     UPDATE                    the new row; if its key has changed, also a deletion of the key before
     DELETE                    a deletion of the key
-    TRUNCATE                  deletions of all keys, those of the table and those of the transaction
+    TRUNCATE                  deletions of all keys of the table and of the transaction
     unchanged TOAST           the value of the version before: of the transaction, else of the table
 
 Later rows of a key count, so the order of the changes is kept. Rows become Arrow columns in pieces, as a transaction
@@ -16,12 +16,17 @@ from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
-from psoup_cdc.pgoutput import UNCHANGED, Cell, Delete, Insert, Update
-from psoup_cdc.target import Key, Picker, Target, deletions, plain_keys, typed, versions_in
+from psoup_cdc.pgoutput import UNCHANGED, Cell, Delete, Insert, Update, decode
+from psoup_cdc.row_columns import columns_of
+from psoup_cdc.target import Key, Picker, TargetTable, deletions, plain_keys, typed, versions_in
+from psoup_cdc.values import texts
 from psoup_client import FailedPrecondition
 
 PIECE_ROWS = 65_536
-"""The number of rows that become one piece of Arrow columns."""
+"""The most messages that become one piece of Arrow columns."""
+
+PIECE_BYTES = 4 * 1024 * 1024
+"""The bytes of messages that become one piece of Arrow columns."""
 
 
 class PresentRows(Protocol):
@@ -37,13 +42,16 @@ class PresentRows(Protocol):
 
 
 class Transaction:
-    """The changes of one transaction. `rows`: the number of rows so far."""
+    """The changes of one transaction."""
 
-    def __init__(self, target: Target, present: PresentRows) -> None:
-        self.rows = 0
+    def __init__(self, target: TargetTable, present: PresentRows) -> None:
         self._target = target
         self._present = present
         self._picker: Picker | None = None
+        self._raw: list[bytes] = []
+        """Messages that are not decoded yet."""
+        self._size = 0
+        """Bytes of these messages."""
         self._open: list[tuple[Cell, ...] | list[Cell]] = []
         self._deleted: list[bool] = []
         self._partial: dict[int, Key] = {}
@@ -54,21 +62,15 @@ class Transaction:
 
     def describe(self, picker: Picker) -> None:
         """Use another description of the source from here on."""
-        if self._open:
+        if self._raw:
             self._close_piece()
         self._picker = picker
 
-    def change(self, change: Insert | Update | Delete) -> None:
-        """Add a change. O(columns)."""
-        assert self._picker is not None
-        pick = self._picker.pick
-        if isinstance(change, Insert):
-            self._add(pick(change.row), False)
-        elif isinstance(change, Delete):
-            self._delete(pick(change.before))
-        else:
-            self._update(change)
-        if len(self._open) >= PIECE_ROWS:
+    def add(self, payload: bytes) -> None:
+        """Add the message of a change."""
+        self._raw.append(payload)
+        self._size += len(payload)
+        if self._size >= PIECE_BYTES or len(self._raw) >= PIECE_ROWS:
             self._close_piece()
 
     def truncate(self) -> None:
@@ -81,17 +83,27 @@ class Transaction:
         self._emptied = True
         pieces = [deletions(self._target, each.combine_chunks()) for each in keys if each.num_rows]
         self._pieces += pieces
-        self.rows += sum(piece.num_rows for piece in pieces)
 
     def table(self) -> pa.Table:
         """The rows of the push. O(bytes)."""
         self._close_piece()
         return pa.concat_tables(self._pieces) if self._pieces else pa.table({})
 
+    def _decode(self) -> None:
+        """Decode the messages so far. O(bytes)."""
+        assert self._picker is not None
+        for payload in self._raw:
+            change = decode(payload)
+            if isinstance(change, Insert):
+                self._add(self._picker.pick(change.row), False)
+            elif isinstance(change, Delete):
+                self._delete(self._picker.pick(change.before))
+            elif isinstance(change, Update):
+                self._update(change)
+
     def _add(self, row: tuple[Cell, ...] | list[Cell], deleted: bool) -> None:
         self._open.append(row)
         self._deleted.append(deleted)
-        self.rows += 1
 
     def _delete(self, row: tuple[Cell, ...]) -> None:
         """Delete the key of a row. The other values stay out."""
@@ -125,14 +137,29 @@ class Transaction:
         return list(row)
 
     def _close_piece(self) -> None:
-        """Make Arrow columns of the open rows."""
-        if not self._open:
+        """Make Arrow columns of the messages so far."""
+        if not self._raw:
             return
         assert self._picker is not None
+        columns, deleted = self._columns_at_once() or self._columns()
+        self._pieces.append(typed(self._target, self._picker.type_ids, columns, deleted))
+        self._raw, self._size, self._open, self._deleted, self._partial = [], 0, [], [], {}
+
+    def _columns_at_once(self) -> tuple[list[pa.Array], Any] | None:
+        """The columns of messages with one row each, in text form; None if there are other messages."""
+        assert self._picker is not None
+        read = columns_of(self._raw, self._picker.count)
+        if read is None:
+            return None
+        nulls = pa.nulls(len(self._raw), pa.string())
+        return [nulls if place is None else read[0][place] for place in self._picker.places], read[1]
+
+    def _columns(self) -> tuple[list[pa.Array], Any]:
+        """The columns of any messages, in text form."""
+        self._decode()
         if self._partial:
             self._fill()
-        self._pieces.append(typed(self._target, self._picker.type_ids, cast(Any, self._open), self._deleted))
-        self._open, self._deleted, self._partial = [], [], {}
+        return [texts(cast(Any, cells)) for cells in zip(*self._open, strict=True)], self._deleted
 
     def _fill(self) -> None:
         """Fill unchanged values from the versions before them, in the order of the changes."""
@@ -160,10 +187,10 @@ class Transaction:
         assert self._picker is not None
         keys = list(dict.fromkeys(self._partial.values()))
         plain = plain_keys(self._target, self._picker.type_ids, keys)
-        known = dict[Any, tuple[bytes | None, ...]]()
+        rows = dict[Any, tuple[bytes | None, ...]]()
         for piece in self._pieces:
-            known |= versions_in(self._target, piece)
-        missing = {key for key in plain if key not in known}
+            rows |= versions_in(self._target, piece)
+        missing = {key for key in plain if key not in rows}
         if missing and not self._emptied:
-            known |= self._present.versions(missing)
-        return {key: known[value] for key, value in zip(keys, plain, strict=True) if value in known}
+            rows |= self._present.versions(missing)
+        return {key: rows[value] for key, value in zip(keys, plain, strict=True) if value in rows}

@@ -1,7 +1,9 @@
 """A table that follows a table of PostgreSQL: after each step both have the same rows, and each change came once.
 
-PostgreSQL   first rows | UPDATE, DELETE, new keys, TOAST, TRUNCATE | refusals at the start | ALTER TABLE
-PSoup        one stage    one batch for each transaction
+    PostgreSQL   first rows | UPDATE, DELETE, new keys, TOAST, TRUNCATE | refusals at the start | ALTER TABLE
+    PSoup        one stage    one batch for each transaction
+
+The server is a process of its own, with a directory in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import pytest
 
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed (the extra psoup[postgres])")
 
-from psoup_cdc import Feed, Source, Start, Target, feed, slot_name, statement_for
+from psoup_cdc import PostgresSource, Start, TableFeed, TargetTable, slot_name, statement_for
 from psoup_client import Client, FailedPrecondition, InvalidData, NotFound, PSoupError, Unavailable
 from psoup_testing.oracles.questions import again
 from psoup_testing.services import postgres
@@ -35,7 +37,7 @@ def clean(server: Postgres, client: Client) -> Iterator[Postgres]:
     """The server without slots and tables, and the service without tables."""
     yield server
     for name in server.slots():
-        with Source(server.address, name) as source:
+        with PostgresSource(server.address, name) as source:
             source.drop_slot()
     for (name,) in server.run("SELECT pubname FROM pg_publication"):
         server.run(f"DROP PUBLICATION {name}")
@@ -47,15 +49,15 @@ def clean(server: Postgres, client: Client) -> Iterator[Postgres]:
 
 def follow(client: Client, server: Postgres, table: str = "t", **more: Any) -> Any:
     """Follow a table up to now. Creates it if it is missing."""
-    with Source(server.address, more.pop("slot", slot_name(table))) as source:
+    with PostgresSource(server.address, more.pop("slot", slot_name(table))) as source:
         described = source.describe(more.pop("source", table))
         try:
             info = client.describe(table)
         except NotFound:
             client.execute(statement_for(table, described))
             info = client.describe(table)
-        start = Start.of(Target.of(info), source, described)
-        return Feed(client, source, start, until_now=True, patience=20, **more).run()
+        start = Start.of(TargetTable.of(info), source, described)
+        return TableFeed(client, source, start, until_now=True, patience=20, **more).run()
 
 
 def rows(client: Client, columns: str, table: str = "t") -> list[tuple[Any, ...]]:
@@ -65,9 +67,9 @@ def rows(client: Client, columns: str, table: str = "t") -> list[tuple[Any, ...]
 
 def same(client: Client, server: Postgres, columns: str, table: str = "t") -> list[tuple[Any, ...]]:
     """The rows of both sides, which are the same."""
-    there = sorted(server.run(f"SELECT {columns} FROM {table}"), key=repr)
-    assert rows(client, columns, table) == there
-    return there
+    expected = sorted(server.run(f"SELECT {columns} FROM {table}"), key=repr)
+    assert rows(client, columns, table) == expected
+    return expected
 
 
 def test_the_first_rows_and_changes_come_with_all_types(clean: Postgres, client: Client) -> None:
@@ -158,7 +160,7 @@ def test_random_transactions_leave_the_same_rows(clean: Postgres, client: Client
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "words"),
+    ("source", "columns", "words"),
     [
         ("CREATE TABLE t (a int)", None, "has no primary key"),
         ("CREATE TABLE t (a int)", "a BIGINT, PRIMARY KEY (a)", "its updates and deletions have no key"),
@@ -186,11 +188,11 @@ def test_random_transactions_leave_the_same_rows(clean: Postgres, client: Client
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(
-    clean: Postgres, client: Client, there: str, here: str | None, words: str
+    clean: Postgres, client: Client, source: str, columns: str | None, words: str
 ) -> None:
-    clean.run(there)
-    if here is not None:
-        client.execute(f"CREATE TABLE t ({here})")
+    clean.run(source)
+    if columns is not None:
+        client.execute(f"CREATE TABLE t ({columns})")
     with pytest.raises((FailedPrecondition, NotFound), match=words):
         follow(client, clean)
     assert clean.slots() == []
@@ -225,12 +227,12 @@ def test_a_changed_definition_ends_it_with_the_way_out(clean: Postgres, client: 
     server = clean
     server.run("CREATE TABLE t (a int PRIMARY KEY, b text)", "INSERT INTO t VALUES (1, 'x')")
     follow(client, server)
-    with Source(server.address, "psoup_t") as source:
+    with PostgresSource(server.address, "psoup_t") as source:
         described = source.describe("t")
-        start = Start.of(Target.of(client.describe("t")), source, described)
+        start = Start.of(TargetTable.of(client.describe("t")), source, described)
         server.run("INSERT INTO t VALUES (2, 'y')")
         server.run("ALTER TABLE t ADD COLUMN c int DEFAULT 5", "INSERT INTO t VALUES (3, 'z')")
-        feed = Feed(client, source, start, until_now=True, patience=5)
+        feed = TableFeed(client, source, start, until_now=True, patience=5)
         with pytest.raises(FailedPrecondition, match=r"has the new column 'c'.*ALTER TABLE t ADD COLUMN c BIGINT"):
             feed.run()
     assert rows(client, "a, b") == [(1, "x"), (2, "y")]
@@ -254,7 +256,7 @@ def test_a_slot_that_is_gone_ahead_or_of_another_table_is_told(clean: Postgres, 
     server.run("COMMENT ON PUBLICATION psoup_t IS 's-before-1'")  # as after a restore
     with pytest.raises(FailedPrecondition, match="the changes between are lost"):
         follow(client, server)
-    with Source(server.address, "psoup_t") as source:
+    with PostgresSource(server.address, "psoup_t") as source:
         source.drop_slot()
     with pytest.raises(FailedPrecondition, match="PostgreSQL has no slot 'psoup_t' any more"):
         follow(client, server)
@@ -278,7 +280,7 @@ def test_the_position_moves_with_a_quiet_table(
     server = clean
     server.run("CREATE TABLE t (a int PRIMARY KEY)", "CREATE TABLE other (a int)")
     first = follow(client, server).position
-    monkeypatch.setattr(feed, "REMEMBER_SECONDS", 0.0)
+    monkeypatch.setattr("psoup_cdc.replication.REMEMBER_SECONDS", 0.0)
     server.run("INSERT INTO other SELECT generate_series(1, 1000)")
     assert follow(client, server).position > first
     assert client.position("t", "cdc psoup_t").number == 2
@@ -294,9 +296,9 @@ def test_a_server_that_does_not_decode_is_told(client: Client) -> None:
 
 def test_an_address_that_nobody_answers_is_told(client: Client) -> None:
     with pytest.raises(Unavailable, match="PostgreSQL: connection to server"):
-        Source("postgresql://127.0.0.1:1/x?connect_timeout=2", "s").describe("t")
+        PostgresSource("postgresql://127.0.0.1:1/x?connect_timeout=2", "s").describe("t")
     with pytest.raises(PSoupError, match="PostgreSQL"):
-        Source("what is this", "s").describe("t")
+        PostgresSource("what is this", "s").describe("t")
 
 
 def test_the_command_follows_shows_and_drops(clean: Postgres, client: Client, psoup: Psoup) -> None:

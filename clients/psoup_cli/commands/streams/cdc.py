@@ -28,7 +28,7 @@ From = Annotated[
 ]
 SourceName = Annotated[
     str | None,
-    typer.Option("--source", metavar="NAME", help="The table of PostgreSQL, with its schema; else that of this name."),
+    typer.Option("--source", metavar="NAME", help="The table of PostgreSQL, with its schema; else the same name."),
 ]
 Slot = Annotated[
     str | None,
@@ -66,35 +66,34 @@ def cdc(
     """\b
     Examples:
       psoup cdc customers --from postgres://psoup@db.example.org/shop
-      psoup cdc customers --from postgres://psoup@db.example.org/shop --source sales.customers --once
-      psoup cdc customers --from postgres://psoup@db.example.org/shop --status
-      psoup cdc customers --from postgres://psoup@db.example.org/shop --drop-slot
+      psoup cdc customers --from postgres:///shop --source sales.customers --once
+      psoup cdc customers --from postgres:///shop --drop-slot
 
     Follow a table of PostgreSQL: first its rows, and then each transaction as one batch, by logical replication. The
-    command goes on until Ctrl-C. If it, the service or PostgreSQL is killed, the same command goes on behind the last
-    transaction that is in; none is lost or repeated.
+    command goes on until Ctrl-C. After any kill the same command goes on behind the last transaction that is in. No
+    transaction is lost or repeated.
 
-    PostgreSQL needs wal_level = logical, and the user the right REPLICATION and the ownership of the table. A slot that
-    no command reads keeps PostgreSQL's log on its disk: end a feed for good with --drop-slot. --status and a line each
-    minute show the lag.
+    PostgreSQL needs wal_level = logical. The user needs the right REPLICATION, and owns the table. A slot without a
+    reader keeps PostgreSQL's log on its disk: end a feed for good with --drop-slot. --status and a line each minute
+    show the lag.
 
     Changes have the time at which they come. TRUNCATE deletes all rows. If a column is added, removed or renamed, the
     command ends and says what to do.
     """
     kit = import_module("psoup_cdc")  # needs the extra psoup[postgres]
     name = slot or kit.slot_name(table)
-    with kit.Source(address_from, name) as database:
+    with kit.PostgresSource(address_from, name) as database:
         if drop_slot:
-            there = database.drop()
-            message(f"Dropped the slot {name}." if there else f"There is no slot {name}.")
+            dropped = database.drop()
+            message(f"Dropped the slot {name}." if dropped else f"There is no slot {name}.")
             return
         with connect(address, timeout) as client:
             if status:
                 _show_status(kit, client, database, table, as_json)
                 return
             start = _start(kit, client, database, table, source or table)
-            told = _Teller(database).tell
-            _follow(kit, kit.Feed(client, database, start, until_now=once, patience=patience, tell=told))
+            tell = _Teller(database).tell
+            _follow(kit, kit.TableFeed(client, database, start, until_now=once, patience=patience, tell=tell))
 
 
 def _start(kit: Any, client: Client, database: Any, name: str, source: str) -> Any:
@@ -107,7 +106,7 @@ def _start(kit: Any, client: Client, database: Any, name: str, source: str) -> A
         client.execute(statement)
         info = client.describe(name)
         message(f"Created the table: {statement}")
-    start = kit.Start.of(kit.Target.of(info), database, described)
+    start = kit.Start.of(kit.TargetTable.of(info), database, described)
     if start.left_out:
         count = len(start.left_out)
         message(
