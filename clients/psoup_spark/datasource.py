@@ -2,7 +2,8 @@
 
     spark.read.format("psoup").option("query", ID)           the answer; options as_of, window, accept_truncation
     spark.read.format("psoup").option("key", KEY)            the same, of the query with that key
-    spark.read.format("psoup").option("stream", NAME)        the tuples kept; options columns, where, partitions
+    spark.read.format("psoup").option("stream", NAME)        the tuples kept, or the rows of a table that hold now;
+                                                             options columns, where, partitions
     spark.readStream.format("psoup")…                        either, as it grows: what the watermark has passed
     frame.write.format("psoup").option("stream", NAME)       one batch, all or nothing; option id: taken once
 
@@ -96,7 +97,9 @@ class PSoupSource(DataSource):
         return StreamReader(reading, self._stream, schema, int(self.options.get("partitions", "0")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader that yields tuples as the watermark passes them."""
+        """Return a reader that yields tuples as the watermark passes them. Raises InvalidRequest for a table."""
+        if self._stream:
+            self._check_stream()
         reading, stream = self._reading(schema), self._stream
         if self._query:
             with Client(self._address) as client:
@@ -131,8 +134,20 @@ class PSoupSource(DataSource):
         reading = QueryRead(self._address, self._query, as_of=self.options.get("as_of"), accept_truncation=truncated)
         if self._query or schema is None:
             return reading
-        statement = select(self._stream, schema.fieldNames(), self.options.get("where", ""))
+        with Client(self._address) as client:
+            table = bool(client.describe(self._stream).primary_key)
+        statement = select(self._stream, schema.fieldNames(), self.options.get("where", ""), table=table)
         return replace(reading, statement=statement)
+
+    def _check_stream(self) -> None:
+        """Raise InvalidRequest for a table, which cannot be read as it grows."""
+        with Client(self._address) as client:
+            info = client.describe(self._stream)
+        if info.primary_key:
+            raise InvalidRequest(
+                f"{info.name!r} is a table, whose rows change, and readStream follows streams; read the rows that hold"
+                " now with spark.read"
+            )
 
 
 def _check_growing(query: Query) -> None:

@@ -66,10 +66,14 @@ class QueryRead:
             return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
-def select(stream: str, columns: Sequence[str], condition: str = "") -> str:
-    """Write the statement that reads columns of the kept tuples. `condition`: a condition in PSoup's SQL."""
+def select(stream: str, columns: Sequence[str], condition: str = "", *, table: bool = False) -> str:
+    """Write the statement that reads columns of the kept tuples, or of the rows of a `table`, which has no window.
+
+    `condition`: a condition in PSoup's SQL.
+    """
     where = f" WHERE {condition}" if condition else ""
-    return f"SELECT {', '.join(map(_written, columns))} FROM {_written(stream)}{where} BEGIN (START)"
+    window = "" if table else " BEGIN (START)"
+    return f"SELECT {', '.join(map(_written, columns))} FROM {_written(stream)}{where}{window}"
 
 
 def _written(name: str) -> str:
@@ -78,8 +82,14 @@ def _written(name: str) -> str:
 
 
 def windows(client: Client, stream: str, parts: int) -> list[str]:
-    """Divide all kept tuples into `parts` windows of about equal size, disjoint and in order."""
-    tuples = client.describe(stream).tuples
+    """Divide all kept tuples into `parts` windows of about equal size, disjoint and in order.
+
+    A table has one part, without a window.
+    """
+    info = client.describe(stream)
+    if info.primary_key:
+        return [""]
+    tuples = info.tuples
     query = client.register(f"SELECT _time FROM {_written(stream)}")
     try:
         backs = [tuples * (parts - part) // parts for part in range(1, parts)]
