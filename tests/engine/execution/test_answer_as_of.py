@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
+from psoup.answer.copies.answer_again import NOTHING, Earlier, Unchanged
+from psoup.answer.copies.answer_again import again as again_compared
+from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
@@ -52,6 +55,24 @@ class Model:
         return rows
 
 
+@dataclass
+class Copy:
+    """The rows of a query at a client, which are compared with the current answer at each sync."""
+
+    held: Earlier = NOTHING
+    rows: list[Row] = field(default_factory=list)
+
+    def sync(self, soup: LocalPSoup, query: int) -> None:
+        snapshot = soup.engine.snapshot()
+        change = again_compared(snapshot, snapshot.query(query, soup.tenant), self.held, Question(soup.clock.now()))
+        if isinstance(change, Unchanged):
+            self.held = change.held
+            return
+        rows = [tuple(row.values()) for row in change.table.to_pylist()]
+        assert [self.rows[place] for place in change.stay] == [rows[place] for place in change.at]
+        self.rows, self.held = rows, change.first(len(rows))
+
+
 def made(stream: str, table: str, options: str = "") -> tuple[LocalPSoup, VirtualClock]:
     clock = VirtualClock(1_000 * SECOND)
     soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), clock)
@@ -82,6 +103,7 @@ def test_each_tuple_meets_the_version_of_its_own_time(stream: str, table: str) -
         model = Model(from_arrival=bool(options))
         queries = {soup.register(text): (*case, text) for text, case in JOINS.items()}
         shown = {query: list[Row]() for query in queries}
+        copies = {query: Copy() for query in queries}
         for number in range(24):
             clock.advance(seconds=drawn.randint(0, 2))
             _push(soup, clock, model, drawn, number, stream, table)
@@ -93,6 +115,8 @@ def test_each_tuple_meets_the_version_of_its_own_time(stream: str, table: str) -
                 stay = shown[query] if options else [row for row in shown[query] if row[1] is not None]
                 assert [row for row in stay if row not in rows] == [], "a version never changes a row that was shown"
                 shown[query] = rows
+                copies[query].sync(soup, query)
+                assert copies[query].rows == rows, (seed, number, text)
 
 
 def _push(
