@@ -94,7 +94,8 @@ def _values(kind, place, sources, stride, codes, values):
         code = np.uint64(codes[i])
         base, offset = bases[code >> _SHIFT], code & _MASK
         if kind == NUMBER:
-            longs[i] = base + np.int64(offset)
+            left = sources[place + 2 + np.int64(code >> _SHIFT) * stride]
+            longs[i] = base + np.int64(carray(_pointer(left), total, np.uint16)[offset] if left else offset)
         elif kind == NARROW:
             ints[i] = carray(_pointer(base), total, np.int32)[offset]
         else:

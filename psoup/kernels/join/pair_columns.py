@@ -334,7 +334,8 @@ def _fixed_at(kind, place, sources, stride, offsets, parts, values):
         if kind == WIDE:
             longs[i] = _longs(address, total)[offset]
         elif kind == NUMBER:
-            longs[i] = address + np.int64(offset)
+            left = sources[place + 2 + (parts[i] * stride if several else 0)]
+            longs[i] = address + np.int64(carray(_pointer(left), total, np.uint16)[offset] if left else offset)
         elif kind == DECIMAL:
             value = _longs(address, total)[offset]
             longs[2 * i], longs[2 * i + 1] = value, value >> 63

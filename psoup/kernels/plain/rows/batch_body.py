@@ -64,7 +64,7 @@ def _texts(column: int, sources: Array, stride: int, rows: Array, stops: Array) 
 
 def _values(kind: int, three: Array, part: Array) -> Array:
     if kind == NUMBER:
-        return part + three[0]
+        return three[0] + (_at(three[2], part[-1] + 1, np.uint16)[part].astype(np.int64) if three[2] else part)
     if kind == WIDE and three[2]:
         address, width, minimum = _at(three[2], CODED, np.int64)
         return _at(address, part[-1] + 1, np.dtype(f"u{width}"))[part].astype(np.int64) + minimum
