@@ -1,4 +1,4 @@
-/** The console's cards of streams: how many rows, how fast they come, and how far the watermark is. */
+/** The console's cards of streams and tables: how many rows, how fast they come, and how far the watermark is. */
 import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
 import { bytes, counted, instant, microsOf, number, span } from "../format";
 import { Facts, Problem } from "../parts/basics";
@@ -17,12 +17,25 @@ export function Streams() {
         <li key={stream.streamId} class="card">
           <h2>
             <bdi>{stream.name}</bdi>
+            {isTable(stream) && <span class="quiet small"> table</span>}
           </h2>
+          {isTable(stream) && <p class="quiet small">{columnsOf(stream)}</p>}
           <Facts facts={streamFacts(stream, rate(stream, before))} />
         </li>
       ))}
     </ul>
   );
+}
+
+function isTable(stream: StreamJson): boolean {
+  return (stream.primaryKey ?? []).length > 0;
+}
+
+/** The columns of a table in one line, those of its key first. */
+function columnsOf(table: StreamJson): string {
+  const key = table.primaryKey ?? [];
+  const others = (table.columns ?? []).map((column) => column.name ?? "").filter((name) => !key.includes(name));
+  return `Key: ${key.join(", ")}${others.length > 0 ? `. Columns: ${others.join(", ")}` : ""}`;
 }
 
 /** Rows a second since the call before. */
@@ -38,7 +51,7 @@ function streamFacts(stream: StreamJson, rate: string): [string, string][] {
   const archived = Number(stream.archivedTuples ?? 0);
   const chunks = Number(stream.chunks ?? 0);
   return [
-    ["tuples", number(Number(stream.tuples ?? 0))],
+    [isTable(stream) ? "versions" : "tuples", number(Number(stream.tuples ?? 0))],
     ["rate", rate],
     [
       "watermark",
@@ -52,12 +65,14 @@ function streamFacts(stream: StreamJson, rate: string): [string, string][] {
       archived === 0 ? "none" : `${counted(archived, "row")}, ${bytes(Number(stream.archivedBytes ?? 0))}`,
     ],
     [
-      "retention",
-      stream.retention !== undefined
-        ? `for ${span(Number(stream.retention.replace("s", "")))}`
-        : stream.retentionRows !== undefined
-          ? `the newest ${number(Number(stream.retentionRows))} rows`
-          : "for ever",
+      isTable(stream) ? "history" : "retention",
+      isTable(stream)
+        ? `for ${span(Number((stream.history ?? "0s").replace("s", "")))}`
+        : stream.retention !== undefined
+          ? `for ${span(Number(stream.retention.replace("s", "")))}`
+          : stream.retentionRows !== undefined
+            ? `the newest ${number(Number(stream.retentionRows))} rows`
+            : "for ever",
     ],
     ["Queries", number(Number(stream.queries ?? 0))],
   ];

@@ -205,20 +205,23 @@ function Taken({ name, busy, onReplace }: { name: string; busy: boolean; onRepla
 }
 
 function StreamHelp({ stream, open, onTry }: { stream: StreamJson; open: boolean; onTry: () => void }) {
+  const key = stream.primaryKey ?? [];
   return (
     <details class="stream" open={open}>
       <summary>
         <bdi>{stream.name}</bdi>
+        {key.length > 0 && <span class="quiet small"> table</span>}
       </summary>
       <ul>
         {(stream.columns ?? []).map((column) => (
           <li key={column.name}>
             <code>{column.name}</code> <span class="quiet">{fieldOf(column).kind.toUpperCase()}</span>
+            {key.includes(column.name ?? "") && <span class="quiet"> key</span>}
           </li>
         ))}
       </ul>
       <button type="button" onClick={onTry}>
-        Begin with this stream
+        Begin with this {key.length > 0 ? "table" : "stream"}
       </button>
     </details>
   );
@@ -228,7 +231,8 @@ function example(stream: StreamJson): string {
   const names = (stream.columns ?? [])
     .slice(0, 5)
     .map(({ name }) => (/^[a-z_][a-z0-9_]*$/.test(name ?? "") ? name : `"${name}"`));
-  return `SELECT ${names.join(", ")}\nFROM ${stream.name}\nBEGIN (NOW - 1 HOUR)`;
+  const window = (stream.primaryKey ?? []).length > 0 ? "" : "\nBEGIN (NOW - 1 HOUR)"; // a table has no window
+  return `SELECT ${names.join(", ")}\nFROM ${stream.name}${window}`;
 }
 
 /** The name on this device of a query without one. */

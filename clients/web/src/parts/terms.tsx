@@ -17,6 +17,8 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
     "Late rows have a time before the watermark. Rows ahead have a time too far in the future.",
   ],
   retention: ["Rows are kept", ""],
+  versions: ["Versions", "Rows of the table as they are, as they were before their changes, and deletions."],
+  history: ["Earlier versions are kept", ""],
   // Of a query.
   cpu: ["Processor time", "The query's share of the processor time that the service spends on queries."],
   candidates: ["Rows tested", "Rows that the service compared with the conditions of the query."],
