@@ -22,7 +22,8 @@ import pyarrow as pa
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
 from psoup.admission import Admission
-from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import Follower, FollowPage, follow_page
 from psoup.answer.follow.told import FollowWanted
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
