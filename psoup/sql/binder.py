@@ -94,9 +94,9 @@ class Binder:
             self.part, self._aliases, self._first = before
 
     @property
-    def single_values(self) -> Collection[Expr]:
-        """The columns of the scalar subselects that were bound so far."""
-        return ()
+    def single_values(self) -> Mapping[Expr, Collection[Expr]]:
+        """The columns of the scalar subselects that were bound so far, each with the expressions that it depends on."""
+        return {}
 
     @property
     def _about_tuples(self) -> bool:

@@ -137,7 +137,8 @@ class SingleValues:
             return expr
         if isinstance(expr, Call):
             return Call(expr.type, expr.name, tuple([self.of(arg) for arg in expr.args]))
-        if expr not in self._binder.single_values:
+        outer = self._binder.single_values.get(expr)
+        if outer is None or not all(part in self._keys for part in outer):
             return expr
         if not self._keys:
             way = "FROM (SELECT count(*) AS n FROM s) t, (SELECT max(x) AS m FROM r) u"

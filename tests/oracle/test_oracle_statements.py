@@ -1,7 +1,7 @@
 """Random composed statements, over one to four streams: every answer against DuckDB.
 
 joins       LEFT, RIGHT, FULL, SEMI, ANTI, ASOF, USING, NATURAL.
-subselects  EXISTS, IN, scalar subselects, subselects in FROM, WITH, VALUES.
+subselects  EXISTS, IN, scalar subselects, correlated or not, subselects in FROM, WITH, VALUES.
 sets        UNION, INTERSECT, EXCEPT.
 over        OVER, QUALIFY, DISTINCT ON
 """
@@ -32,6 +32,7 @@ OUTER = frozenset(("outer",))
 WANTED = {
     "joins": (JOINS, ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "ASOF JOIN")),
     "subselects": (SUBSELECTS | OUTER, ("EXISTS", "NOT EXISTS", "IN", "NOT IN", "scalar subselect")),
+    "correlated": (frozenset(("scalar", "correlated", "outer")), ("scalar subselect", "LEFT JOIN")),
     "sets": (SETS | DERIVED, ("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")),
     "derived": (DERIVED | OUTER, ("subselect in FROM", "WITH", "VALUES")),
     "over": (OVERS | OUTER, ("QUALIFY", "DISTINCT ON")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -51,6 +52,16 @@ class Draft:
         return selection_text(NamedStream(self.leaf.spec, self.alias), self.leaf.window, self.texts)
 
 
+class Mark(NamedTuple):
+    """The number of parts that a composition has at one moment."""
+
+    drafts: int
+    notes: int
+    unnamed: int
+    relations: int
+    aliases: frozenset[str]
+
+
 @dataclass(slots=True)
 class Composition:
     """The state of binding one statement. `lookup`, `names`: as for `psoup.sql.standing_query`.
@@ -59,7 +70,8 @@ class Composition:
     constants, if there is none. `windows`: see `Windows`. `notes`: sentences for
     EXPLAIN about outer joins that are answered in a simpler form. `visible`: the items of WITH that the present SELECT
     may read. `seen`: the names of all items of WITH so far. `enclosing`: the window in brackets of the subselect around
-    the present SELECT. `hidden`: the scope around it that it cannot read.
+    the present SELECT. `hidden`: the scope around it that it cannot read. `looking_up`: whether a scalar subselect is
+    being bound that reads the scope around it.
     """
 
     source: StatementText
@@ -74,6 +86,7 @@ class Composition:
     seen: set[str] = field(default_factory=set)
     enclosing: exp.Expr | None = None
     hidden: Hidden | None = None
+    looking_up: bool = False
     _level: int = 0
     _unnamed: int = 0
     _relations: int = 0
@@ -122,6 +135,24 @@ class Composition:
         place = FIRST_RELATION + self._relations
         self._relations += 1
         return Relation(place, plan, self._unique(alias), tuple(names), single)
+
+    def mark(self) -> Mark:
+        """The present state, for `undo`."""
+        return Mark(len(self.drafts), len(self.notes), self._unnamed, self._relations, frozenset(self._aliases))
+
+    def undo(self, mark: Mark) -> None:
+        """Forget the sides and relations that were added after a mark. Items of WITH stay seen."""
+        del self.drafts[mark.drafts :], self.notes[mark.notes :]
+        self._unnamed, self._relations, self._aliases = mark.unnamed, mark.relations, set(mark.aliases)
+
+    @contextmanager
+    def look_up(self) -> Iterator[None]:
+        """Bind a subselect in the `with` block that reads the scope around it. No subselect in it may do so again."""
+        before, self.looking_up = self.looking_up, True
+        try:
+            yield
+        finally:
+            self.looking_up = before
 
     @contextmanager
     def reading(self, query: exp.Expr, visible: Mapping[str, WithItem] | None = None) -> Iterator[None]:

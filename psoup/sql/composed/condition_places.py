@@ -92,7 +92,7 @@ class Inner:
 class Kept:
     """A join with a rule for rows without a partner. `conditions`: the conditions of ON.
 
-    `time`: of a join AS OF, the time of the left.
+    `time`: of a join AS OF, the time of the left. `written`: whether the statement has the join, and not only its plan.
     """
 
     left: Tree
@@ -102,6 +102,7 @@ class Kept:
     member: tuple[Expr, Expr] | None = None
     filters: list[Expr] = field(default_factory=list)
     time: AttributeRef | None = None
+    written: bool = True
 
     @property
     def places(self) -> frozenset[int]:
@@ -126,7 +127,7 @@ def _simpler(tree: Tree, rejected: frozenset[int], note: Callable[[str], None]) 
         inputs = [_simpler(part, rejected | by_on, note) for part in tree.inputs]
         return flat(Inner(inputs, tree.conditions))
     kind = _kind(tree, rejected)
-    if kind is not tree.kind:
+    if kind is not tree.kind and tree.written:
         shown = "an inner join" if kind is None else f"a {kind.value}"
         note(f"the {tree.kind.value} is answered as {shown}: WHERE removes the rows with a missing tuple")
     if kind is None:

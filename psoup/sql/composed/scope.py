@@ -82,10 +82,14 @@ class Hidden:
     way: str
 
 
+OUTSIDE = "a subselect as a value that reads a source outside of it"
+"""The feature of a scalar subselect that reads the scope around it."""
+
+
 def hidden_from_value(scope: Scope) -> Hidden:
     """The scope around a subselect that is a value."""
     way = "join its groups: JOIN (SELECT k, avg(x) AS m FROM s GROUP BY k) t ON a.k = t.k WHERE a.x > t.m"
-    return Hidden(scope, "a subselect as a value that reads a source outside of it", way)
+    return Hidden(scope, OUTSIDE, way)
 
 
 def hidden_from_item(scope: Scope) -> Hidden:

@@ -22,6 +22,7 @@ from psoup.sql.composed.condition_places import Condition, Inner, Kept, Part, Pl
 from psoup.sql.composed.constant_rows import constant_select, values_plan
 from psoup.sql.composed.from_items import FromItems, Inlined
 from psoup.sql.composed.from_tree import from_tree
+from psoup.sql.composed.looked_up import LookedUp, joined, key_pairs, looked_up, refuse_existence
 from psoup.sql.composed.scope import Scope, hidden_from_groups, item_of
 from psoup.sql.composed.set_operations import operation_plan
 from psoup.sql.composed.shapes import bare, is_existence, negated
@@ -89,11 +90,8 @@ class _Select:
     def plan(self, select: exp.Select) -> Node:
         """The plan of a SELECT."""
         scope, tree = self._from(select, self._outer)
-        binder = ComposedBinder(self._composition, scope, self._scalar)
-        for item in (*select.expressions, *(select.args.get(part) for part in _READING)):
-            for node in () if item is None else item.find_all(exp.Subquery):
-                if node.parent_select is select and not isinstance(node.parent, exp.In | exp.Exists):
-                    binder.bind(node)
+        binder = self._binder(scope)
+        _bind_scalars(select, binder)
         tree, conditions = self._where(select, scope, tree, binder)
         return plan_above(self._source, select, binder, self._placed(tree, conditions))
 
@@ -101,7 +99,7 @@ class _Select:
         """The tree and the columns of a SELECT that only selects and joins."""
         with self._composition.reading(select):
             scope, tree = self._from(select, self._outer)
-            binder = ComposedBinder(self._composition, scope, self._scalar)
+            binder = self._binder(scope)
             outputs = listed_outputs(self._source, select, binder)
             tree, conditions = self._where(select, scope, tree, binder)
         return Inlined(Inner([tree], conditions) if conditions else tree, outputs)
@@ -140,8 +138,7 @@ class _Select:
                     subselects.append(node)
                 else:
                     conditions.append(Condition(binder.condition(node), node, scope.renamed(node)))
-        if binder.scalars:
-            tree = Inner([tree, *map(Part, binder.scalars.values())])
+        tree = self._with_values(tree, binder, select)
         for node in subselects:
             tree = self._tested(node, scope, tree, conditions)
         return tree, conditions
@@ -171,7 +168,7 @@ class _Select:
 
     def _compared(self, test: exp.Expr, scope: Scope, tree: Tree, members: _Members) -> Tree:
         """Note the comparison of IN in `members`. Returns the tree, joined with the scalar subselects before IN."""
-        binder = ComposedBinder(self._composition, scope, self._scalar)
+        binder = self._binder(scope)
         row = row_of(test.this)
         values = [binder.operand(node) for node in row or [test.this]]
         equals = [binder.call("eq", test, [*pair]) for pair in zip(values, members.columns, strict=True)]
@@ -180,7 +177,13 @@ class _Select:
             pair = equals[0].args if isinstance(equals[0], Call) and equals[0].name == "eq" else (values[0], column)
             members.pair = pair[0], pair[1]
         members.equal = [Condition(equal) for equal in equals]
-        return Inner([tree, *map(Part, binder.scalars.values())]) if binder.scalars else tree
+        return self._with_values(tree, binder, test)
+
+    def _with_values(self, tree: Tree, binder: ComposedBinder, at: exp.Expr) -> Tree:
+        """The tree, joined with the scalar subselects that a binder has met."""
+        if binder.scalars:
+            tree = Inner([tree, *map(Part, binder.scalars.values())])
+        return joined(self._source, tree, binder.looked_up.values(), at)
 
     def _joined(self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, odd: bool) -> Tree:
         """The rows of a tree joined with the rows of a subselect that reads a scope around this one.
@@ -208,7 +211,7 @@ class _Select:
     def _matched(self, select: exp.Select, scope: Scope, width: int) -> _Members:
         """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
         inner, tree = self._from(select, scope)
-        binder = ComposedBinder(self._composition, inner, self._scalar)
+        binder = self._binder(inner)
         outputs = plan_above(self._source, select, binder, self._nothing(tree)).schema
         self._check_width(select, width, len(outputs))
         columns = tuple(output.expr for output in outputs) if width else ()
@@ -245,10 +248,38 @@ class _Select:
             raise self._source.unsupported("this subselect in an expression", node, hint=_SCALAR)
         return relation
 
+    def _look_up(self, node: exp.Expr, scope: Scope) -> LookedUp:
+        """The value of a scalar subselect that reads the scope around it by equalities. Raises SqlError."""
+        select = bare(node)
+        if not isinstance(select, exp.Select) or select.args.get("from_") is None:
+            raise self._source.unsupported("this subselect in an expression", node, hint=_SCALAR)
+        refuse_existence(self._source, select)
+        with self._composition.reading(select):
+            inner, tree = self._from(select, scope)
+            binder = self._binder(inner)
+            _bind_scalars(select, binder)
+            (output,) = listed_outputs(self._source, select, binder)
+            tree, conditions = self._where(select, inner, tree, binder)
+        alone = [condition for condition in conditions if condition.places <= tree.places]
+        correlated = [condition for condition in conditions if not condition.places <= tree.places]
+        pairs = key_pairs(self._source, correlated, tree.places)
+        return looked_up(self._composition, select, binder, self._placed(tree, alone), pairs, output)
+
+    def _binder(self, scope: Scope) -> ComposedBinder:
+        return ComposedBinder(self._composition, scope, self._scalar, self._look_up)
+
     def _relation(self, node: exp.Expr, *, single: bool = False) -> Relation:
         plan = query_plan(self._composition, node)
         names = [output.name for output in plan.schema]
         return self._composition.add_relation(plan, "subselect", names, single=single)
+
+
+def _bind_scalars(select: exp.Select, binder: ComposedBinder) -> None:
+    """Bind the scalar subselects outside of FROM and WHERE, before FROM is joined with their values."""
+    for item in (*select.expressions, *(select.args.get(part) for part in _READING)):
+        for node in () if item is None else item.find_all(exp.Subquery):
+            if node.parent_select is select and not isinstance(node.parent, exp.In | exp.Exists):
+                binder.bind(node)
 
 
 def _computed(select: exp.Select, width: int) -> bool:

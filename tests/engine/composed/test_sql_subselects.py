@@ -274,10 +274,10 @@ def test_what_is_wrong_names_its_place(text: str, reason: str, problem: str) -> 
         ("WITH t AS (SELECT k FROM u), u AS (SELECT k FROM a) SELECT k FROM t", "or a later item"),
         ("SELECT t.k FROM (SELECT k FROM a) t [ROWS 5]", "a window of rows of a subselect"),
         (
-            "SELECT k FROM a WHERE x > (SELECT avg(y) FROM b WHERE b.k = a.k)",
-            "a subselect as a value that reads a source",
+            "SELECT k FROM a WHERE x > (SELECT avg(y) FROM b WHERE b.k > a.k)",
+            "a subselect as a value that reads a source outside of it other than by equalities",
         ),
-        ("SELECT k FROM a WHERE x > (SELECT avg(y) FROM b WHERE y = x)", "a subselect as a value that reads a source"),
+        ("SELECT k FROM a WHERE x > (SELECT avg(y + x) FROM b WHERE b.k = a.k)", "outside of it in its SELECT list"),
         ("SELECT a.k FROM a, (SELECT y FROM b WHERE b.k = a.k) t", "a subselect in FROM that reads a source outside"),
         (
             "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM (SELECT y FROM b WHERE b.k = a.k) t)",

@@ -6,7 +6,7 @@ small, so no comparison of two kinds of numbers loses anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -260,13 +260,24 @@ class Composer:
             return Member(value, self._inside(depth, items, make.likely(35), kind), make.likely(50))
         if dict(item.columns)[value.partition(".")[2]] not in NUMBERS:
             value = "2"
-        return Compared(value, make.pick((*OPERATORS, "=")), self._scalar(("avg({})",)).query)
+        return Compared(value, make.pick((*OPERATORS, "=")), self._scalar(items, ("avg({})",)).query)
 
-    def _scalar(self, more: Sequence[str] = ()) -> Scalar:
-        """A subselect of one whole number, or of `more`."""
+    def _scalar(self, outer: Sequence[Item], more: Sequence[str] = ()) -> Scalar:
+        """A subselect of one whole number, or of `more`. `outer`: the items around it, which it may read."""
         query = self._inside(0, (), False, "whole")
+        if "correlated" in self.features and self.make.likely(80):
+            query = replace(query, where=(*query.where, *self._equalities(outer, query)))
         call = self.make.pick(("max({})", "min({})", "count({})", "count(*)", *more)).format(query.outputs[0])
         return Scalar(replace(query, outputs=(Measure(call),), groups=0))
+
+    def _equalities(self, outer: Sequence[Item], query: Select) -> Iterator[str]:
+        """Equalities of columns in a subselect with columns around it: one or two."""
+        make, items = self.make, [item for step in query.steps for item in step.items]
+        for _ in range(make.number(1, 2)):
+            kinds = make.pick((NUMBERS, NUMBERS, ("text",)))
+            sides = [columns_of(make.pick(some), *kinds) for some in (items, outer)]
+            if all(sides):
+                yield " = ".join(make.random.sample([make.pick(side) for side in sides], 2))
 
     def _inside(self, depth: int, outer: Sequence[Item], correlated: bool, kind: str, output: str = "") -> Select:
         """A subselect of WHERE over one stream or two. `outer`: the items around it."""
@@ -299,7 +310,7 @@ class Composer:
         if plain:
             return select
         if not fixed and depth > 0 and self._may("scalar", 5) and not self._full:
-            select = replace(select, outputs=(*outputs, self._scalar()), kinds=(*kinds, "whole"))
+            select = replace(select, outputs=(*outputs, self._scalar(items)), kinds=(*kinds, "whole"))
         elif not steps and make.likely(15):
             shown = zip(outputs, kinds, strict=True)
             select = replace(select, outputs=tuple(self._mixed(items, given, output, kind) for output, kind in shown))
