@@ -218,6 +218,7 @@ def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
         assert matches_of(results, slot, 5000) == np.flatnonzero(wanted).tolist(), slot
 
 
+@pytest.mark.long
 def test_an_index_of_many_values_has_wide_tests() -> None:
     """2^17 values of one attribute need them."""
     stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(least=1)), OpenResults(EngineConfig(), 1 << 17)

@@ -25,7 +25,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
-from psoup_testing.suite.sweeps import swept
+from psoup_testing.suite.sweeps import in_parts, swept
 
 COUNT = Measure("count", (), BIGINT)
 SHOWN = [
@@ -77,7 +77,10 @@ def counters(soup: LocalPSoup, form: str = "count(*) AS c, sum(n) AS s", many: i
 
 @pytest.mark.seeded("a node lacks a leaf")
 @pytest.mark.parametrize("seed", swept(range(4), fast=(1,)))
-def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_parts(2)
+def test_tables_are_equal_bit_for_bit_with_packs_and_without(
+    seed: int, part: slice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Packs and results are dropped at any time; any of the queries are asked for; some come late, some go."""
     monkeypatch.setattr(packed_module, "MOST_PACKS", 2)
     rng, tight = np.random.default_rng(seed), {"results_bytes": 1 << 13} if seed % 2 else {}
@@ -85,7 +88,7 @@ def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypa
     blocks: list[list[int]] = []
     for step in range(12):
         if step in (0, 5):
-            for form in SHOWN:
+            for form in SHOWN[part]:
                 where = str(rng.choice(["n = ?", "n > ?", "n = ? AND x > 0", f"n * {2**58} > ? AND n > 0"]))
                 sql = f"SELECT {form} FROM t WHERE {where} {rng.choice([*WINDOWS, 'BEGIN (START)'])}"
                 values = pa.table({"p": rng.permutation(60)[:30] - 5})

@@ -173,20 +173,23 @@ def test_what_looks_bad_but_is_not() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "SELECT vol FROM trades WHERE " + "(" * 5_000 + "f" + ")" * 5_000,
-        "SELECT vol FROM trades WHERE " + "NOT " * 5_000 + "f",
-        "SELECT " + "-" + " -" * 5_000 + "vol FROM trades",
-        "SELECT " + "CASE WHEN " * 2_000 + "f" + " THEN 1 END" * 2_000 + " FROM trades",
-        "SELECT " + "abs(" * 60 + "vol" + ")" * 60 + " FROM trades",
-        "SELECT " + "[" * 5_000 + " FROM trades",
-        "SELECT vol FROM trades BEGIN " + "(" * 5_000 + "NOW" + ")" * 5_000,
-        "SELECT vol FROM trades WHERE t > t" + " + INTERVAL '1' DAY" * 2_000,
-        "SELECT vol" + " + 1" * 10_000 + " FROM trades",
-        "SELECT vol" + "::TEXT" * 8_000 + " FROM trades",
-        "SELECT a" + ".a" * 20_000 + " FROM trades",
-        "SELECT vol" + "[1]" * 10_000 + " FROM trades",
-    ],
+    swept(
+        [
+            "SELECT vol FROM trades WHERE " + "(" * 5_000 + "f" + ")" * 5_000,
+            "SELECT vol FROM trades WHERE " + "NOT " * 5_000 + "f",
+            "SELECT " + "-" + " -" * 5_000 + "vol FROM trades",
+            "SELECT " + "CASE WHEN " * 2_000 + "f" + " THEN 1 END" * 2_000 + " FROM trades",
+            "SELECT " + "abs(" * 60 + "vol" + ")" * 60 + " FROM trades",
+            "SELECT " + "[" * 5_000 + " FROM trades",
+            "SELECT vol FROM trades BEGIN " + "(" * 5_000 + "NOW" + ")" * 5_000,
+            "SELECT vol FROM trades WHERE t > t" + " + INTERVAL '1' DAY" * 2_000,
+            "SELECT vol" + " + 1" * 10_000 + " FROM trades",
+            "SELECT vol" + "::TEXT" * 8_000 + " FROM trades",
+            "SELECT a" + ".a" * 20_000 + " FROM trades",
+            "SELECT vol" + "[1]" * 10_000 + " FROM trades",
+        ],
+        fast=(0, 1, 3, 7, 9),
+    ),
     ids=lambda text: text[:40],
 )
 def test_deep_nesting_is_refused_quickly(text: str) -> None:
@@ -235,7 +238,7 @@ def test_limits() -> None:
             " OR ".join(f"(vol = {i} AND price = {i})" for i in range(1_500)),
             "NOT (" + " OR ".join(f"(vol = {i} AND price = {i})" for i in range(400)) + ")",
         ],
-        fast=range(0, 16, 2),
+        fast=range(0, 16, 4),
     ),
     ids=lambda where: where[:24],
 )

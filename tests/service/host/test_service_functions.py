@@ -32,6 +32,7 @@ from psoup_service.service import Service
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.sweeps import swept
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "functions.md"
 MODULE = """
@@ -254,15 +255,18 @@ def test_what_lies_raises_or_wants_memory(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("import time; time.sleep(1000)", "ended by signal 14, or took too long"),
-        ("import os; os._exit(3)", "ended with exit code 3"),
-        ("1 // 0", "cannot be imported: ZeroDivisionError"),
-        (
-            "from psoup.functions import function\n@function(['TEXT'], 'TEXT')\ndef lower(t): return t",
-            "has a meaning in SQL",
-        ),
-    ],
+    swept(
+        [
+            ("import time; time.sleep(1000)", "ended by signal 14, or took too long"),
+            ("import os; os._exit(3)", "ended with exit code 3"),
+            ("1 // 0", "cannot be imported: ZeroDivisionError"),
+            (
+                "from psoup.functions import function\n@function(['TEXT'], 'TEXT')\ndef lower(t): return t",
+                "has a meaning in SQL",
+            ),
+        ],
+        fast=(0, 3),
+    ),
 )
 def test_a_service_does_not_start_with_a_module_that_is_not_right(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "bad.py"

@@ -26,6 +26,7 @@ from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import in_parts
 
 CREATE = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 90 SECONDS ARCHIVE 9 DAYS"
 SHOWN = [
@@ -131,8 +132,9 @@ def test_an_id_that_was_given_again_does_not_find_the_states_of_the_one_before(s
     assert left is not None and left.ids.tolist() == np.delete(pack.ids, 2).tolist()
 
 
+@in_parts(2)
 def test_tables_are_those_without_packs_whenever_the_process_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, part: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Packs are dropped at any time; clauses have other numbers after each start; some come late, some go."""
     monkeypatch.setattr(table, "_ON_DISK", 0)
@@ -150,7 +152,7 @@ def test_tables_are_those_without_packs_whenever_the_process_ends(
     blocks = list[list[int]]()
     for step in range(9):
         if step in (0, 4):
-            for shown in SHOWN:
+            for shown in SHOWN[part]:
                 where = rng.choice(["x % 7 = ?", "x > ?", "x % 5 < ? AND w IS NOT NULL"])
                 text = f"SELECT {shown} FROM s WHERE {where} BEGIN (START)"
                 values = [[k] for k in rng.sample(range(20), 12)]
