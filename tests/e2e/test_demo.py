@@ -18,7 +18,7 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS
+from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS, NAMES
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, ShownAnswer, Story
 from psoup_client import Client, OutOfRange, Unavailable
 from psoup_testing.histories.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
@@ -27,7 +27,7 @@ from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.sweeps import swept
 
 UTC = dt.UTC
-QUESTIONS = (*BEFORE, *DURING, *JOINS, *COUNTS, *AFTER)
+QUESTIONS = (*BEFORE, *DURING, *JOINS, *COUNTS, *AFTER, NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +126,12 @@ def expected_now(shown: ShownAnswer, position: int, flights: pa.Table) -> dt.dat
 
 def test_every_question_is_asked_and_named_once(story: Story) -> None:
     assert {shown.question.name for shown in story.shown} == {*WINDOWS, *JOINED} == {q.name for q in QUESTIONS}
-    assert len(QUESTIONS) == 17
+    assert len(QUESTIONS) == 18
     assert story.stream == "flights_2"
 
 
 def test_answers_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
-    assert len(story.shown) == 26
+    assert len(story.shown) == 27
     for position, shown in enumerate(story.shown):
         now = expected_now(shown, position, flights)
         assert shown.answer.completeness.now == now, shown.question.name

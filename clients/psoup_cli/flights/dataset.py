@@ -1,4 +1,4 @@
-"""Flights, arrivals and weather: definitions of their streams, and rows in the order of time.
+"""Flights, arrivals, weather and airlines: definitions of their streams and of the table, and rows in order.
 
 See `psoup_cli/data/DATA.md`.
 """
@@ -46,6 +46,11 @@ def create_arrivals_statement(stream: str) -> str:
     )
 
 
+def create_airlines_statement(table: str) -> str:
+    """The CREATE TABLE statement of the airlines, a row for each carrier."""
+    return f"CREATE TABLE {table} (carrier TEXT PRIMARY KEY, name TEXT NOT NULL)"
+
+
 def load() -> pa.Table:
     """Read all 336,776 flights in the order of departure."""
     return _read("flights.parquet")
@@ -63,6 +68,12 @@ def load_arrivals(flights: pa.Table) -> pa.Table:
     in_the_air = pc.multiply(landed["air_time"], 60_000_000).cast(pa.duration("us"))
     times = pc.add(landed["departure"], in_the_air)
     return landed.select(["tailnum", "flight", "dest"]).add_column(0, "landed", times).sort_by("landed")
+
+
+def load_airlines(flights: pa.Table) -> pa.Table:
+    """List the 16 airlines of `flights` with their names, by carrier."""
+    airlines = flights.select(["carrier", "airline"]).group_by(["carrier", "airline"]).aggregate([])
+    return airlines.rename_columns(["carrier", "name"]).sort_by("carrier")
 
 
 def load_weather() -> pa.Table:

@@ -1,7 +1,7 @@
 """The standing queries of the demo, and when each is registered.
 
-A question is a SELECT with a window; `{flights}`, `{arrivals}` and `{weather}` stand for the streams. Literals are UTC:
-New York is five hours behind in winter and four in summer.
+A question is a SELECT with a window; `{flights}`, `{arrivals}` and `{weather}` stand for the streams, and
+`{airlines}` for the table. Literals are UTC: New York is five hours behind in winter and four in summer.
 """
 
 from __future__ import annotations
@@ -154,6 +154,18 @@ TRAVELLER = (
 """The statement registered for each traveller, with the counts of the traveller's flight by carrier and number."""
 
 TRAVELLERS = 100_000
+
+NAMES = FlightQuestion(
+    "names",
+    "routes",
+    "All flights of the year, by the names that the airlines have now",
+    "SELECT a.name AS airline, count(*) AS flights, count_if(f.cancelled) AS cancelled, max(f.dep_delay) AS worst"
+    " FROM {flights} f JOIN {airlines} a ON a.carrier = f.carrier GROUP BY a.name ORDER BY flights DESC, airline",
+)
+"""The join with the table of airlines. The demo loads the table after the last flight, and then changes a row."""
+
+MERGED = {"carrier": "US", "name": "American Airlines Inc."}
+"""The row that the demo changes: US Airways and American Airlines merged in December 2013."""
 
 AFTER = (
     FlightQuestion(

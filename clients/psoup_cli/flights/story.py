@@ -7,8 +7,9 @@
     April       the client goes away; flights go on
     10 July     a new client comes back with nothing but the keys of its queries; the traveller recharges the file
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
-                held against all queries: which it matched, and why an answer lacks it; and 100,000 travellers each
-                have a counter of their flight, all asked for as one table
+                held against all queries: which it matched, and why an answer lacks it; the airlines come last, as
+                a table whose rows change; and 100,000 travellers each have a counter of their flight, all asked for
+                as one table
 
 All calls go through the public SDK. There are two clients: the airports' client pushes, and the user's client asks.
 """
@@ -28,9 +29,11 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import (
     LAST_HEARTBEAT,
+    create_airlines_statement,
     create_arrivals_statement,
     create_statement,
     create_weather_statement,
+    load_airlines,
     load_arrivals,
     load_weather,
 )
@@ -42,6 +45,8 @@ from psoup_cli.flights.questions import (
     DURING,
     HOUR_LATE,
     JOINS,
+    MERGED,
+    NAMES,
     TRAVELLER,
     TRAVELLERS,
     FlightQuestion,
@@ -85,7 +90,7 @@ class Story:
         self._sequence = 0
         self._beside: list[QuietReplay] = []
         """The replays of the weather and of the arrivals."""
-        self.stream = self.weather = self.arrivals = ""
+        self.stream = self.weather = self.arrivals = self.airlines = ""
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
         self.shown: list[ShownAnswer] = []
@@ -105,6 +110,7 @@ class Story:
             self.stream = self._create(airports)
             self.weather = self._create_weather(airports)
             self.arrivals = self._create_arrivals(airports)
+            self.airlines = self.stream.replace("flights", "airlines", 1)
             self._beside = [
                 QuietReplay(airports, self.weather, load_weather(), "hour"),
                 QuietReplay(airports, self.arrivals, load_arrivals(self._flights), "landed"),
@@ -196,6 +202,7 @@ class Story:
         for question in AFTER:
             self._ask(client, question)
         self._other_way_round(client)
+        self._name_airlines(client)
         self._count_for_travellers(client)
 
     def _other_way_round(self, client: Client) -> None:
@@ -218,6 +225,21 @@ class Story:
         lines, _ = picture(bits, bits.first_id, PictureSize(10, len(bits), len(bits), self._console.width - 2))
         for line in lines:
             say(self._console, f"  {line}")
+
+    def _name_airlines(self, client: Client) -> None:
+        """Load the table of airlines, change one of its rows, and join all flights of the year with it."""
+        client.create_table(create_airlines_statement(self.airlines))
+        loaded = client.upsert(self.airlines, load_airlines(self._flights))
+        merged = client.upsert(self.airlines, [MERGED])
+        self._sequence = max(self._sequence, merged.sequence)
+        say(
+            self._console,
+            f"\nThe names of {loaded.accepted} airlines come last, in the table {self.airlines}.",
+            "yellow",
+        )
+        say(self._console, "Then a row of it changes: US Airways has merged, and flies as American Airlines.")
+        self._register(client, [NAMES], "A join has the table as it is now, for old flights, too.")
+        self._ask(client, NAMES)
 
     def _count_for_travellers(self, client: Client) -> None:
         """Register a counter for each traveller, all from one template. Then ask for all counters as one table."""
@@ -246,7 +268,9 @@ class Story:
         say(self._console, f"\n{text}", "yellow")
         for question in questions:
             query = client.register(
-                question.sql.format(flights=self.stream, weather=self.weather, arrivals=self.arrivals),
+                question.sql.format(
+                    flights=self.stream, weather=self.weather, arrivals=self.arrivals, airlines=self.airlines
+                ),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
             )

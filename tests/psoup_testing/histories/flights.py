@@ -9,7 +9,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from psoup_cli.flights.dataset import load_arrivals, load_weather
+from psoup_cli.flights.dataset import load_airlines, load_arrivals, load_weather
+from psoup_cli.flights.questions import MERGED
 from psoup_cli.flights.story import ShownAnswer
 
 
@@ -31,6 +32,7 @@ JOINED = {
         "{flights} [BEGIN (NOW - 48 HOURS) END (NOW - 8 HOURS)] AS f": (48, 8),
         "{arrivals} [RANGE 48 HOURS] AS a": (48, 0),
     },
+    "names": {},
 }
 """Of joins the hours before NOW at which the window of each source begins and ends."""
 TIMES = {"flights": "departure", "weather": "hour", "arrivals": "landed"}
@@ -83,10 +85,14 @@ def _joined(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[tup
         name, alias = item[1 : item.index("}")], item.rpartition(" ")[2]
         window = f"BETWEEN $now - INTERVAL {first} HOURS AND $now - INTERVAL {last} HOURS"
         sql = sql.replace(item, f"(SELECT * FROM {name} WHERE {TIMES[name]} {window}) AS {alias}")
+    sql = sql.format(flights="flights", airlines="airlines")
+    airlines = {row["carrier"]: row["name"] for row in load_airlines(flights).to_pylist()}
+    airlines[MERGED["carrier"]] = MERGED["name"]
+    connection.register("airlines", pa.table({"carrier": [*airlines], "name": [*airlines.values()]}))
     connection.register("weather", load_weather())
     connection.register("arrivals", load_arrivals(flights))
     connection.register("flights", flights)
-    return connection.execute(sql, {"now": now}).fetchall()
+    return connection.execute(sql, {"now": now} if "$now" in sql else {}).fetchall()
 
 
 def count_in_duckdb(travellers: pa.Table, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
