@@ -26,9 +26,10 @@ from psoup.errors import Internal, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, in_use, used
 from psoup_storage.durable.sqlite.checkpointer import VFS, Mover
-from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, UPGRADES, is_readable, schema_of, unknown_format
+from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, is_readable, schema_of, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
+from psoup_storage.durable.sqlite.upgrade import upgrade
 from psoup_storage.durable.sqlite.vacuum import shrink
 from psoup_storage.durable.sqlite.wal import SyncedBytes
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
@@ -287,7 +288,7 @@ class Database:
             raise self._damaged(damage)
         for damage in (*broken_seals(connection), *orphans(connection), *emptied(connection, self._directory.path)):
             raise self._damaged(damage)
-        self._upgrade(int(version))
+        upgrade(self.transaction, int(version))
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
@@ -308,13 +309,6 @@ class Database:
             for statements in SCHEMA:
                 connection.execute(statements)
             connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", facts.items())
-
-    def _upgrade(self, version: int) -> None:
-        """Upgrade an undamaged database of an older format, step by step, each step in a transaction."""
-        for number in range(version, FORMAT):
-            with self.transaction() as connection:
-                connection.execute(UPGRADES[number])
-                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (str(number + 1),))
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
         if pages <= self._frames:
