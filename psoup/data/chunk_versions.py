@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.model import TableSpec
 from psoup.values.columns import Array
 
 
@@ -11,20 +12,24 @@ class ChunkVersions:
     """The successors and ends of the rows of one chunk. Only the writer writes; each element changes once.
 
     `before`, `successors`: int64[n], the IDs of the entries before and after the row's own, -1 and 0 if there is none.
-    `ends`: int64[n], the time of the successor.
+    `ends`: int64[n], the time of the successor. `ended`: the number of rows with a successor. `deletions`: the number
+    of deletions, or -1 if they are not counted. `worth`: a note of `psoup.engine.maintenance.lost`.
     """
 
-    __slots__ = ("before", "ends", "successors")
+    __slots__ = ("before", "deletions", "ended", "ends", "successors", "worth")
 
     def __init__(self, rows: int) -> None:
         self.successors: Array = np.zeros(rows, np.int64)
         self.ends: Array = np.zeros(rows, np.int64)
         self.before: Array = np.full(rows, -1, np.int64)
+        self.ended, self.deletions = 0, -1
+        self.worth: tuple[TableSpec, int] | None = None
 
     def take(self, rows: Array) -> ChunkVersions:
         """The entries of `rows` (int64[k]), copied. Only the writer may call it; it must install the result at once."""
         taken = ChunkVersions(0)
         taken.successors, taken.ends, taken.before = self.successors[rows], self.ends[rows], self.before[rows]
+        taken.ended = int(np.count_nonzero(taken.successors))
         return taken
 
     def cut(self, rows: int) -> ChunkVersions:

@@ -15,6 +15,7 @@ import numpy as np
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.versions import versions_of
+from psoup.invariants import ensure
 from psoup.kernels.names import clause_names, newest_versions
 from psoup.model import DELETED_AT, DELETION, FIRST_VERSION, Kind, StreamSpec
 from psoup.values.columns import Array, Batch, Column, plain
@@ -45,13 +46,14 @@ class NewestVersions:
         self._places = _FIRST_PLACES
         self._names: Array = np.zeros((self._places, 2), np.uint64)
         self._ids: Array = np.full(self._places, -1, np.int64)
+        self._counts: Array = np.zeros(self._places, np.int32)
         self.keys = 0
-        """The number of keys."""
+        """The number of keys, with those that have no entry any more until the table is moved."""
 
     @property
     def nbytes(self) -> int:
         """The bytes of the hash table."""
-        return self._names.nbytes + self._ids.nbytes
+        return self._names.nbytes + self._ids.nbytes + self._counts.nbytes
 
     def put(self, columns: Sequence[Column], first_id: int) -> Array:
         """Put rows with the IDs from `first_id` on, each as the newest entry of its key. O(rows) expected.
@@ -61,15 +63,36 @@ class NewestVersions:
         lanes = self.lanes(columns)
         self._reserve(len(lanes))
         before: Array = np.empty(len(lanes), np.int64)
-        self.keys += newest_versions.put_newest(lanes, first_id, self._names, self._ids, before)
+        self.keys += newest_versions.put_newest(lanes, first_id, *self._table, before)
         return before
 
     def find(self, columns: Sequence[Column]) -> Array:
         """The newest entry of the key of each row, or -1: int64[n]."""
+        return self._find(columns)[0]
+
+    def count(self, columns: Sequence[Column]) -> Array:
+        """The number of entries of the key of each row: int32[n]."""
+        return self._find(columns)[1]
+
+    def _find(self, columns: Sequence[Column]) -> tuple[Array, Array]:
         lanes = self.lanes(columns)
         newest: Array = np.empty(len(lanes), np.int64)
-        newest_versions.find_newest(lanes, self._names, self._ids, newest)
-        return newest
+        counts: Array = np.empty(len(lanes), np.int32)
+        newest_versions.find_newest(lanes, *self._table, newest, counts)
+        return newest, counts
+
+    def leave(self, columns: Sequence[Column]) -> None:
+        """Forget an entry of the key of each row. A key without entries is new again. O(rows) expected."""
+        newest_versions.leave_newest(self.lanes(columns), *self._table)
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of all keys. O(keys)."""
+        return int(self._counts.sum())
+
+    @property
+    def _table(self) -> tuple[Array, Array, Array]:
+        return self._names, self._ids, self._counts
 
     def lanes(self, columns: Sequence[Column]) -> Array:
         """Two hashes of the key of each row: uint64[n, 2]."""
@@ -89,9 +112,16 @@ class NewestVersions:
         while self.keys + more > _FULL * places:
             places *= 2
         if places > self._places:
-            names, ids = np.zeros((places, 2), np.uint64), np.full(places, -1, np.int64)
-            newest_versions.move_newest(self._names, self._ids, 0, names, ids)
-            self._places, self._names, self._ids = places, names, ids
+            gone = self._places - int(np.count_nonzero(self._counts)) - int(np.count_nonzero(self._ids < 0))
+            places = self._places if 2 * gone > self.keys else places
+            names, ids, counts = (
+                np.zeros((places, 2), np.uint64),
+                np.full(places, -1, np.int64),
+                np.zeros(places, np.int32),
+            )
+            self.keys = newest_versions.move_newest(*self._table, names, ids, counts)
+            self._places, self._names, self._ids, self._counts = places, names, ids, counts
+            self._reserve(more)
 
 
 def key_lanes(columns: Sequence[Column]) -> Array:
@@ -181,6 +211,22 @@ class TableVersions:
             versions = versions_of(chunk)
             versions.ends[rows] = entries.times[ended[at]]
             versions.successors[rows] = ids[ended[at]]
+            versions.ended += len(rows)
+
+    def leave(self, chunk: Chunk, rows: Array) -> None:
+        """Forget the entries at `rows` (int64[k]) of a chunk in memory, which leave it. O(rows)."""
+        key = self._table.key
+        self.newest.leave([c.take(rows) if place in key else c for place, c in enumerate(chunk.columns)])
+
+    def check(self) -> None:
+        """Check the number of entries, and the links of each chunk. O(rows)."""
+        chunks = self._chunks()
+        rows, entries = sum(map(len, chunks)), self.newest.entries
+        ensure(rows == entries, self, "entries are miscounted", counted=entries, rows=rows)
+        for chunk in chunks:
+            versions = versions_of(chunk)
+            ended = int(np.count_nonzero(versions.successors[: len(chunk)]))
+            ensure(versions.ended == ended, self, "ended versions are miscounted", chunk=chunk.number, ended=ended)
 
     def _located(self, ids: Array) -> Iterator[tuple[Chunk, Array, Array]]:
         """The chunks of entries, each with the positions of its entries in `ids`, and their rows. O(ids + chunks)."""

@@ -48,6 +48,7 @@ def load_versions(table: TableVersions, chunks: Sequence[Chunk]) -> None:
     for chunk, (start, stop) in zip(chunks, spans, strict=True):
         versions_of(chunk).successors[:] = successors[start:stop]
         versions_of(chunk).ends[:] = ends[start:stop]
+        versions_of(chunk).ended = int(np.count_nonzero(successors[start:stop]))
     newest.number_by(ids)
 
 

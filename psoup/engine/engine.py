@@ -301,8 +301,8 @@ class Engine:
 
     def _create(self, event: StreamCreated) -> None:
         digests = self._precautions.held.get(event.stream_id, frozenset())
-        attention, rooms = Attention(event.stream_id, self._board), self._rooms.shared
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, rooms, self._keep, digests)
+        attention, ports = Attention(event.stream_id, self._board), (self._keep, digests, self._thin)
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._rooms.shared, *ports)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state

@@ -3,6 +3,7 @@
     seal     the open results of a full chunk become a pack, and its columns get codes for searches
     store    a closed chunk is written to the store, through a port; then the log may drop the chunk's tuples
     leave    folds of chunks that left memory are written to disk
+    lost     versions of tables that ended before HISTORY leave their chunks
     merge    the recent clauses' index is merged into the main one
     tidy     the open results lose removed clauses, and their slots become free
     cover    clauses added after a chunk was closed are evaluated over it (new queries, old data)
@@ -16,7 +17,7 @@ Tenants take turns in `cover` and `pair` (`psoup.engine.maintenance.agenda`).
 
 from __future__ import annotations
 
-from psoup.engine.maintenance import compact, cover, leave, merge, seal, store, tally, tidy
+from psoup.engine.maintenance import compact, cover, leave, lost, merge, seal, store, tally, tidy
 from psoup.engine.maintenance.task import Begin, Rule
 from psoup.engine.stream.state import StreamState
 
@@ -35,6 +36,7 @@ def seal_or_store(state: StreamState, everything: bool) -> Begin | None:
 RULES: tuple[Rule, ...] = (
     seal_or_store,
     leave.due,
+    lost.due,
     merge.due,
     tidy.due,
     cover.due,

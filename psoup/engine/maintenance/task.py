@@ -34,7 +34,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """The kind: store, seal, leave, merge, tidy, cover, compact, tally or pair."""
+        """The kind: store, seal, leave, thin, merge, tidy, cover, compact, tally or pair."""
         ...
 
     def compute(self, run: Runner = serial) -> Installable:

@@ -68,6 +68,8 @@ def check_stream(state: StreamState, clauses: Sequence[ClauseRecord]) -> None:
     for part in (state.feed, state.data):
         part.check()
     state.shelf.check(state.config.list_limit)
+    if state.versions is not None:
+        state.versions.check()
     _check_open_follows(state)
     state.clauses.check(clauses)
     state.open.check(state.data.open.length)

@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ENTRY_BYTES, ArchivedChunk, Chunk
-from psoup.data.chunk import ChunkView, Keep
+from psoup.data.chunk import ChunkView, Keep, Thin
 from psoup.data.data_stem import DataSteM
 from psoup.data.newest_versions import TableVersions
 from psoup.data.schema_growth import widen_chunk
@@ -64,11 +66,13 @@ class StreamState:
         rooms: SharedRooms,
         keep: Keep | None = None,
         digests: frozenset[str] = frozenset(),
+        replace_file: Thin | None = None,
     ) -> None:
+        """`keep`, `replace_file`: the ports that store a chunk, and that replace the file of a thinned one."""
         self.stream_id = event.stream_id
         self.tenant = event.tenant
         self.config = config
-        self.keep = keep
+        self.keep, self.replace_file = keep, replace_file
         self.folds = rooms.folds
         self.thinned_bytes = 0
         """The bytes of tuples that thinning has freed since the last `expire`."""
@@ -110,6 +114,8 @@ class StreamState:
         """Take the tuples and the watermark of an event, without releasing tuples."""
         self.feed.take(event)
         self.shelf.disk_may_have_room()
+        if self.versions is not None:
+            self._attention.look_after()
 
     def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS, timer: Callable[[], float] = float) -> int:
         """Release the tuples up to the watermark and join them with all clauses. Returns the number of tuples.
@@ -150,8 +156,7 @@ class StreamState:
         stream in system time takes the time of its last tuple. With it, the open chunk may be dropped, too. `edge`: an
         upper bound of the time for streams in system time.
         """
-        data, shelf = self.data, self.shelf
-        now = self.feed.watermark if data.spec.event_time else data.last_time
+        data, shelf, now = self.data, self.shelf, self.now
         if now is not None and not data.spec.event_time:
             now = now if clock is None else max(now, clock)
             now = now if edge is None else min(now, edge)
@@ -175,7 +180,24 @@ class StreamState:
         file = None if file is None else widen_chunk(file, spec)
         freed = self.shelf.thin(seen, widen_chunk(data, spec), file)
         self.thinned_bytes += freed or 0
+        if freed is not None and self.versions is not None:
+            self.versions.leave(seen, np.flatnonzero(~data.places.has(seen.ids_of(0, len(seen)))))
         return freed is not None
+
+    @property
+    def now(self) -> int | None:
+        """The time that the stream has reached by its events."""
+        return self.feed.watermark if self.data.spec.event_time else self.data.last_time
+
+    @property
+    def settled_id(self) -> int:
+        """The tuple ID below which all tuples are on disk, if the engine has a store, and told to all followers."""
+        floor = self._followed.floor(self.stream_id)
+        if self.keep is None:
+            return floor
+        at = self.shelf.next_to_store - self.shelf.first_number
+        entries = self.shelf.entries
+        return min(floor, entries[at].data.first_id if at < len(entries) else self.data.open.first_id)
 
     def close_open(self) -> None:
         """Close the open chunk, which is full or must end. Its results keep the open form until they are sealed.
@@ -213,6 +235,7 @@ class StreamState:
         self.data.alter(spec)
         if self.versions is not None:
             self.versions.alter(spec)
+            self._attention.look_after()
         return self.feed.widen(spec.schema) if wider else 0
 
     # Clauses ---------------------------------------------------------------------------------------------

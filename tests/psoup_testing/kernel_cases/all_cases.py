@@ -300,6 +300,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "names.clause_names.take_out": clause_names.take_out,
     "names.newest_versions.put_newest": versions.put_newest,
     "names.newest_versions.find_newest": versions.find_newest,
+    "names.newest_versions.leave_newest": versions.leave_newest,
     "names.newest_versions.move_newest": versions.move_newest,
     "search.open_versions.open_rows": versions.open_rows,
     "search.open_versions.ever_open_rows": versions.ever_open_rows,

@@ -19,12 +19,13 @@ def _keys(rng: Rng, count: int) -> Any:
     return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
 
 
-def _table(rng: Rng) -> tuple[Any, Any]:
-    """A table with the newest versions of some keys."""
-    names, ids = np.zeros((_PLACES, 2), np.uint64), np.full(_PLACES, -1, np.int64)
+def _table(rng: Rng) -> tuple[Any, Any, Any]:
+    """A table with the newest versions of some keys. Some keys have no version any more."""
+    names, ids, counts = np.zeros((_PLACES, 2), np.uint64), np.full(_PLACES, -1, np.int64), np.zeros(_PLACES, np.int32)
     keys = _keys(rng, int(rng.integers(0, 24)))
-    newest_versions.put_newest(keys, 0, names, ids, np.zeros(len(keys), np.int64))
-    return names, ids
+    newest_versions.put_newest(keys, 0, names, ids, counts, np.zeros(len(keys), np.int64))
+    newest_versions.leave_newest(keys[rng.random(len(keys)) < 0.3], names, ids, counts)
+    return names, ids, counts
 
 
 def put_newest(rng: Rng) -> Arguments:
@@ -36,14 +37,19 @@ def put_newest(rng: Rng) -> Arguments:
 def find_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     keys = _keys(rng, 24)
-    return keys, *_table(rng), np.zeros(len(keys), np.int64)
+    return keys, *_table(rng), np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int32)
+
+
+def leave_newest(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    return _keys(rng, 24), *_table(rng)
 
 
 def move_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    names, ids = _table(rng)
     wider = 2 * _PLACES
-    return names, ids, int(rng.integers(0, 12)), np.zeros((wider, 2), np.uint64), np.full(wider, -1, np.int64)
+    moved = np.zeros((wider, 2), np.uint64), np.full(wider, -1, np.int64), np.zeros(wider, np.int32)
+    return *_table(rng), *moved
 
 
 def _rows(rng: Rng) -> tuple[Any, ...]:

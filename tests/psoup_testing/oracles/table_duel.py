@@ -24,6 +24,7 @@ from psoup.model import BIGINT, SECOND, TEXT, TIMESTAMP, Attribute, Schema, Stre
 from psoup.sql import create_stream
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.recorded import RecordingPSoup, replayed
+from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.table_histories import TableShape, draw_rows, draw_stream, draw_table, pushed
 from psoup_testing.histories.table_queries import alone, joined
@@ -41,6 +42,8 @@ OPTIONS = (
     " DELETED FOR 1 SECONDS HISTORY 6 SECONDS",
     " FIRST VERSION FROM ARRIVAL",
 )
+SHORT = (" HISTORY 1 SECOND DELETED FOR 1 SECOND", " HISTORY 3 SECONDS DELETED FOR 1 SECOND")
+"""Options with which chunks are soon thinned."""
 
 
 class Side:
@@ -75,7 +78,13 @@ class Side:
 class TableDuel:
     """The duel. `connection`: DuckDB's, of no other duel at the time. `make`: makes the engine."""
 
-    def __init__(self, draw: random.Random, connection: duckdb.DuckDBPyConnection, make: Any = RecordingPSoup) -> None:
+    def __init__(
+        self,
+        draw: random.Random,
+        connection: duckdb.DuckDBPyConnection,
+        make: Any = RecordingPSoup,
+        options: Sequence[str] = OPTIONS,
+    ) -> None:
         self.draw, self.clock = draw, VirtualClock(START)
         self._connection = connection
         config = EngineConfig(
@@ -88,7 +97,7 @@ class TableDuel:
         )
         self.soup: RecordingPSoup = make(config, self.clock)
         timed = draw.random() < 0.5
-        shapes = [draw_table(draw, "t", OPTIONS), draw_table(draw, "u", OPTIONS), draw_stream(draw, "s", timed)]
+        shapes = [draw_table(draw, "t", options), draw_table(draw, "u", options), draw_stream(draw, "s", timed)]
         self.sides = {shape.name: Side(shape) for shape in shapes}
         for shape in shapes:
             self.soup.execute(shape.sql())
@@ -146,8 +155,11 @@ class TableDuel:
         self.soup.maintain()
 
     def restart(self) -> None:
-        """Forget everything but the events, and apply them in runs."""
+        """Forget everything but the events, or but the store."""
         soup, config = self.soup, self.soup.engine.config
+        if isinstance(soup, RestartingPSoup):
+            soup.restart()
+            return
         soup.engine, soup.admission = replayed(soup.events, config, self.draw.choice((1, 3, 100)))
         soup.admission.share_published(soup.engine.snapshot)
 
