@@ -40,6 +40,9 @@ PATIENCE_SECONDS = 600.0
 PAUSE_SECONDS = 0.2
 """The longest wait for a message. Replies of the service are looked at after it."""
 
+NUDGE_SECONDS = 2.0
+"""The seconds after which a feed up to now moves the log on, if the end of the log is between two records."""
+
 REMEMBER_SECONDS = 3_600.0
 """The seconds without changes after which the position is recorded anew, so that the service does not forget it."""
 
@@ -156,6 +159,10 @@ class TableFeed:
         """Begin with the definition of the source at the start."""
         return Relations(self.target, self._start.table)
 
+    def nudge(self) -> None:
+        """Move the log of PostgreSQL on, so that it sends its end."""
+        self._source.nudge()
+
     def note(self, lsn: int) -> None:
         """Note a recorded LSN."""
         self.figures.position = max(self.figures.position, lsn)
@@ -195,6 +202,8 @@ class _Stream:
     """The LSN behind the last batch."""
     touched: float = field(default_factory=time.monotonic)
     """The time of the last batch."""
+    nudged: float = field(default_factory=time.monotonic)
+    """The time of the last message that moved the log on."""
 
     def run(self, end: int | None) -> None:
         """Pass on transactions, without end, or until all up to `end` are recorded."""
@@ -260,4 +269,7 @@ class _Stream:
         done = end is not None and max(self.recorded, behind) >= end
         if done:
             self.changes.confirm(self.recorded, force=True)
+        elif end is not None and time.monotonic() - self.nudged > NUDGE_SECONDS:
+            self.feed.nudge()
+            self.nudged = time.monotonic()
         return done

@@ -203,6 +203,10 @@ class PostgresSource:
         self.ask(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
         return slot
 
+    def nudge(self) -> None:
+        """Write a message without content to the log."""
+        self.ask("SELECT pg_logical_emit_message(false, 'psoup', '')")
+
     def end(self) -> int:
         """The LSN at the end of the log."""
         return lsn_of(self.ask("SELECT pg_current_wal_lsn()::text")[0][0])

@@ -72,7 +72,7 @@ class Start:
             why = "is a generated column there, which PostgreSQL does not send" if generated else "is not there"
             raise FailedPrecondition(
                 f"column {name!r} of table {target.name!r} {why} (table {table} of PostgreSQL); create the table"
-                " without it",
+                " without it; if it has rows, begin anew (--drop-slot, DROP TABLE)",
                 reason="SOURCE_COLUMN",
                 facts={"column": name},
             )

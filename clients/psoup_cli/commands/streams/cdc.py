@@ -122,8 +122,10 @@ def _follow(kit: Any, feed: Any) -> None:
     if feed.figures.copied is not None:
         message(f"Copied {counted(feed.figures.copied, 'row')} of {feed.source_name}.")
     message(f"Following {feed.source_name} from {lsn}.")
-    figures = feed.run()
-    message(f"{_progress(figures)}, up to {kit.text_of(figures.position)}.")
+    try:
+        feed.run()
+    finally:
+        message(f"{_progress(feed.figures)}, up to {kit.text_of(feed.figures.position)}.")
 
 
 def _progress(figures: Any) -> str:
