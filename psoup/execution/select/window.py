@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from psoup.data.versions import EVER
+from psoup.data.versions import EVER, LATEST
 from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.execution.select.history import is_before_history, with_history
@@ -202,8 +202,15 @@ def reaches(
     sources = zip(views, windows, times, out, strict=True)
     seen = [reach(view, window, current, now, as_of, idle) for view, window, current, idle in sources]
     if latest:
-        seen = [part._replace(view=view) for part, view in zip(seen, views, strict=True)]
+        seen = [_latest(part, view) for part, view in zip(seen, views, strict=True)]
     return seen if ranges is None else [_again(part, *ends) for part, ends in zip(seen, ranges, strict=True)]
+
+
+def _latest(part: Reach, view: StreamView) -> Reach:
+    """The reach with the newest versions of a table. The versions AS OF a stream, and streams, stay as they are."""
+    if view.spec.table is None or view.at != LATEST:
+        return part
+    return part._replace(view=view, range=part.range._replace(truncated=False))
 
 
 def _again(part: Reach, low: int, high: int) -> Reach:

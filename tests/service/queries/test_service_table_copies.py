@@ -33,6 +33,8 @@ FORMS = (
     "SELECT ads.k, o.n FROM orders o JOIN ads ON o.k = ads.k WHERE ads.price > 2",
     "SELECT o.n, ads.place FROM orders o LEFT JOIN ads ON o.k = ads.k",
     "SELECT n FROM orders WHERE k IN (SELECT k FROM ads WHERE place = 'y')",
+    "SELECT o.n, a.price FROM orders o JOIN ads a AS OF o ON a.k = o.k WHERE a.price > 2",
+    "SELECT o.n, a.place FROM orders o LEFT JOIN ads a AS OF o ON a.k = o.k",
 )
 MANNERS = (Manner(), Manner(), Manner(max_bytes=300), Manner(max_rows=2), Manner(oldest_first=True, max_rows=3))
 
@@ -58,7 +60,7 @@ class Play:
     def step(self) -> None:
         acts = [self.push] * 4 + [self.order] + [self.sync] * 8 + [self.part] * 2
         self.draw.choice([*acts, self.soup.maintain, self.desk.restart, self.desk.kill, self.begin, self.remake])()
-        self.soup.clock.advance(seconds=self.draw.choice([0, 1, 60]))
+        self.soup.clock.advance(seconds=self.draw.choice([0, 1, 1, 60, 60, 200_000]))
 
     def push(self) -> None:
         for _ in range(self.draw.choice([1, 1, 6])):
