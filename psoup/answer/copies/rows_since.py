@@ -34,7 +34,7 @@ from psoup.execution.select.match_forms import ChunkMatches
 from psoup.execution.select.window import Reach
 from psoup.expressions.tree import reads_now
 from psoup.model import Anchor
-from psoup.plan.nodes import Node
+from psoup.plan.nodes import Node, Source
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
@@ -93,6 +93,7 @@ class Travel(enum.Enum):
     """The way in which a copy at a client is kept up to date, in words."""
 
     NEW = "only new rows come, and the window tells which rows leave"
+    VERSIONS = "only new versions of rows come, and the entries since then tell which rows leave"
     AGAIN = "only rows that differ come: the answer of before is computed again"
     WHOLE = "the answer comes whole whenever it has changed, as its window begins where tuples leave the stream"
     ALWAYS = "the answer comes whole each time, as it shows now(); select _time and let the client do the rest"
@@ -118,7 +119,10 @@ def _at_the_edge(part: Reach) -> bool:
 
 def travel_of(plan: Node) -> Travel:
     """The way in which copies of a query are kept up to date, as its plan alone decides. O(size of the plan)."""
-    if ranged(plan) is not None or paired(plan) is not None:
+    if (how := ranged(plan)) is not None:
+        source = how.plan.input
+        return Travel.VERSIONS if isinstance(source, Source) and source.spec.table is not None else Travel.NEW
+    if paired(plan) is not None:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
     return Travel.ALWAYS if any(map(reads_now, exprs)) else Travel.AGAIN

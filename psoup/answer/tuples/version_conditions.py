@@ -57,7 +57,7 @@ def version_condition(columns: Sequence[Column], times: VersionTimes | None, at:
     `times`: None for a row that is not pushed. Such a row would hold from now on.
     """
     if is_deletion(columns):
-        return MatchCondition("version", "it is not a deletion", passed=False)
+        return MatchCondition("version", "it is a version of a row, not a deletion", passed=False)
     if times is None:
         return MatchCondition("version", "it would hold from now on", passed=True)
     values = list[tuple[str, str]]()
@@ -69,5 +69,5 @@ def version_condition(columns: Sequence[Column], times: VersionTimes | None, at:
         held = times.begin is None or times.end is None or times.begin < times.end
         return MatchCondition("version", "it held for some time", held, tuple(values))
     begun, ended = times.begin is None or times.begin <= at, times.end is not None and times.end <= at
-    text = "no later entry of its key has ended it" if at == LATEST else f"it holds at {time_text(at)}"
+    text = "it holds now" if at == LATEST else f"it holds at {time_text(at)}"
     return MatchCondition("version", text, begun and not ended, tuple(values))

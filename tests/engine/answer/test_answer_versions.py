@@ -98,7 +98,7 @@ def ads() -> LocalPSoup:
 
 def test_why_names_the_entry_that_ended_a_version(ads: LocalPSoup) -> None:
     ended = ads.why(1, 1).kept_out
-    assert ended is not None and ended.kind == "version" and ended.text == "no later entry of its key has ended it"
+    assert ended is not None and ended.kind == "version" and ended.text == "it holds now"
     assert dict(ended.values) == {
         "begin": "TIMESTAMP '1970-01-12 00:00:00'", "end": "TIMESTAMP '1970-01-13 00:00:00'", "next entry": "2"
     }  # fmt: skip
@@ -109,7 +109,7 @@ def test_why_names_the_entry_that_ended_a_version(ads: LocalPSoup) -> None:
 
 def test_why_of_a_deletion_has_one_condition(ads: LocalPSoup) -> None:
     (step,) = ads.why(1, 3).steps
-    assert (step.kind, step.text, step.passed) == ("version", "it is not a deletion", False)
+    assert (step.kind, step.text, step.passed) == ("version", "it is a version of a row, not a deletion", False)
 
 
 def test_why_as_of_an_earlier_time(ads: LocalPSoup) -> None:
@@ -124,7 +124,7 @@ def test_why_and_match_of_rows_that_are_not_pushed(ads: LocalPSoup) -> None:
     assert ads.why(1, pa.table({"k": ["C"], "price": [6]})).kept_out is None
     deletion = pa.table({"k": ["C"], "_deleted": [True]})
     kept_out = ads.why(1, deletion).kept_out
-    assert kept_out is not None and kept_out.text == "it is not a deletion"
+    assert kept_out is not None and kept_out.text == "it is a version of a row, not a deletion"
     rows = pa.table({"k": ["C", "D", "E"], "price": [None, 6, 1], "_deleted": [True, False, None]})
     matched = ads.match("ads", rows)
     assert [matched.of(row) for row in range(3)] == [[], [1], []]
