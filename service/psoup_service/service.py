@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from psoup.admission import Admission
 from psoup.answer.describe import bill
+from psoup.answer.figures.table_figures import table_figures
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.offers import StreamOffers
 from psoup.errors import Internal, InvalidInput
@@ -304,7 +305,8 @@ class Service:
         self.gateway = await opened_gateway(self.settings, *parts)
 
     def _figures(self) -> dict[str, int]:
-        structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
+        snapshot = None if self.host.state == "starting" else self.host.snapshot()
+        structures = {} if snapshot is None else bill(snapshot) | table_figures(snapshot)
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after

@@ -1,0 +1,27 @@
+"""Figures of tables: the rows that hold are counted, not their earlier versions, nor deletions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from psoup.answer.figures.table_figures import table_figures
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+
+
+def test_rows_that_hold_are_counted() -> None:
+    local = LocalPSoup(config=EngineConfig(chunk_rows=64))
+    assert table_figures(local.engine.snapshot()) == {"tables": 0, "table_versions": 0, "table_rows": 0}
+    local.execute("CREATE STREAM s (id BIGINT)")
+    local.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    local.execute("CREATE TABLE u (id BIGINT PRIMARY KEY)")
+    local.push("s", pa.table({"id": [1, 2]}))
+    local.push("t", pa.table({"id": range(100)}))
+    local.push("t", pa.table({"id": range(50, 150)}))
+    local.push("t", pa.table({"id": range(10), "_deleted": [True] * 10}))
+    local.push("u", pa.table({"id": [1, 1, 1]}))
+    assert table_figures(local.engine.snapshot()) == {"tables": 2, "table_versions": 213, "table_rows": 141}
+    earlier = local.engine.snapshot()
+    local.push("t", pa.table({"id": range(150), "_deleted": [True] * 150}))
+    assert table_figures(local.engine.snapshot())["table_rows"] == 1
+    assert table_figures(earlier)["table_rows"] == 141
