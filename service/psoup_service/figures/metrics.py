@@ -66,7 +66,7 @@ FIGURES = {
     "store_bytes": "Bytes of the data directory",
     "streams": "Streams",
     "streams_behind": "Answers in pieces that were ended since the start, as their client did not read them",
-    "table_rows": "Rows of tables that hold now",
+    "table_rows": "Rows that queries of tables see at present",
     "table_versions": "Versions and deletions that tables keep",
     "tables": "Tables",
     "tls_not_after_seconds": "When the certificate in use ends, in seconds since 1970; 0 without TLS",
