@@ -68,7 +68,7 @@ FIGURES = {
     "streams_behind": "Answers in pieces that were ended since the start, as their client did not read them",
     "table_rows": "Rows that queries of tables see at present",
     "table_versions": "Versions and deletions that tables keep",
-    "tables": "Tables",
+    "tables": "Tables, which are counted among the streams, too",
     "tls_not_after_seconds": "When the certificate in use ends, in seconds since 1970; 0 without TLS",
     "tuples": "Tuples in streams, archived ones among them",
     "tuples_bytes": "Memory of tuples",
