@@ -26,7 +26,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.tree import sources_of
 from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import keyed
-from psoup.joins.version_spans import VersionSpans
+from psoup.joins.versions_met import Spans, versions_met
 from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Source
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
@@ -108,8 +108,8 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
                 groups = key_groups(keys, equal, (left.rows, right.rows))
             row_keys, version_keys = groups.left_groups, groups.right_groups
         times = _of(band.left_keys, rows)
-        spans = VersionSpans(version_keys, _of(begins, versions), _of(ends, versions))
-        met = spans.at(row_keys, times, reading.run)
+        spans = Spans(version_keys, _of(begins, versions), _of(ends, versions))
+        met = versions_met(row_keys, times, spans, reading.run)
         if versions is not None:
             met = np.where(met >= 0, versions[met].astype(np.int32), met) if len(versions) else met
         partners[slice(None) if rows is None else rows] = met
@@ -124,7 +124,7 @@ def _of(values: Array, rows: Array | None) -> Array:
 @contextmanager
 def _held(room: JoinBudget, size: int) -> Iterator[None]:
     """Charge bytes for the time of the `with` block."""
-    room.hold(size, "versions sorted by keys and time")
+    room.hold(size, "versions by key and time")
     try:
         yield
     finally:

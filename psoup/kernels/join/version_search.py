@@ -1,10 +1,11 @@
-"""The version of a table that held at the time of each row: versions grouped by key, and a binary search in each group.
+"""The version of a table that held at the time of each row: one sweep over rows and versions in the order of time.
 
-    versions   key  7  9  7  7  9        slots: a hash table from the key to the number of its group
-               from 1  2  5  8  9        groups in the order of the versions: 7: 1 5 8, 9: 2 9
-    row        key  7, time 6     ──>    the last version of 7 that begins at 6 or before: from 5, if it has not ended
+    time        1   2   3   5   6   8        a table has the last version of each key so far, and its end
+    versions    7:a 9:b     7:c     7:d
+    rows                9           7        row (9, 3) meets b; row (7, 6) meets c
 
-The hash starts from a secret, so that no client can choose keys that collide.
+The keys of the sweep are numbers in a small range. Other keys are numbered first, by a hash table. The hash starts from
+a secret, so that no client can choose keys that collide.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -27,12 +28,11 @@ def _mixed(key, secret):
 
 
 @njit(cache=True, nogil=True)
-def group_versions(keys, secret, slots, names, groups, starts):
-    """Number the distinct keys of versions, in the order of their first versions. Returns their number.
+def number_keys(keys, secret, slots, names, numbers):
+    """Number the distinct keys, in the order of their first rows. Returns how many there are.
 
     keys: int64[m], read. secret: uint64. slots: int32[2^k], all -1, written; more than m places. names: int64[m],
-    written: the key of each group. groups: int32[m], written: the group of each version. starts: int32[m + 1], all 0,
-    written: for each group the number of its versions. O(m) expected.
+    written: the key of each number. numbers: int64[m], written. O(m) expected.
     """
     mask = np.uint64(slots.shape[0] - 1)
     count = 0
@@ -45,71 +45,43 @@ def group_versions(keys, secret, slots, names, groups, starts):
             slots[at] = count
             names[count] = key
             count += 1
-        groups[i] = slots[at]
-        starts[slots[at]] += 1
+        numbers[i] = slots[at]
     return count
 
 
 @njit(cache=True, nogil=True)
-def place_groups(names, count, secret, slots):
-    """Put groups into a hash table, which may be smaller than that of `group_versions`.
+def find_numbers(keys, secret, slots, names, numbers):
+    """Find the numbers of keys, or -1.
 
-    names: int64[m], of which the first `count` are read. secret: uint64. slots: int32[2^k], all -1, written; more than
-    `count` places. O(count) expected.
-    """
-    mask = np.uint64(slots.shape[0] - 1)
-    for group in range(count):
-        at = _mixed(names[group], secret) & mask
-        while slots[at] >= 0:
-            at = (at + _ONE) & mask
-        slots[at] = group
-
-
-@njit(cache=True, nogil=True)
-def sort_versions(groups, count, begins, ends, starts, order, spans):
-    """Sort versions by their group. Versions of one group stay in their order.
-
-    groups: int32[m], begins, ends: int64[m], read. starts: int32[m + 1], the sizes of groups; written: their first
-    places, and after the last group m. order: int32[m], written: the versions by group. spans: int64[m, 2], written:
-    the begin and the end of each version, by group. O(m).
-    """
-    place = 0
-    for group in range(count):
-        size = starts[group]
-        starts[group] = place
-        place += size
-    for i in range(groups.shape[0]):
-        at = starts[groups[i]]
-        order[at] = i
-        spans[at, 0], spans[at, 1] = begins[i], ends[i]
-        starts[groups[i]] = at + 1
-    for group in range(count, 0, -1):
-        starts[group] = starts[group - 1]
-    starts[0] = 0
-
-
-@njit(cache=True, nogil=True)
-def find_versions(keys, times, secret, slots, names, starts, order, spans, partners):
-    """Find the version that holds at the time of each row: the last one that begins then or before, and ends later.
-
-    keys, times: int64[n], of the rows. secret, slots, names: of `place_groups`. starts, order, spans: of
-    `sort_versions`. All are read. partners: int32[n], written: the version, or -1. The begins of one group must ascend.
-    O(n log(versions of a key)) expected.
+    keys: int64[n], secret, slots, names: of `number_keys`; read. numbers: int64[n], written. O(n) expected.
     """
     mask = np.uint64(slots.shape[0] - 1)
     for i in range(keys.shape[0]):
-        key, time = keys[i], times[i]
-        partners[i] = -1
-        at = _mixed(key, secret) & mask
-        while slots[at] >= 0 and names[slots[at]] != key:
+        at = _mixed(keys[i], secret) & mask
+        while slots[at] >= 0 and names[slots[at]] != keys[i]:
             at = (at + _ONE) & mask
-        group = slots[at]
-        if group < 0:
-            continue
-        last, size = np.int64(starts[group]), np.int64(starts[group + 1] - starts[group])
-        while size > 1:  # without a branch on the comparison, which no processor could predict
-            half = size >> 1
-            last += half * np.int64(spans[last + half, 0] <= time)
-            size -= half
-        if spans[last, 0] <= time < spans[last, 1]:
-            partners[i] = order[last]
+        numbers[i] = slots[at]
+
+
+@njit(cache=True, nogil=True)
+def meet_versions(keys, times, rows, version_keys, begins, ends, versions, least, table, partners):
+    """Find the version that holds at the time of each row: the last one that begins then or before, and ends later.
+
+    keys, times: int64[n]. rows: int32[k], the rows to look at, by time. version_keys, begins, ends: int64[m]. versions:
+    int32[m], their order by begin; of equal begins the last one stands. least: the least key of a version. All are
+    read. table: int64[c, 2], -1 as the version of each key, written: version and end of the keys from `least` on, of
+    which there are at most c. partners: int32[n], written for `rows`: the version, or -1. O(k + m).
+    """
+    j, last, count = 0, versions.shape[0], table.shape[0]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        time = times[row]
+        while j < last and begins[versions[j]] <= time:
+            version = versions[j]
+            place = version_keys[version] - least
+            table[place, 0], table[place, 1] = version, ends[version]
+            j += 1
+        place = keys[row] - least
+        partners[row] = -1
+        if least <= keys[row] and 0 <= place < count and time < table[place, 1]:
+            partners[row] = table[place, 0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 from psoup.kernels.plain import Array
 
 _MASK = 2**64 - 1
@@ -19,7 +17,7 @@ def _place(key: int, secret: int, slots: Array, names: Array) -> int:
     return at
 
 
-def group_versions(keys: Array, secret: int, slots: Array, names: Array, groups: Array, starts: Array) -> int:
+def number_keys(keys: Array, secret: int, slots: Array, names: Array, numbers: Array) -> int:
     """See the kernel."""
     count = 0
     for i, key in enumerate(keys.tolist()):
@@ -27,48 +25,34 @@ def group_versions(keys: Array, secret: int, slots: Array, names: Array, groups:
         if slots[at] < 0:
             slots[at], names[count] = count, key
             count += 1
-        groups[i] = slots[at]
-        starts[slots[at]] += 1
+        numbers[i] = slots[at]
     return count
 
 
-def place_groups(names: Array, count: int, secret: int, slots: Array) -> None:
+def find_numbers(keys: Array, secret: int, slots: Array, names: Array, numbers: Array) -> None:
     """See the kernel."""
-    for group in range(count):
-        slots[_place(int(names[group]), secret, slots, names)] = group
+    for i, key in enumerate(keys.tolist()):
+        numbers[i] = slots[_place(key, secret, slots, names)]
 
 
-def sort_versions(
-    groups: Array, count: int, begins: Array, ends: Array, starts: Array, order: Array, spans: Array
-) -> None:
-    """See the kernel."""
-    by_group = [[i for i, group in enumerate(groups.tolist()) if group == each] for each in range(count)]
-    place = 0
-    for group, versions in enumerate(by_group):
-        starts[group] = place
-        for i in versions:
-            order[place], spans[place] = i, (begins[i], ends[i])
-            place += 1
-    starts[count] = place
-
-
-def find_versions(
+def meet_versions(
     keys: Array,
     times: Array,
-    secret: int,
-    slots: Array,
-    names: Array,
-    starts: Array,
-    order: Array,
-    spans: Array,
+    rows: Array,
+    version_keys: Array,
+    begins: Array,
+    ends: Array,
+    versions: Array,
+    least: int,
+    table: Array,
     partners: Array,
 ) -> None:
     """See the kernel."""
-    for i, (key, time) in enumerate(zip(keys.tolist(), times.tolist(), strict=True)):
-        group = int(slots[_place(key, secret, slots, names)])
-        partners[i] = -1
-        if group >= 0:
-            first, stop = int(starts[group]), int(starts[group + 1])
-            at = first + bisect_right(spans[first:stop, 0].tolist(), time)
-            if at > first and time < spans[at - 1, 1]:
-                partners[i] = order[at - 1]
+    waiting = versions.tolist()
+    for row in rows.tolist():
+        while waiting and begins[waiting[0]] <= times[row]:
+            version = waiting.pop(0)
+            table[version_keys[version] - least] = version, ends[version]
+        place = int(keys[row]) - least
+        holds = 0 <= place < len(table) and times[row] < table[place, 1]
+        partners[row] = table[place, 0] if holds else -1
