@@ -29,7 +29,7 @@ from benchmarks.arrival import arrival, functions, growth, one_query, registrati
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
 from benchmarks.ingest import calls, durability, fair, far, files, gate, idle, tls, wire
-from benchmarks.joins import joins, joins_adapt, joins_kept, joins_large, joins_many, joins_partners
+from benchmarks.joins import joins, joins_adapt, joins_as_of, joins_kept, joins_large, joins_many, joins_partners
 from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
 from benchmarks.tool.machine import machine
 from benchmarks.tool.measure import Row
@@ -63,6 +63,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "join": lambda run: chain(
         joins.rows(run),
         joins_partners.rows(run),
+        joins_as_of.rows(run),
         joins_adapt.rows(run),
         joins_many.rows(run),
         joins_kept.rows(run),
