@@ -167,7 +167,7 @@ def test_a_fold_that_was_kept_before_a_thinning_answers_no_more() -> None:
 def test_a_join_meets_the_rows_left_also_from_kept_pairs() -> None:
     soup = made()
     soup.execute("CREATE STREAM o (at TIMESTAMP NOT NULL, k BIGINT, v BIGINT) TIMESTAMP BY at")
-    sql = "SELECT a.v AS x, b._id AS y FROM s a, o b WHERE a.v = b.v AND b.k < 8 BEGIN (START)"
+    sql = "SELECT a._id AS x, b.v AS y FROM s a, o b WHERE a.v = b.v AND b.k < 8 BEGIN (START)"
     query = soup.register(sql, keep_pairs=True)
     push(soup, "s", range(ROWS))
     push(soup, "o", range(ROWS))
@@ -182,6 +182,17 @@ def test_a_join_meets_the_rows_left_also_from_kept_pairs() -> None:
         assert sorted((row["x"], row["y"]) for row in rows_of(soup, text)) == pairs, text  # type: ignore[type-var]
     assert sorted(soup.invoke(query).to_table().column("x").to_pylist()) == [i for i in LEFT if i % 10 < 8]
     soup.check()
+
+
+@seeded
+@pytest.mark.parametrize("join", ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "JOIN"])
+def test_joins_of_a_thinned_stream_with_itself_give_its_tuple_ids(soup: LocalPSoup, join: str) -> None:
+    sql = f"SELECT a._id AS x, b._id AS y FROM s a {join} s b ON a.v = b.v + 7 ORDER BY x, y BEGIN (START)"
+    pairs = [(i, i - 7) for i in LEFT if i - 7 in LEFT]
+    lone = [(i, None) for i in LEFT if i - 7 not in LEFT] if join in ("LEFT JOIN", "FULL JOIN") else []
+    lone += [(None, i) for i in LEFT if i + 7 not in LEFT] if join in ("RIGHT JOIN", "FULL JOIN") else []
+    found = [(row["x"], row["y"]) for row in rows_of(soup, sql)]
+    assert sorted(found, key=repr) == sorted([*pairs, *lone], key=repr)
 
 
 @seeded
