@@ -13,9 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from psoup.expressions.times.interval_text import interval_text
 from psoup.expressions.tree import OVER, AttributeRef, Expr
+from psoup.model import BIGINT, SECOND, DataType, Kind
 from psoup.plan.above import Above
 from psoup.plan.aggregate import Measure
+from psoup.plan.canonical import key_text
 from psoup.plan.inputs import OrderKey, names_of
 from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
@@ -23,6 +26,9 @@ from psoup.plan.written_text import written_expr
 if TYPE_CHECKING:
     from psoup.plan.nodes import Node
 
+
+DAY = 86_400 * SECOND
+"""A day in microseconds."""
 
 WINDOW_FUNCTIONS = frozenset(
     (
@@ -38,11 +44,12 @@ class Frame:
     """The rows around a row over which a window function is computed: both ends, relative to the row.
 
     An end is a number of rows after the row: -2 is the second row before it. None is the end of the partition.
-    `peers`: the end 0 includes all peers of the row, as RANGE says. Peers are rows with equal keys of ORDER BY.
+    `peers`: the end 0 includes all peers of the row, as RANGE says. Peers are rows with equal keys of ORDER BY. Another
+    end is then a distance from the key of the row, in steps of its order keys. It is negative for PRECEDING.
     """
 
-    first: int | None
-    last: int | None
+    first: float | None
+    last: float | None
     peers: bool = False
 
     @property
@@ -50,18 +57,25 @@ class Frame:
         """Whether the frame is the whole partition."""
         return self.first is None and self.last is None
 
-    @property
-    def text(self) -> str:
-        """The frame in SQL."""
-        ends = _end(self.first, "PRECEDING"), _end(self.last, "FOLLOWING")
+    def text(self, key: DataType) -> str:
+        """The frame in SQL. `key`: the type of the key of ORDER BY."""
+        kind = key if self.peers else BIGINT
+        ends = _end(self.first, "PRECEDING", kind), _end(self.last, "FOLLOWING", kind)
         return f"{'RANGE' if self.peers else 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
 
 
-def _end(end: int | None, beyond: str) -> str:
-    """An end of a frame in SQL. `beyond`: the direction of an end without a number."""
+def _end(end: float | None, beyond: str, key: DataType) -> str:
+    """An end of a frame in SQL. `beyond`: the direction of an end without a number. `key`: the type of a distance."""
     if end is None:
         return f"UNBOUNDED {beyond}"
-    return f"{abs(end)} {'PRECEDING' if end < 0 else 'FOLLOWING'}" if end else "CURRENT ROW"
+    if not end:
+        return "CURRENT ROW"
+    size, way = abs(end), "PRECEDING" if end < 0 else "FOLLOWING"
+    if key.kind is Kind.DOUBLE:
+        return f"{size!r} {way}"
+    if key.kind in (Kind.TIMESTAMP, Kind.DATE):
+        return f"{interval_text(0, int(size) * (DAY if key.kind is Kind.DATE else 1))} {way}"
+    return f"{key_text(key, int(size))} {way}"
 
 
 UP_TO_PEERS = Frame(None, 0, peers=True)
@@ -121,7 +135,7 @@ class WindowFunction:
         if self.order:
             parts.append(f"ORDER BY {', '.join(key.text(names) for key in self.order)}")
         if self.frame != (UP_TO_PEERS if self.order else WHOLE):
-            parts.append(self.frame.text)
+            parts.append(self.frame.text(self.order[0].expr.type if self.order else BIGINT))
         return " ".join(parts)
 
 

@@ -9,7 +9,7 @@ a window, in both directions, as in ORDER BY.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,6 +23,7 @@ from psoup.model import BIGINT, DOUBLE
 from psoup.plan.nodes import Measure, OrderKey
 from psoup.plan.over import UP_TO_PEERS, WHOLE, WINDOW_FUNCTIONS, Frame, WindowFunction
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, FILTER, GROUP_BY, HAVING, WHERE, AggregateBinder, measure_of
+from psoup.sql.range_distance import distance
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.spans import Operand, Span
 
@@ -56,7 +57,7 @@ _INSTEAD = {
     FILTER: "FILTER chooses tuples; QUALIFY has the conditions on window functions",
     INSIDE: _SUBSELECT,
 }
-_FRAMES = "the frames are ROWS BETWEEN n PRECEDING AND n FOLLOWING, and RANGE with UNBOUNDED or CURRENT ROW"
+_FRAMES = "the frames are ROWS BETWEEN n PRECEDING AND n FOLLOWING, and RANGE with UNBOUNDED, CURRENT ROW or a distance"
 
 
 class OverBinder(AggregateBinder, Protocol):
@@ -252,12 +253,12 @@ def _window(binder: OverBinder, node: exp.Expr, seen: frozenset[str]) -> Window:
     partition = _keys(binder.bind(key) for key in node.args.get("partition_by") or ())
     order = _order(binder, node.args.get("order"))
     if base is None:
-        return Window(partition, order, _frame(binder, node.args.get("spec")))
+        return Window(partition, order, _frame(binder, node.args.get("spec"), order))
     if node.args.get("partition_by"):
         raise source.error("a named window keeps its PARTITION BY", node, hint="leave PARTITION BY out, or the name")
     if order and base.order:
         raise source.error("the named window has its own ORDER BY", node, hint="leave ORDER BY out, or the name")
-    frame = _frame(binder, node.args.get("spec"))
+    frame = _frame(binder, node.args.get("spec"), order or base.order)
     if base.frame is not None and (order or frame is not None):
         raise source.error("the named window has its own frame", node, hint="leave the name out, and write the window")
     return Window(base.partition, order or base.order, frame if base.frame is None else base.frame)
@@ -302,8 +303,8 @@ def _frame_of(window: Window) -> Frame:
     return WHOLE if window.frame.peers and not window.order else window.frame
 
 
-def _frame(binder: OverBinder, spec: exp.Expr | None) -> Frame | None:
-    """Bind ROWS or RANGE. Raises SqlError."""
+def _frame(binder: OverBinder, spec: exp.Expr | None, order: Sequence[OrderKey]) -> Frame | None:
+    """Bind ROWS or RANGE. `order`: the keys of the window's ORDER BY. Raises SqlError."""
     if spec is None:
         return None
     source, kind = binder.source, str(spec.args["kind"]).upper()
@@ -312,10 +313,10 @@ def _frame(binder: OverBinder, spec: exp.Expr | None) -> Frame | None:
         raise source.unsupported("EXCLUDE in a frame", spec, hint=_FRAMES)
     if kind == "GROUPS":
         raise source.unsupported("GROUPS in a frame", spec, hint=_FRAMES)
-    peers = kind == "RANGE"
+    peers = order if kind == "RANGE" else None
     first = _end(binder, spec, spec.args.get("start"), spec.args.get("start_side"), peers)
     if spec.args.get("end") is None:
-        last: int | None = 0
+        last: float | None = 0
         if first is not None and first > 0:
             raise source.error("a frame that begins after the row needs its end", spec, hint=_FRAMES)
     else:
@@ -325,11 +326,13 @@ def _frame(binder: OverBinder, spec: exp.Expr | None) -> Frame | None:
             raise source.error(
                 f"a frame cannot {'begin' if side == 'start_side' else 'end'} at UNBOUNDED {wrong}", spec
             )
-    return Frame(first, last, peers)
+    return Frame(first, last, peers is not None)
 
 
-def _end(binder: OverBinder, spec: exp.Expr, end: str | exp.Expr | None, side: str | None, peers: bool) -> int | None:
-    """An end of a frame, as in `Frame`. Raises SqlError."""
+def _end(
+    binder: OverBinder, spec: exp.Expr, end: str | exp.Expr | None, side: str | None, order: Sequence[OrderKey] | None
+) -> float | None:
+    """An end of a frame, as in `Frame`. `order`: the keys of ORDER BY for RANGE, None for ROWS. Raises SqlError."""
     if isinstance(end, str):
         return None if end == "UNBOUNDED" else 0
     source = binder.source
@@ -337,10 +340,10 @@ def _end(binder: OverBinder, spec: exp.Expr, end: str | exp.Expr | None, side: s
         raise source.error(
             "a frame needs its ends: UNBOUNDED PRECEDING, n PRECEDING, CURRENT ROW …", spec, hint=_FRAMES
         )
-    if peers:
-        way = "ROWS n PRECEDING counts rows; [RANGE 1 HOUR] after a source is its window by time"
-        raise source.unsupported("RANGE with a distance", end, hint=way)
+    sign = -1 if side.upper() == "PRECEDING" else 1
+    if order is not None:
+        return sign * distance(binder, end, order)
     constant = binder.constant(end)
     if constant is None or constant.type != BIGINT or not isinstance(constant.value, int) or constant.value < 0:
         raise source.error("the end of a frame is a constant whole number, at least 0", end, hint=_FRAMES)
-    return -constant.value if side.upper() == "PRECEDING" else constant.value
+    return sign * constant.value

@@ -10,12 +10,13 @@ A frame is a range [low, high) of positions. Both ends ascend with the position,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from psoup.execution.over.distances import DistanceKeys, distance_keys, high_end, low_end
 from psoup.execution.over.gathered_rows import SortBytes
 from psoup.execution.rows.sort_keys import pieces, ranks, sorted_by
 from psoup.kernels.rows.radix_sort import mark_changes
@@ -37,12 +38,14 @@ class Partitions:
 
     `begins`, `changes`: bool[n], whether a partition begins at a position, and whether the position is not a peer of
     the one before. `account`: the bytes of all arrays. An array is charged when it is computed, at its first use.
+    `key`: the column of the first key of ORDER BY, in the order of the input, and whether it is descending.
     """
 
     rows: Array
     begins: Array
     changes: Array
     account: SortBytes
+    key: tuple[Column, bool] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -98,14 +101,31 @@ class Partitions:
         """The range [low, high) of positions in the frame of each position: two int64[n]. Both ascend."""
         low, high = self.starts, self.ends
         if frame.first is not None:
-            low = self.peer_starts if frame.peers else np.clip(self._moved(frame.first), low, high)
-        if frame.last is not None:
-            high = self.peer_ends if frame.peers else np.clip(self._moved(frame.last + 1), self.starts, high)
+            low = self._near(frame.first, low_end) if frame.peers else np.clip(self._moved(frame.first), low, high)
+        if frame.last is not None and frame.peers:
+            high = self._near(frame.last, high_end)
+        elif frame.last is not None:
+            high = np.clip(self._moved(frame.last + 1), self.starts, high)
         return low, np.maximum(low, high)
 
-    def _moved(self, by: int) -> Array:
+    def _near(self, distance: float, end: Callable[[Partitions, DistanceKeys, float], Array]) -> Array:
+        """The low or the high end of each frame, at a distance from the row. The distance 0 is at the row's peers."""
+        if not distance:
+            return self.peer_starts if end is low_end else self.peer_ends
+        self._charge()
+        return end(self, self.distances, distance)
+
+    @cached_property
+    def distances(self) -> DistanceKeys:
+        """The key of ORDER BY at each position."""
+        assert self.key is not None
+        self._charge()
+        column, descending = self.key
+        return distance_keys(self, column, descending=descending)
+
+    def _moved(self, by: float) -> Array:
         """The positions, moved by a number of rows, at most past all rows."""
-        return self.positions + min(max(by, -len(self.rows)), len(self.rows))
+        return self.positions + int(min(max(by, -len(self.rows)), len(self.rows)))
 
 
 def partitions(
@@ -128,9 +148,10 @@ def partitions(
         for place, level in enumerate(reversed((*first, *then))):
             if place or not _ascends(level, budget):
                 rows = sorted_by(level, rows, budget)
+        key = (order[0], keys[0].descending) if order else None
         begins = _changed(first, rows, np.zeros(count, np.uint8), budget)
         changes = _changed(then, rows, begins.copy(), budget)
-    return Partitions(rows, begins.view(np.bool_), changes.view(np.bool_), account)
+    return Partitions(rows, begins.view(np.bool_), changes.view(np.bool_), account, key)
 
 
 def _levels(column: Column, descending: bool, nulls_first: bool, budget: ReadBudget) -> list[Array]:
