@@ -258,6 +258,7 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
             f" (--cascade in the shell, cascade=True in Python), which unregisters {'it' if queries == 1 else 'them'}",
             reason="STREAM_IN_USE",
             stream=stream.spec.name,
+            kind=stream.spec.noun,
             queries=queries,
             examples=some,
         )

@@ -133,8 +133,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         them = "it" if count == 1 else "them"
         users = f"query {some}" if count == 1 else f"{counted(count, 'query')}, for instance {some}"
         return FailedPrecondition(
-            f"stream {facts['stream']!r} is used by {users}; unregister {them} first, or drop the stream with"
-            f" CASCADE (--cascade in the shell, cascade=True in Python), which unregisters {them}",
+            f"{facts['kind']} {facts['stream']!r} is used by {users}; unregister {them} first, or drop the"
+            f" {facts['kind']} with CASCADE (--cascade in the shell, cascade=True in Python), which unregisters {them}",
             reason=problem.reason,
             **{**facts, "examples": some},
         )

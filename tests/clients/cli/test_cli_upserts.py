@@ -37,7 +37,7 @@ def test_rows_are_upserted_and_deleted(psoup: Psoup, table: str, tmp_path: Path)
     assert psoup("push", table, "both.jsonl", "--whole").code == 0
     assert held(psoup, table) == ['3,"Cy"']
     assert (
-        psoup("push", "--delete", table, "-", "--format", "csv", "--no-header", "--ids", stdin=b"3\n").out == "0\t5\n"
+        psoup("push", "--delete", table, "-", "--format", "csv", "--no-header", "--ids", stdin=b"3\n").out == "0\t6\n"
     )
     assert held(psoup, table) == []
 
@@ -78,6 +78,15 @@ def test_tables_are_listed_shown_and_altered(psoup: Psoup, table: str) -> None:
     assert rows[table]["kind"] == "table" and rows[table]["primary_key"] == ["id"]
     assert {row["kind"] for row in rows.values()} == {"table"}
     assert {row["kind"] for row in psoup("stream", "list", "--json").rows} >= {"table"}
+
+
+def test_a_joined_table_is_dropped_only_with_its_queries(psoup: Psoup, table: str, stream: str) -> None:
+    statement = f"SELECT s.id FROM {stream} s JOIN {table} t ON t.id = s.id"
+    query = psoup("register", statement).out.strip()
+    said = psoup("table", "drop", table)
+    assert said.code == 5 and f"table {table!r} is used by query {query}; unregister it first" in said.err
+    assert "or drop the table with CASCADE (--cascade in the shell" in said.err
+    assert psoup("table", "drop", table, "--cascade", "--yes").err == f"Dropped table {table} and 1 query on it.\n"
 
 
 def test_the_other_kind_is_refused(psoup: Psoup, table: str, stream: str, tmp_path: Path) -> None:

@@ -58,10 +58,11 @@ def sql(
       psoup sql late.sql --param JFK
       psoup sql late.sql --params airports.csv
 
-    Carry out statements in order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS] name
-    [CASCADE], and SELECT. A SELECT is asked once; psoup register makes a standing query. CASCADE unregisters the
-    queries on the stream, without a question. The first error ends the command and says where it is. --param and
-    --params need exactly one SELECT; with --params it is asked once for each row, in the form of psoup register.
+    Carry out statements in order, separated by ;. They are CREATE, ALTER and DROP of streams and tables, with DROP
+    STREAM [IF EXISTS] name [CASCADE], and SELECT. A SELECT is asked once; psoup register makes a standing query.
+    CASCADE unregisters the queries on the stream, without a question. The first error ends the command and says where
+    it is. --param and --params need exactly one SELECT; with --params it is asked once for each row, in the form of
+    psoup register.
     """
     form = chosen_form(True, format, as_json)
     name = "standard input" if file == "-" else file
@@ -117,8 +118,8 @@ def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> Non
     if done is None:
         message(f"Done: {_name(statement)}.")
     elif not isinstance(done, Answer):
-        way = "Created stream" if statement.word == "CREATE" else "Altered stream"
-        message(f"{way} {done.name} with {counted(len(done.columns), 'column')}.")
+        way = "Created" if statement.word == "CREATE" else "Altered"
+        message(f"{way} {done.kind} {done.name} with {counted(len(done.columns), 'column')}.")
 
 
 @contextmanager
