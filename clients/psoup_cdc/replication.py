@@ -142,8 +142,8 @@ class TableFeed:
                 _Stream(self, producer, changes, lsn, at.number).run(end)
             finally:
                 changes.close()
-        except PSoupError as problem:
-            if problem.reason.startswith("SOURCE_"):  # all transactions before the error are to be in
+        except PSoupError:
+            with suppress(PSoupError):  # all transactions before the error are to be in
                 producer.flush(self._seconds)
             raise
         finally:

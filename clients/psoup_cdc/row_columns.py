@@ -20,14 +20,18 @@ _TEXT, _NULL = ord("t"), ord("n")
 _ROW = 6
 """The place of the row in a message. Its first two bytes count the values."""
 _PADDING = b"\0\0\0\0\0"
+_MOST_BYTES = 32 * 1024 * 1024
 Places = npt.NDArray[np.int64]
 
 
 def columns_of(messages: Sequence[bytes], count: int) -> tuple[list[pa.Array], npt.NDArray[np.bool_]] | None:
     """The `count` columns of Inserts, Updates and Deletes, and which of them are Deletes. O(bytes).
 
-    Returns None if a message has a row before, an unchanged value, or another number of values.
+    Returns None if a message has a row before, an unchanged value, or another number of values. Also for more than 32
+    MiB, as it takes eight times the bytes.
     """
+    if sum(map(len, messages)) > _MOST_BYTES:
+        return None
     data = np.frombuffer(b"".join(messages) + _PADDING, np.uint8)
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     starts = np.cumsum(lengths) - lengths

@@ -8,6 +8,7 @@ PSoup creates both, and `drop` removes them. Without a reader the slot keeps the
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from psycopg2.extras import LogicalReplicationConnection
 from psoup_cdc.lsn import lsn_of
 from psoup_cdc.pgoutput import SourceColumn
 from psoup_client.channel.patience import Patience
-from psoup_client.errors import FailedPrecondition, NotFound, PSoupError, Unavailable
+from psoup_client.errors import FailedPrecondition, InvalidRequest, NotFound, PSoupError, Unavailable
 
 _OPTIONS = "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1"
 """Settings of a session, on which values in text form depend."""
@@ -36,7 +37,8 @@ WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 _KEYS = """
 SELECT i.indisprimary, i.indisreplident, array_agg(a.attname::text)
-FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+FROM pg_index i JOIN pg_attribute a
+    ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = %s AND (i.indisprimary OR i.indisreplident) GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
 """
 _SLOT = """
@@ -88,9 +90,17 @@ class SlotState:
 
 
 class PostgresSource:
-    """A database of PostgreSQL. `address`: a URI or a connection string. `name`: of the slot and the publication."""
+    """A database of PostgreSQL. `address`: a URI or a connection string. `name`: of the slot and the publication.
+
+    Raises InvalidRequest for a name that PostgreSQL does not take.
+    """
 
     def __init__(self, address: str, name: str) -> None:
+        if not re.fullmatch(r"[a-z0-9_]{1,63}", name):
+            raise InvalidRequest(
+                f"{name!r} is not a valid name of a slot: use lower-case letters, digits and _, at most 63",
+                reason="SLOT_NAME",
+            )
         self.address = address
         self.name = name
         self._connection: Any = None

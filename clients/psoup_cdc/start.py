@@ -81,7 +81,7 @@ class Start:
         return Start(target, table, producer_name(source.name), left_out)
 
     def recorded(self, client: Client) -> int | None:
-        """The recorded LSN. None if nothing was copied. Raises FailedPrecondition for rows of another origin."""
+        """The recorded LSN. None if nothing was copied."""
         try:
             at = client.position(self.target.name, self.producer)
         except NotFound as problem:

@@ -79,8 +79,8 @@ def to_column(values: pa.Array, type_id: int, target: ColumnInfo) -> pa.Array:
                 _cast(pa.array([value.as_py()], pa.string()), type_id, target)
             except pa.ArrowException as problem:
                 raise InvalidData(
-                    f"the value {value.as_py()!r} of column {target.name!r} is not a valid {target.type}; change it in"
-                    " PostgreSQL, or let the column be TEXT",
+                    f"the value {value.as_py()!r} of column {target.name!r} is not a valid {target.type}; change it"
+                    " before the first copy, or begin anew with a table that has TEXT there",
                     reason="SOURCE_VALUE",
                     facts={"column": target.name, "value": str(value.as_py())},
                 ) from problem

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed (the extra psoup[postgres])")
 
 from psoup_cdc import PostgresSource, Start, TableFeed, TargetTable, slot_name, statement_for
-from psoup_client import Client, FailedPrecondition, InvalidData, NotFound, PSoupError, Unavailable
+from psoup_client import Client, FailedPrecondition, InvalidData, InvalidRequest, NotFound, PSoupError, Unavailable
 from psoup_testing.oracles.questions import again
 from psoup_testing.services import postgres
 from psoup_testing.services.command import Psoup
@@ -118,6 +118,11 @@ def test_large_values_that_did_not_change_are_those_of_the_version_before(clean:
     server.run("INSERT INTO t VALUES (9, 'new', 0, repeat('y', 9000))", "UPDATE t SET a = 10, n = 4 WHERE a = 9")
     follow(client, server)
     assert len(same(client, server, "a, b, n, doc")) == 6
+    server.run("INSERT INTO t SELECT n, 'many', 0, repeat(md5(n::text), 90) FROM generate_series(1, 450) n")
+    follow(client, server)
+    server.run("UPDATE t SET n = 8", "UPDATE t SET b = 'more' WHERE a > 440")
+    follow(client, server)
+    assert len(same(client, server, "a, b, n, doc")) == 456
     server.run("TRUNCATE t", "INSERT INTO t VALUES (1, 'k', 0, repeat('z', 9000))", "UPDATE t SET n = 5")
     server.run("ALTER TABLE t REPLICA IDENTITY FULL")
     server.run("UPDATE t SET n = 6", "UPDATE t SET a = 2")
@@ -214,6 +219,12 @@ def test_streams_tables_in_event_time_and_tables_with_rows_are_refused(clean: Po
         follow(client, clean)
 
 
+def test_a_key_has_no_included_columns(clean: Postgres, client: Client) -> None:
+    clean.run("CREATE TABLE t (a int, b int, PRIMARY KEY (a) INCLUDE (b))", "INSERT INTO t VALUES (1, 2)")
+    assert follow(client, clean).copied == 1
+    assert client.describe("t").primary_key == ("a",)
+
+
 def test_a_value_that_does_not_fit_ends_the_copy_and_drops_its_slot(clean: Postgres, client: Client) -> None:
     clean.run("CREATE TABLE t (a int PRIMARY KEY, at timestamp)", "INSERT INTO t VALUES (1, 'infinity')")
     with pytest.raises(InvalidData, match="the value 'infinity' of column 'at' is not a valid TIMESTAMP"):
@@ -297,6 +308,8 @@ def test_a_server_that_does_not_decode_is_told(client: Client) -> None:
 def test_an_address_that_nobody_answers_is_told(client: Client) -> None:
     with pytest.raises(Unavailable, match="PostgreSQL: connection to server"):
         PostgresSource("postgresql://127.0.0.1:1/x?connect_timeout=2", "s").describe("t")
+    with pytest.raises(InvalidRequest, match="'a\"b' is not a valid name of a slot"):
+        PostgresSource("postgresql:///x", 'a"b')
     with pytest.raises(PSoupError, match="PostgreSQL"):
         PostgresSource("what is this", "s").describe("t")
 
