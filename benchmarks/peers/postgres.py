@@ -36,14 +36,14 @@ EAGER = {"min_parallel_table_scan_size": "0", "parallel_setup_cost": "10"}
 
 
 class PostgresServer:
-    """A running server and one connection to it; `close`, or the end of the process, ends both and removes the data."""
+    """A running server and one connection to it; `close`, or the end of the process, ends both and removes the data.
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    `driver`: a module of the DB-API; the default is ADBC's. Only ADBC has `table` and `load`.
+    """
+
+    def __init__(self, settings: dict[str, str] | None = None, driver: Any = None) -> None:
         self._settings = SETTINGS | (settings or {})
-        try:
-            from adbc_driver_postgresql import dbapi
-        except ImportError as error:
-            raise Missing("PostgreSQL", "make bench-setup, for adbc-driver-postgresql") from error
+        driver = driver or _adbc()
         programs = _programs()
         self._user = _user()
         self._folder = Path(tempfile.mkdtemp(prefix="psoup-bench-postgres-"))
@@ -53,10 +53,15 @@ class PostgresServer:
         atexit.register(self._stop)  # a benchmark that fails closes nothing, and the server would live on
         try:
             self._start(*programs)
-            self.connection = self._connected(dbapi)
+            self.connection = self._connected(driver)
         except BaseException:
             self._stop()
             raise
+
+    @property
+    def address(self) -> str:
+        """The URI of its database."""
+        return f"postgresql://bench@127.0.0.1:{self._port}/postgres"
 
     def close(self) -> None:
         """End the server and remove its data."""
@@ -106,7 +111,7 @@ class PostgresServer:
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                return dbapi.connect(f"postgresql://bench@127.0.0.1:{self._port}/postgres")
+                return dbapi.connect(self.address)
             except dbapi.Error as error:
                 if self._process.poll() is not None or time.monotonic() > until:
                     raise Missing("PostgreSQL", f"postgres did not start: {error}") from error
@@ -122,6 +127,14 @@ class PostgresServer:
                 self._process.wait()
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _adbc() -> Any:
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ImportError as error:
+        raise Missing("PostgreSQL", "make bench-setup, for adbc-driver-postgresql") from error
+    return dbapi
 
 
 def _programs() -> tuple[str, str]:
