@@ -156,15 +156,19 @@ def asked(soup: LocalPSoup, text: str, **options: int) -> list[Row]:
     return [tuple(row.values()) for row in soup.ask(text, **options).to_table().to_pylist()]
 
 
+@pytest.mark.seeded("a version of a table begins after its own time in a join AS OF")
+@pytest.mark.seeded("a version of a table also holds at the time at which a deletion ends it")
 def test_a_version_holds_from_its_time_until_the_next_and_not_at_it() -> None:
-    """Both edges: the version of 10 holds at 10, and not at 20."""
+    """Both edges: the version of 10 holds at 10, and not at 20. The deletion of 30 ends the version of 20."""
     soup, _ = made(EVENT, EVENT, " FIRST VERSION FROM ARRIVAL")
     pushed(soup, "prices", k=["a", "a", "b"], price=[1, 2, 9], t=[10, 20, 30])
-    pushed(soup, "orders", n=[9, 10, 19, 20, 21], k=["a"] * 5, t=[9, 10, 19, 20, 21])
+    pushed(soup, "prices", k=["a", "b"], price=[None, 9], _deleted=[True, False], t=[30, 40])
+    pushed(soup, "orders", n=[9, 10, 19, 20, 29, 30], k=["a"] * 6, t=[9, 10, 19, 20, 29, 30])
     join = "SELECT o.n, p.price FROM orders o JOIN prices p AS OF o ON p.k = o.k"
-    assert asked(soup, join) == [(10, 1), (19, 1), (20, 2), (21, 2)]
+    assert asked(soup, join) == [(10, 1), (19, 1), (20, 2), (29, 2)]
 
 
+@pytest.mark.seeded("a join AS OF shows a tuple at the watermark of the table")
 def test_a_tuple_is_shown_only_below_the_watermark_of_the_table() -> None:
     """At the watermark another version may still come."""
     soup, _ = made(EVENT, EVENT)
@@ -191,6 +195,7 @@ def test_a_table_of_system_time_shows_tuples_before_the_clock() -> None:
     assert asked(soup, join) == [(1, 2)]
 
 
+@pytest.mark.seeded("a join AS OF reads the present versions of a table")
 def test_an_upsert_does_not_rewrite_the_past() -> None:
     soup, clock = made(SYSTEM, SYSTEM)
     join = soup.register("SELECT o.n, p.price FROM orders o JOIN prices p AS OF o ON p.k = o.k")
