@@ -75,11 +75,12 @@ class Explanation:
         name = name or str(self.query_id)
         if len(self.sources) == 1:
             source = self.source
-            lines = [f"query {name} on stream {source.stream} ({source.time_domain})", *source.head_lines()]
+            lines = [f"query {name} on {source.kind} {source.stream} ({source.time_domain})", *source.head_lines()]
             return [*lines, *self._plan_lines(), *source.result_lines(name), *self._cost_lines()]
-        lines = [f"query {name} on streams {', '.join(source.name for source in self.sources)}"]
+        lines = [f"query {name} on {_named(self.sources)}"]
         for number, source in enumerate(self.sources, 1):
-            lines.append(f"  source {number} {source.name} ({source.time_domain})")
+            noun = "table " if source.kind == "table" else ""
+            lines.append(f"  source {number} {noun}{source.name} ({source.time_domain})")
             lines += [f"  {line}" for line in (*source.head_lines(), *source.result_lines(name))]
         return [*lines, *self._plan_lines(), *self._cost_lines()]
 
@@ -89,6 +90,13 @@ class Explanation:
     def _plan_lines(self) -> list[str]:
         notes = [f"  {'note':9}{note}" for note in self.notes]
         return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}"]
+
+
+def _named(sources: Sequence[SourceExplanation]) -> str:
+    """The sources by their names. Each has its kind if one of them is a table."""
+    if any(source.kind == "table" for source in sources):
+        return ", ".join(f"{source.kind} {source.name}" for source in sources)
+    return f"streams {', '.join(source.name for source in sources)}"
 
 
 def explain(

@@ -37,10 +37,10 @@ from psoup.work.read_budget import ReadBudget
 class SourceExplanation:
     """The explanation of one source. Times are text in UTC.
 
-    `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query.
-    `to_evaluate`: the tuples of these chunks that an invocation would evaluate. They lie in `chunks_to_evaluate`
-    chunks, and take `expected_seconds` (None: not measured). `problem`: the reason why an invocation would be refused,
-    else "".
+    `kind`: `stream` or `table`. `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not
+    evaluated for the query. `to_evaluate`: the tuples of these chunks that an invocation would evaluate. They lie in
+    `chunks_to_evaluate` chunks, and take `expected_seconds` (None: not measured). `problem`: the reason why an
+    invocation would be refused, else "".
 
     `counted`: whether EXPLAIN evaluated the uncovered chunks. It does not if that takes more than a moment. `folded`:
     tuples of uncovered chunks whose aggregates are folded already. `matches_in_window` leaves out folded chunks, and
@@ -48,6 +48,7 @@ class SourceExplanation:
     """
 
     stream: str
+    kind: str
     alias: str
     time_domain: str
     clause: str
@@ -229,6 +230,7 @@ def explain_source(
     parts = _parts(view, clause, extent, left_out, budget, config.texts)
     return SourceExplanation(
         stream=view.spec.name,
+        kind=view.spec.noun,
         alias=selection.source.alias,
         time_domain="event time" if view.spec.event_time else "system time",
         clause=selection.written,

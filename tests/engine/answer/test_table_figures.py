@@ -25,3 +25,13 @@ def test_rows_that_hold_are_counted() -> None:
     local.push("t", pa.table({"id": range(150), "_deleted": [True] * 150}))
     assert table_figures(local.engine.snapshot())["table_rows"] == 1
     assert table_figures(earlier)["table_rows"] == 141
+
+
+def test_an_explanation_calls_a_table_a_table() -> None:
+    local = LocalPSoup()
+    local.execute("CREATE STREAM s (id BIGINT)")
+    local.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    alone, joined = local.register("SELECT * FROM t"), local.register("SELECT s.id FROM s JOIN t x ON x.id = s.id")
+    assert local.explain(alone).lines("q")[0] == "query q on table t (system time)"
+    lines = local.explain(joined).lines("q")
+    assert lines[0] == "query q on stream s, table t AS x" and "  source 2 table t AS x (system time)" in lines
