@@ -49,7 +49,7 @@ def test_aggregates_of_a_join_are_those_of_its_rows(seed: int) -> None:
     tables, soup = _tables(seed), LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100))
     soup.execute("CREATE STREAM r (k BIGINT, v BIGINT, t TEXT)")
     soup.execute("CREATE STREAM s (k BIGINT, w BIGINT)")
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         for name, table in tables.items():
             soup.push(name, table)
             connection.register(name, table)

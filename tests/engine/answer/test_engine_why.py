@@ -42,7 +42,7 @@ def soup() -> LocalPSoup:
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute(
             "CREATE TABLE s (_id BIGINT, _time TIMESTAMP, m TIMESTAMP, a BIGINT, t TEXT, d DOUBLE, b BOOLEAN)"
         )

@@ -43,7 +43,7 @@ def test_counts_by_key_are_those_of_the_pairs(
     """The pairs are looked at, or the rows of each key are counted."""
     monkeypatch.setattr(row_counts, "few_pairs", lambda *_: few)
     r, s = rows(0), rows(1)
-    duck = duckdb.connect()
+    duck = duckdb.connect(config={"threads": 1})
     duck.register("r", r), duck.register("s", s)
     sql = f"SELECT count(*) AS n FROM r {kind} JOIN s ON {condition}"
     assert again(soup.ask, sql).to_table().to_pylist() == [{"n": duck.execute(sql).fetchall()[0][0]}]

@@ -43,7 +43,7 @@ class Both:
     """One tuple in both systems."""
 
     def __init__(self) -> None:
-        self.duck = duckdb.connect()
+        self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("SET TimeZone = 'UTC'")
         values = ", ".join(f"CAST({CONSTANTS[name]} AS {kind}) AS {name}" for name, kind in TYPES.items())
         self.duck.execute(f"CREATE TABLE x AS SELECT {values}")

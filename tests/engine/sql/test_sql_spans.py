@@ -65,7 +65,7 @@ class Both:
         self.soup = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER))
         self.soup.execute(CREATE)
         self.soup.push("x", table)
-        self.duck = duckdb.connect()
+        self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("SET TimeZone = 'UTC'")
         self.duck.register("source", table)
         self.duck.execute("CREATE TABLE x AS SELECT a::TIMESTAMPTZ AS z, * FROM source")
@@ -100,7 +100,7 @@ def seconds(span: str) -> tuple[list[float], list[float]]:
     start = datetime(2020, 1, 1)
     ends = [start + timedelta(microseconds=r.randint(-(10**k), 10**k)) for k in range(6, 16) for _ in range(2_000)]
     table = pa.table({"a": pa.array(ends, pa.timestamp("us")), "n": range(len(ends))})
-    soup, duck = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER)), duckdb.connect()
+    soup, duck = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER)), duckdb.connect(config={"threads": 1})
     soup.execute("CREATE STREAM s (a TIMESTAMP, n BIGINT)")
     soup.push("s", table)
     duck.register("s", table)

@@ -145,7 +145,7 @@ def test_rows_are_those_of_duckdb(passes: list[int]) -> None:
     rng = np.random.default_rng(3)
     soup, asked = streams(), parameters(rng, 64)
     ids = soup.register_many(f"SELECT x.k, x.v, y.v AS w FROM {FORMS[0][1]}", asked)
-    connection, expected = duckdb.connect(), 0
+    connection, expected = duckdb.connect(config={"threads": 1}), 0
     for stream in "rs":
         table = rows(rng, 150, nulls=True)
         soup.push(stream, table)
