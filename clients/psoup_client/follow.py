@@ -57,17 +57,17 @@ class Match(NamedTuple):
 
     @property
     def came(self) -> list[str]:
-        """The IDs of the queries of which a table's row has become a match."""
+        """The IDs of the queries that match the version of a table's row, but not the version before."""
         return self._with("came")
 
     @property
     def stays(self) -> list[str]:
-        """The IDs of the queries of which a table's row stays a match, with other values."""
+        """The IDs of the queries that match both the version of a table's row and the version before."""
         return self._with("stays")
 
     @property
     def left(self) -> list[str]:
-        """The IDs of the queries of which a table's row is not a match any more."""
+        """The IDs of the queries that match only the version before of a table's row."""
         return self._with("left")
 
     def _with(self, change: str) -> list[str]:

@@ -4,8 +4,8 @@
     floor     41         entries from there on, and the version before each, must stay
     forgotten reader 7, once `keep` has passed since it was noted
 
-The service notes a place when it gives the position to a client, and the positions of groups again and again. Places
-are in memory only: after a restart those of clients that are not connected are unknown.
+The service notes a place when it gives the position to a client. It notes the positions of groups again and again.
+Places are in memory only: after a restart the places of absent clients are unknown.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class FollowedPlaces:
     def note(self, stream_id: int, reader: Hashable, next_id: int, now: int, *, newest: bool) -> None:
         """Note that a reader may go on before the entry `next_id`. O(1), rarely O(places).
 
-        `now`: the clock. `newest`: whether no entry is left to tell. A reader that stays at one place while there are
-        entries to tell counts from the time at which it came there.
+        `now`: the clock. `newest`: whether no entry is left to tell. The time of a place counts from the arrival of its
+        reader there, unless no entry is left.
         """
         with self._lock:
             places = self._places.setdefault(stream_id, {})
-            known = places.get(reader)
-            if known is None and len(places) >= _MOST:
+            last = places.get(reader)
+            if last is None and len(places) >= _MOST:
                 del places[min(places, key=places.__getitem__)]
-            if known is None or newest or known[0] != next_id:
+            if last is None or newest or last[0] != next_id:
                 places[reader] = next_id, now
 
     def floor(self, stream_id: int) -> int:

@@ -1,10 +1,10 @@
 """The versions of a table that have ended since a client got its rows.
 
     token    next tuple ID 40          entries 40, 41, 42 since        their versions before: 7, -, 12
-    held     [0, 40)                   of these 7 matches              ──> row 7 leaves
+    client   [0, 40)                   of these 7 matches              ──> row 7 leaves
 
-The cost is that of the new entries, wherever the versions before them lie. An entry that has ended itself may have left
-its chunk. Then the rows that stay are all held versions that still hold and match.
+The cost depends on the new entries alone. An entry that has ended itself may have left its chunk. Then the rows of the
+client that stay are all versions that hold and match.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MOST_ENDED = 65_536
 
 
 def ended_since(
-    snapshot: Snapshot, view: StreamView, sqc_id: int, held: Sequence[Interval], next_id: int, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, sqc_id: int, intervals: Sequence[Interval], next_id: int, budget: ReadBudget
 ) -> Array | None:
-    """The IDs of held versions that match a clause and have ended since the tuple ID `next_id`: int64, ascending.
+    """The IDs of versions that match a clause and have ended since the tuple ID `next_id`: int64, ascending.
 
-    Versions that have left their chunks are among them without a test of the clause. Returns None if an entry since has
-    left its chunk, so that the versions before are not known. O(new entries + their chunks).
+    All are in the `intervals` that the client has. Versions that have left their chunks are not tested. Returns None if
+    an entry since has left its chunk, so that the versions before are not known. O(new entries + their chunks).
     """
     entries = entries_between(view, next_id, view.next_id)
     if not entries.all:
         return None
     budget.examine(len(entries.ids))
     before = np.sort(entries.before[(entries.before >= 0) & (entries.before < next_id)])
-    before = before[_inside(before, held)]
+    before = before[_inside(before, intervals)]
     clause, stays = snapshot.clause(sqc_id), np.ones(len(before), np.bool_)
     search = search_of(view, clause, snapshot.config.texts)
     for entry, at, rows in located(view, before):
@@ -49,9 +49,9 @@ def ended_since(
     return before[stays]
 
 
-def _inside(ids: Array, held: Sequence[Interval]) -> Array:
+def _inside(ids: Array, intervals: Sequence[Interval]) -> Array:
     """Whether each ID (int64[n]) is in an interval: bool[n]."""
-    ends: Array = np.array([end for interval in held for end in interval], np.int64)
+    ends: Array = np.array([end for interval in intervals for end in interval], np.int64)
     inside: Array = np.searchsorted(ends, ids, "right") % 2 == 1
     return inside
 

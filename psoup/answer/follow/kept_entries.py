@@ -1,7 +1,9 @@
 """Places at which a follower can go on: no tuple after them has left.
 
-stream    the retention edge, and all tuples after it
-table     each entry after the place is kept, and so is the entry before it, which it is compared with
+    stream    the retention edge, and all tuples after it
+    table     all entries after the place, and the entry of the same key before each
+
+A follower is never told of attached history.
 """
 
 from __future__ import annotations

@@ -55,13 +55,13 @@ def changed_pairs(
     if part is None:
         return FollowPairs(_NONE, _NONE, high, changes=_NONE)
     entry, start, stop = part
-    found = _Clauses(snapshot, view, catalog.clauses if few else None, budget)
+    search = _Clauses(snapshot, view, catalog.clauses if few else None, budget)
     if not few:
         stop = min(stop, start + pass_tuples(snapshot, entry))
     while True:
         budget.examine(stop - start)
         try:
-            pairs = _changes(found, entry, start, stop)
+            pairs = _changes(search, entry, start, stop)
             break
         except TooManyPairs:
             stop = start + max((stop - start) // 8, 1)
@@ -118,17 +118,17 @@ class _Clauses:
             yield self._ids[pairs.which[among]], pairs.offsets[among]
 
 
-def _changes(found: _Clauses, entry: ChunkEntry, start: int, stop: int) -> tuple[Array, Array, Array]:
+def _changes(search: _Clauses, entry: ChunkEntry, start: int, stop: int) -> tuple[Array, Array, Array]:
     """The changes of the entries in some rows: SQC IDs, tuple IDs, and changes, int64 each. Raises TooManyPairs."""
     ids = entry.data.places.ids_between(start, stop)
-    now = [(_NONE, _NONE), *((sqc_ids, rows - start) for sqc_ids, rows in found.of(entry, np.arange(start, stop)))]
+    now = [(_NONE, _NONE), *((sqc_ids, rows - start) for sqc_ids, rows in search.of(entry, np.arange(start, stop)))]
     former = [(_NONE, _NONE)]
     before = versions_of(entry.data).before[start:stop]
     present = np.flatnonzero(before >= 0)
-    for earlier, at, rows in located(found.view, before[present]):
+    for earlier, at, rows in located(search.view, before[present]):
         place_of: Array = np.zeros(len(earlier.data), np.int64)
         place_of[rows] = present[at]
-        former += [(sqc_ids, place_of[matched]) for sqc_ids, matched in found.of(earlier, rows)]
+        former += [(sqc_ids, place_of[matched]) for sqc_ids, matched in search.of(earlier, rows)]
     now_ids, now_places = (np.concatenate(column) for column in zip(*now, strict=True))
     former_ids, former_places = (np.concatenate(column) for column in zip(*former, strict=True))
     clauses, names = distinct_places(np.concatenate([now_ids, former_ids]))

@@ -1,8 +1,10 @@
 """The condition on a version of a table: it holds at the time of the answer.
 
-deletion           it is not a deletion                              no
-version, now       no later entry of its key has ended it            no     end is 12:00, next entry is 7
-version, as of T   it holds at T                                     yes    begin is 10:00, end is 12:00
+    deletion           it is a version of a row, not a deletion     no
+    version, now       it holds now                                 no     end is 12:00, next entry is 7
+    version, as of T   it holds at T                                yes    begin is 10:00, end is 12:00
+
+A tuple of a stream has a window instead.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ def version_condition(columns: Sequence[Column], times: VersionTimes | None, at:
     if times.end is not None:
         values += [("end", literal_text(Literal(TIMESTAMP, times.end))), ("next entry", str(times.successor))]
     if at == EVER:  # of a table AS OF a stream
-        held = times.begin is None or times.end is None or times.begin < times.end
-        return MatchCondition("version", "it held for some time", held, tuple(values))
+        lasts = times.begin is None or times.end is None or times.begin < times.end
+        return MatchCondition("version", "it held for some time", lasts, tuple(values))
     begun, ended = times.begin is None or times.begin <= at, times.end is not None and times.end <= at
     text = "it holds now" if at == LATEST else f"it holds at {time_text(at)}"
     return MatchCondition("version", text, begun and not ended, tuple(values))

@@ -1,4 +1,4 @@
-"""Tokens of copies of tables: they have the next tuple ID as of which the client knows which versions have ended.
+"""Tokens of copies of tables. They have the next tuple ID: the client knows which versions had ended by then.
 
 A table forgets a deletion after its DELETED FOR. So a token is replaced long before that, and an older one is reset.
 """
@@ -17,26 +17,26 @@ _RENEWED = 0.5
 
 
 def remembered(
-    snapshot: Snapshot, record: QueryRecord, held: ClientRows, reset: sync_pb2.Reset.ValueType, now: int
+    snapshot: Snapshot, record: QueryRecord, rows: ClientRows, reset: sync_pb2.Reset.ValueType, now: int
 ) -> tuple[ClientRows, sync_pb2.Reset.ValueType]:
-    """The rows that a client holds and the reason for a reset, if its token is not older than DELETED FOR.
+    """The rows that a client holds, and the reason for a reset. A client with a token that is too old holds nothing.
 
-    `held`, `reset`: as the token says. `now`: the clock. A client with an older token holds nothing.
+    `rows`, `reset`: as the token says. `now`: the clock.
     """
-    if record.sqc_id == NO_CLAUSE or held.next_id is None:
-        return held, reset
-    if is_too_old(snapshot.by_id[record.stream_id], held.next_id, now):
-        return ClientRows(held.query_id, held.window), sync_pb2.RESET_TOO_OLD
-    return held, reset
+    if record.sqc_id == NO_CLAUSE or rows.next_id is None:
+        return rows, reset
+    if is_too_old(snapshot.by_id[record.stream_id], rows.next_id, now):
+        return ClientRows(rows.query_id, rows.window), sync_pb2.RESET_TOO_OLD
+    return rows, reset
 
 
-def rows_after(held: ClientRows, changes: Since) -> ClientRows:
+def rows_after(rows: ClientRows, changes: Since) -> ClientRows:
     """The rows that a client holds after a change."""
     view = changes.search.view
     next_id = None if view.spec.table is None else view.next_id
-    return ClientRows(held.query_id, held.window, changes.have, next_id=next_id)
+    return ClientRows(rows.query_id, rows.window, changes.have, next_id=next_id)
 
 
-def is_renewed(held: ClientRows, changes: Since, now: int) -> bool:
+def is_renewed(rows: ClientRows, changes: Since, now: int) -> bool:
     """Whether a change without rows replaces the token. `now`: the clock."""
-    return held.next_id is not None and is_too_old(changes.search.view, held.next_id, now, _RENEWED)
+    return rows.next_id is not None and is_too_old(changes.search.view, rows.next_id, now, _RENEWED)

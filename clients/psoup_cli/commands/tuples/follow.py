@@ -81,8 +81,8 @@ def follow(
     The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "queries": [{"query_id":
     ..., "key": ..., "labels": {...}}]}. Ctrl-C prints the position on standard error.
 
-    For a table, each new version of a row and each deletion is printed with the queries of which the row came, stays or
-    left. As JSON, each query has a "change", and the tuple a "_deleted".
+    For a table, each new version of a row and each deletion is printed. The queries are in three columns: the row came
+    into their answers, stays there, or left. As JSON, each query has a "change", and the tuple a "_deleted".
     """
     if position_file is not None and group is not None:
         raise typer.BadParameter("--position-file goes without --group: the service keeps the position of a group")
