@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.data.archived_chunk import Chunk
+from psoup.data.chunk_versions import ChunkVersions
 from psoup.data.versions import versions_of
 from psoup.invariants import ensure
-from psoup.kernels.names import clause_names, newest_versions
+from psoup.kernels.names import clause_names, newest_versions, version_links
 from psoup.model import DELETED_AT, DELETION, FIRST_VERSION, Kind, StreamSpec
-from psoup.values.columns import Array, Batch, Column, plain
+from psoup.values.columns import Array, Batch, Column, address_of, plain
 
 _FIRST_PLACES = 1_024
 _FULL = 0.6
@@ -148,6 +149,21 @@ def _text(column: Column) -> tuple[Array, Array]:
     return plain(column.values), plain(column.data)
 
 
+_Links = tuple[Array, Array, list[ChunkVersions]]
+"""The first IDs of chunks, `places` of the kernel `link_versions`, and the arrays that it writes."""
+
+
+def _links(chunks: Sequence[Chunk]) -> _Links:
+    first_ids: Array = np.array([chunk.first_id for chunk in chunks], np.int64)
+    places, versions = np.zeros((len(chunks), version_links.LINK_PARTS), np.int64), [versions_of(c) for c in chunks]
+    for part, chunk, own in zip(places, chunks, versions, strict=True):
+        left = chunk.places.left
+        part[:3] = address_of(own.successors), address_of(own.ends), address_of(own.before)
+        if left is not None:
+            part[3:] = address_of(left), len(left)
+    return first_ids, places, versions
+
+
 class TableVersions:
     """The versions of one table, for the writer."""
 
@@ -157,6 +173,7 @@ class TableVersions:
         self._table = spec.table
         self._chunks = chunks
         self._has_deletions = False
+        self._links: _Links | None = None
         self.newest = NewestVersions(spec)
 
     def alter(self, spec: StreamSpec) -> None:
@@ -201,17 +218,21 @@ class TableVersions:
     def enter(self, entries: Entries) -> None:
         """Write the successors and ends of the versions that the entries end. All entries must be in their chunks.
 
-        O(entries + chunks of the ended versions).
+        O(entries log chunks), and O(chunks) after `chunks_changed`.
         """
-        ids = entries.first_id + np.arange(len(entries.times))
-        for chunk, at, rows in self._located(ids):
-            versions_of(chunk).before[rows] = entries.before[at]
-        ended = np.flatnonzero(entries.before >= 0)
-        for chunk, at, rows in self._located(entries.before[ended]):
-            versions = versions_of(chunk)
-            versions.ends[rows] = entries.times[ended[at]]
-            versions.successors[rows] = ids[ended[at]]
-            versions.ended += len(rows)
+        if self._links is None:
+            self._links = _links(self._chunks())
+        first_ids, places, versions = self._links
+        ended: Array = np.empty(len(versions), np.int64)
+        times, before = plain(entries.times), plain(entries.before)
+        version_links.link_versions(entries.first_id, times, before, first_ids, places, ended)
+        touched = np.flatnonzero(ended)
+        for chunk, count in zip(touched.tolist(), ended[touched].tolist(), strict=True):
+            versions[chunk].ended += count
+
+    def chunks_changed(self) -> None:
+        """Note that a chunk was closed, or that another one is in its place."""
+        self._links = None
 
     def leave(self, chunk: Chunk, rows: Array) -> None:
         """Forget the entries at `rows` (int64[k]) of a chunk in memory, which leave it. O(rows)."""

@@ -181,6 +181,7 @@ class StreamState:
         freed = self.shelf.thin(seen, widen_chunk(data, spec), file)
         self.thinned_bytes += freed or 0
         if freed is not None and self.versions is not None:
+            self.versions.chunks_changed()
             self.versions.leave(seen, np.flatnonzero(~data.places.has(seen.ids_of(0, len(seen)))))
         return freed is not None
 
@@ -216,6 +217,8 @@ class StreamState:
         )
         self._open_work = 0
         self.shelf.put(data, results)
+        if self.versions is not None:
+            self.versions.chunks_changed()
         self.clauses.table.free_dead()
         self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
 

@@ -12,6 +12,9 @@ Rng = np.random.Generator
 Arguments = tuple[Any, ...]
 
 _PLACES = 64
+_LEFT: Any = np.zeros(8, np.uint16)
+_LINKED = [[np.zeros(size, np.int64) for _ in range(3)] for size in (20, len(_LEFT), 20)]
+"""The arrays whose addresses are arguments of `link_versions`."""
 
 
 def _keys(rng: Rng, count: int) -> Any:
@@ -50,6 +53,16 @@ def move_newest(rng: Rng) -> Arguments:
     wider = 2 * _PLACES
     moved = np.zeros((wider, 2), np.uint64), np.full(wider, -1, np.int64), np.zeros(wider, np.int32)
     return *_table(rng), *moved
+
+
+def link_versions(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name: three chunks of 20 places, of which the second one is thinned."""
+    _LEFT[:] = np.sort(rng.choice(20, len(_LEFT), replace=False))
+    places = np.array([[*(each.ctypes.data for each in part), 0, 0] for part in _LINKED], np.int64)
+    places[1, 3:] = _LEFT.ctypes.data, len(_LEFT)
+    earlier = np.concatenate([np.arange(20), 20 + _LEFT.astype(np.int64)])
+    before = np.where(rng.random(15) < 0.3, -1, rng.permutation(earlier)[:15])
+    return 40, rng.integers(0, 99, 15), before, np.array([0, 20, 40]), places, np.zeros(3, np.int64)
 
 
 def _rows(rng: Rng) -> tuple[Any, ...]:
