@@ -110,13 +110,7 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
     use, and InvalidInput.
     """
     past, name = target.past, target.spec.name
-    if target.spec.table is not None:
-        raise FailedPrecondition(
-            f"{name!r} is a table, and history is attached to streams only; push the rows to the table, or attach them"
-            " to a stream",
-            reason="IS_TABLE",
-            stream=name,
-        )
+    _check_stream(target.spec)
     if command.stream_id not in (None, target.stream_id):
         raise NotFound(f"stream {name!r} was dropped and made anew; begin again", reason="OTHER_STREAM", stream=name)
     if not 0 < len(command.job.encode("utf-8", "surrogatepass")) <= MAX_JOB_BYTES:
@@ -151,6 +145,17 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
     )
     first = extent.first_time if command.batch is None or past.first_time is None else past.first_time
     return Prepared(AttachAcknowledgement(event.sequence, False, first, watermark), event)
+
+
+def _check_stream(spec: StreamSpec) -> None:
+    """Raise FailedPrecondition for a table."""
+    if spec.table is not None:
+        raise FailedPrecondition(
+            f"{spec.name!r} is a table, and history is attached to streams only; push the rows to the table, or attach"
+            " them to a stream",
+            reason="IS_TABLE",
+            stream=spec.name,
+        )
 
 
 def check_stored(spec: StreamSpec, stored: bool) -> None:

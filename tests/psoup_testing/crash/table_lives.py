@@ -66,10 +66,10 @@ def rows_after() -> Iterator[dict[int, int]]:
         rows |= dict(batch_rows(number))
 
 
-def whole_batches(rows: dict[int, int], least: int, most: int) -> int | None:
-    """The number of batches, from `least` to `most`, after which the table has these rows; None if there is none."""
-    known = enumerate(islice(rows_after(), least, most + 1), least)
-    return next((number for number, expected in known if expected == rows), None)
+def whole_batches(rows: dict[int, int], first: int, last: int) -> int | None:
+    """The number of batches, from `first` to `last`, after which the table has these rows; None if there is none."""
+    states = enumerate(islice(rows_after(), first, last + 1), first)
+    return next((number for number, state in states if state == rows), None)
 
 
 def rows_as_of(number: int, batches: int) -> dict[int, int]:
@@ -131,10 +131,10 @@ class TableLives:
             self.problems.append(f"life {self.lives}: the rows are of no number of batches: {rows}")
             return
         self.sent = self.acknowledged = whole
-        kept = range(max(whole - HISTORY, 0), whole)
-        for earlier in self._chance.sample(kept, min(len(kept), 3)):
-            if (found := life.rows(whole, time_of(earlier))) != rows_as_of(earlier, whole):
-                self.problems.append(f"life {self.lives}: as of batch {earlier}: {found}")
+        history = range(max(whole - HISTORY, 0), whole)
+        for earlier in self._chance.sample(history, min(len(history), 3)):
+            if (rows := life.rows(whole, time_of(earlier))) != rows_as_of(earlier, whole):
+                self.problems.append(f"life {self.lives}: as of batch {earlier}: {rows}")
         for _ in range(STEPS):
             self.sent += 1
             life.push(self.sent - 1)

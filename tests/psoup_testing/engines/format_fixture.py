@@ -177,7 +177,6 @@ def tell(soup: Soup) -> None:
     share_matches(soup)
     fill_table(soup, START)
     push_ahead(soup)
-    thin_chunks(soup, START)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -340,6 +339,7 @@ def make(folder: Path) -> None:
     with patch.multiple(database, PAGE_BYTES=4_096, CHECKPOINT_BYTES=32 * 1024):
         soup = Soup(path, START)
         tell(soup)
+        thin_chunks(soup, START)
         after_a_checkpoint(soup, path)
         soup.clock.advance(seconds=(END - soup.clock.now()) / SECOND)  # type: ignore[attr-defined]
         leave(path, folder / "data")
