@@ -26,6 +26,7 @@ from psoup_testing.engines.shards import Shards
 from psoup_testing.histories.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 from psoup_testing.suite.budget import scaled
 from psoup_testing.suite.call_counts import calls_of
+from psoup_testing.suite.sweeps import swept
 
 CHUNK = 256
 CONFIGS = {
@@ -187,7 +188,7 @@ def test_pieces_of_full_size(generous: int, block_rows: int) -> None:
     assert len(results.runs) > 0 and 0 < np.count_nonzero(results.row_of_slot >= 0) < 600
 
 
-@pytest.mark.parametrize("rows", [64, 4096])
+@pytest.mark.parametrize("rows", swept([64, 4096], fast=1))
 @pytest.mark.parametrize("shards", [serial, Shards(3)], ids=["serial", "shards"])
 def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
     """3,000 clauses over 2,000 values: equalities, IN lists, ranges of every narrow length, few clauses in no list."""

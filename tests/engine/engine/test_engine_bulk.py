@@ -14,6 +14,7 @@ from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=512, piece_rows=64, block_rows=64, chunk_text_bytes=4_000, shape=EAGER)
 STATEMENTS = (
@@ -49,7 +50,7 @@ def played(statements: tuple[str, ...], whole: pa.Table, size: int, before: int)
 @pytest.mark.parametrize("statements", STATEMENTS)
 @pytest.mark.parametrize(
     ("rows", "texts", "before"),
-    [(2_000, 0, 0), (2_000, 30, 0), (700, 30, 128), (64, 200, 0), (65, 9, 64), (900, 0, 40)],
+    swept([(2_000, 0, 0), (2_000, 30, 0), (700, 30, 128), (64, 200, 0), (65, 9, 64), (900, 0, 40)], fast=(1, 2, 4)),
 )
 def test_one_batch_does_what_its_pieces_do(statements: tuple[str, ...], rows: int, texts: int, before: int) -> None:
     whole = table(rows, texts)

@@ -73,7 +73,7 @@ class Script:
         return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["singly", "one run"])
+@pytest.mark.parametrize("together", swept([False, True], fast=(1,)), ids=["singly", "one run"])
 @pytest.mark.parametrize("upkeep", swept([False, True], fast=(1,)), ids=["", "maintained"])
 def test_a_registration_in_every_position_of_a_batch(together: bool, upkeep: bool) -> None:
     for cut in range(BEFORE, len(VALUES) + 1):

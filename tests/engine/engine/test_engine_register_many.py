@@ -49,7 +49,7 @@ def answers(made: LocalPSoup, ids: range | list[int]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("count", swept([1, 5, 60, 300], fast=(1, 2)))
-@pytest.mark.parametrize("before", [0, 40, 300])
+@pytest.mark.parametrize("before", swept([0, 40, 300], fast=2))
 def test_a_block_answers_as_its_queries_one_by_one(count: int, before: int) -> None:
     many, single = soup(), soup()
     ids, each = range(0), []

@@ -247,7 +247,7 @@ CONDITIONS = (
 """Also such as cannot be computed for some rows, and one that none satisfies."""
 
 
-@pytest.mark.parametrize("small", [16_384, 0])
+@pytest.mark.parametrize("small", swept([16_384, 0], fast=1))
 @pytest.mark.parametrize("beside", ["r.k = s.k", "r.w = s.w AND r.n >= s.n", "r._time <= s._time AND r.n > 7"])
 def test_conditions_beside_keys_and_bands_equal_others(
     beside: str, small: int, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ from psoup.sql import create_stream, prepare, standing_query
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
-from psoup_testing.suite.sweeps import in_parts
+from psoup_testing.suite.sweeps import in_parts, swept
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -120,7 +120,7 @@ def test_every_comparison_is_that_of_fractions(soup: LocalPSoup, column: str, se
         assert [y == 1 for y in shown.column("y").to_pylist()] == equal, text
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("column", swept(COLUMNS, fast=2))
 def test_lists_ranges_groups_and_parameters_take_the_same_constants(soup: LocalPSoup, column: str) -> None:
     rng, values = random.Random(column), COLUMNS[column][1]
     texts = [text for text in constants(rng, 60) if "e" not in text]

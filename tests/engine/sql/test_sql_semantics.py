@@ -186,7 +186,7 @@ def _factors(factors: tuple[Factor, ...], scope: Scope) -> Array:
     return result
 
 
-@pytest.mark.parametrize("seed", swept(range(12), fast=4))
+@pytest.mark.parametrize("seed", swept(range(12), fast=2))
 def test_factors_are_true_where_the_condition_is(seed: int) -> None:
     r = random.Random(seed)
     table = _table(r)

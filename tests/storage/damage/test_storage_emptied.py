@@ -18,6 +18,7 @@ from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.crash.faults import Disk
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.starts import kept
+from psoup_testing.suite.sweeps import swept
 
 NOTE = "note-log-end"
 
@@ -102,7 +103,7 @@ def test_no_first_start_that_is_cut_off_is_an_obstacle(tmp_path: Path) -> None:
 # The write-ahead log
 
 
-@pytest.mark.parametrize("left", [None, 0, 7, 31, 32, 40])
+@pytest.mark.parametrize("left", swept([None, 0, 7, 31, 32, 40], fast=(0, 3, 5)))
 def test_a_log_that_is_gone_is_damage_where_the_note_names_frames_of_it(data: Path, left: int | None) -> None:
     wal = data / "psoup.db-wal"
     content = wal.read_bytes()
