@@ -24,11 +24,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.answers import aggregates, archive, buckets, counters, invocation, over, point, tables
+from benchmarks.answers import aggregates, archive, buckets, changed, counters, invocation, over, point, tables
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
-from benchmarks.ingest import calls, cdc, durability, fair, far, files, gate, idle, tls, wire
+from benchmarks.ingest import calls, cdc, durability, fair, far, files, gate, idle, tls, upserts, wire
 from benchmarks.joins import joins, joins_adapt, joins_as_of, joins_kept, joins_large, joins_many, joins_partners
 from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
 from benchmarks.tool.machine import machine
@@ -50,6 +50,8 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "invoke.w": invocation.rows,
     "ask.w": invocation.ask_rows,
     "table": tables.rows,
+    "changed": changed.rows,
+    "upsert": upserts.rows,
     "aggregate.many": lambda run: chain(tables.aggregate_rows(run), counters.rows(run)),
     "aggregate.rank": tables.rank_rows,
     "sync": sync.rows,
