@@ -13,16 +13,18 @@ class ChunkVersions:
 
     `before`, `successors`: int64[n], the IDs of the entries before and after the row's own, -1 and 0 if there is none.
     `ends`: int64[n], the time of the successor. `ended`: the number of rows with a successor. `deletions`: the number
-    of deletions, or -1 if they are not counted. `worth`: a note of `psoup.engine.maintenance.lost`.
+    of deletions, or -1 if they are not counted. `worth`: a note of `psoup.engine.maintenance.lost`. `relinked`: whether
+    the links were made at a start, so that `before` passes over entries that had left their chunks by then.
     """
 
-    __slots__ = ("before", "deletions", "ended", "ends", "successors", "worth")
+    __slots__ = ("before", "deletions", "ended", "ends", "relinked", "successors", "worth")
 
     def __init__(self, rows: int) -> None:
         self.successors: Array = np.zeros(rows, np.int64)
         self.ends: Array = np.zeros(rows, np.int64)
         self.before: Array = np.full(rows, -1, np.int64)
         self.ended, self.deletions = 0, -1
+        self.relinked = False
         self.worth: tuple[TableSpec, int] | None = None
 
     def take(self, rows: Array) -> ChunkVersions:
@@ -30,6 +32,7 @@ class ChunkVersions:
         taken = ChunkVersions(0)
         taken.successors, taken.ends, taken.before = self.successors[rows], self.ends[rows], self.before[rows]
         taken.ended = int(np.count_nonzero(taken.successors))
+        taken.relinked = self.relinked
         return taken
 
     def cut(self, rows: int) -> ChunkVersions:

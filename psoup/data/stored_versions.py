@@ -49,6 +49,7 @@ def load_versions(table: TableVersions, chunks: Sequence[Chunk]) -> None:
         versions_of(chunk).successors[:] = successors[start:stop]
         versions_of(chunk).ends[:] = ends[start:stop]
         versions_of(chunk).ended = int(np.count_nonzero(successors[start:stop]))
+        versions_of(chunk).relinked = True
     newest.number_by(ids)
 
 

@@ -65,9 +65,11 @@ def kept_from(view: StreamView, place: FollowPlace, now: int) -> FollowPlace:
 
 
 def _incomplete(view: StreamView, entries: VersionEntries) -> Array:
-    """The IDs of the entries whose entry before has left, ascending."""
+    """The IDs of the entries whose entry before has left, or may have left, ascending."""
     present = np.flatnonzero(entries.before >= 0)
     stored: Array = np.zeros(len(present), np.bool_)
     for _, at, _ in located(view, entries.before[present]):
         stored[at] = True
-    return entries.ids[present[~stored]]
+    incomplete = entries.unsure.copy()
+    incomplete[present[~stored]] = True
+    return entries.ids[incomplete]

@@ -25,22 +25,38 @@ _NONE: Array = np.zeros(0, np.int64)
 class VersionEntries(NamedTuple):
     """Entries in a range. `ids`: int64[n], ascending. `before`: int64[n], the entry before each, -1 for none.
 
-    `all`: whether no entry of the range has left its chunk.
+    `unsure`: bool[n], whether the entry before may be another one, which has left its chunk. `all`: whether no entry of
+    the range has left its chunk, and none is unsure.
     """
 
     ids: Array
     before: Array
+    unsure: Array
     all: bool
 
 
 def entries_between(view: StreamView, low: int, high: int) -> VersionEntries:
     """The stored entries with IDs in [low, high). O(entries + log chunks)."""
-    ids, before = [_NONE], [_NONE]
+    ids, before, unsure = [_NONE], [_NONE], [_NONE[:0] > 0]
     for entry, first, stop in _parts(view, low, high):
         ids.append(entry.data.places.ids_between(first, stop))
         before.append(versions_of(entry.data).before[first:stop])
-    every = np.concatenate(ids)
-    return VersionEntries(every, np.concatenate(before), len(every) == max(high - low, 0))
+        unsure.append(_are_unsure(view, entry, first, stop))
+    every, doubts = np.concatenate(ids), np.concatenate(unsure)
+    complete = len(every) == max(high - low, 0) and not doubts.any()
+    return VersionEntries(every, np.concatenate(before), doubts, complete)
+
+
+def _are_unsure(view: StreamView, entry: ChunkEntry, first: int, stop: int) -> Array:
+    """Whether the entry before each row of a chunk may be another one: bool[stop - first].
+
+    A start does not know of the entries that had left. They ended before HISTORY, so later rows are sure.
+    """
+    table, now = view.spec.table, view.watermark if view.spec.event_time else view.last_time
+    if table is None or now is None or not versions_of(entry.data).relinked or not (view.thinned or view.first_id > 0):
+        return np.zeros(stop - first, np.bool_)
+    unsure: Array = entry.data.times[first:stop] < now - table.history
+    return unsure
 
 
 def located(view: StreamView, ids: Array) -> Iterator[tuple[ChunkEntry, Array, Array]]:

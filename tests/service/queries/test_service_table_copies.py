@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.copies import rows_since, versions_since
+from psoup.answer.follow.kept_entries import FollowPlace, kept_from
 from psoup.config import EngineConfig
 from psoup.execution.select.version_entries import VersionEntries, entries_between
 from psoup.published.snapshot import StreamView
@@ -63,8 +64,9 @@ class Play:
         self.soup.clock.advance(seconds=self.draw.choice([0, 1, 1, 60, 60, 200_000]))
 
     def push(self) -> None:
-        for _ in range(self.draw.choice([1, 1, 6])):
+        for _ in range(self.draw.choice([1, 1, 6, 12])):
             self.upserts.push(self.soup)
+            self.soup.clock.advance(seconds=1)
 
     def order(self) -> None:
         keys = [self.draw.randrange(24) for _ in range(3)]
@@ -172,3 +174,20 @@ def test_a_token_older_than_deleted_for_is_reset(desk: Desk) -> None:
         assert copy.sync().reset == "", "a copy that asks in time is never reset"
         desk.soup.push("ads", pa.table({"k": [3_000], "price": [1]}))
     assert (old.sync().reset, len(old)) == ("too old", 1_000)
+
+
+@pytest.mark.seeded("a start takes an earlier entry for the one before an entry")
+def test_versions_that_left_before_a_restart_leave_copies_and_followers(desk: Desk) -> None:
+    copy = AnswerCopy(Line(desk), "", key="dear")
+    copy.sync()
+    upsert(desk.soup, range(960), 8)  # these entries end the versions of the copy
+    desk.soup.clock.advance(seconds=7_200)
+    upsert(desk.soup, range(5_000, 5_001), 1)
+    desk.soup.maintain()
+    desk.restart()
+    view = desk.soup.engine.snapshot().stream("ads", desk.soup.tenant)
+    assert view.thinned
+    assert kept_from(view, FollowPlace(1_000), desk.soup.clock.now()) == FollowPlace(1_920), "the log has the later entries"
+    copy.sync()
+    truth = again(desk.soup.invoke, desk.soup.query("dear")).to_table()
+    assert len(truth) == 1_000 and copy.to_arrow().to_pydict() == truth.to_pydict()
