@@ -32,7 +32,7 @@ from psoup.execution.select.window import Reach
 from psoup.expressions.civil import LAST_MICRO
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, reads_now
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP
-from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
+from psoup.plan.nodes import Join, JoinKind, Node, OrderKey, Output, PartnerJoin, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -100,17 +100,46 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
     order, node = tuple[OrderKey, ...](), plan
     if isinstance(node, Sort):
         order, node = node.keys, node.input
-    if not isinstance(node, Project) or not isinstance(node.input, Join) or not node.input.joins_streams:
+    if not isinstance(node, Project) or not _has_boxes(node.input):
         return None
     if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
         return None
-    if any(source.spec.table is not None for source in node.sources):
-        return None  # rows leave as versions end
     places = range(len(node.sources))
     ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
     times = [Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in timed]
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
     return BoxJoin(Project(node.input, (*ids, *times, *node.outputs, *hidden)), order, len(ids), timed)
+
+
+def _has_boxes(node: Node) -> bool:
+    """Whether the rows of a node are all its rows in a box of tuple IDs, for each box.
+
+    The version that a tuple meets AS OF its time never changes. But a tuple of an event-time stream that states AHEAD
+    may be later than the clock, which is the watermark of a table in system time.
+    """
+    if isinstance(node, PartnerJoin):
+        table, streams = node.right.sources[0].spec, [source.spec for source in node.left.sources]
+        ahead = not table.event_time and any(spec.event_time and spec.ahead_stated for spec in streams)
+        return node.kind is JoinKind.AS_OF and not ahead and (isinstance(node.left, Source) or _has_boxes(node.left))
+    streams_only = isinstance(node, Join) and node.joins_streams
+    return streams_only and all(source.spec.table is None for source in node.sources)
+
+
+def boxed(snapshot: Snapshot, record: QueryRecord, question: Question) -> bool:
+    """Whether the rows of a join for which `paired` is not None travel by boxes now. O(sources).
+
+    A version may be lost by HISTORY, and its rows with it. So all tuples must be later than the lost versions.
+    """
+    if all(source.as_of is None for source in record.query.sources):  # nearly always
+        return True
+    seen = question.seen(snapshot.views_of(record), question.windows(record.query))
+    for part, source in zip(seen, record.query.sources, strict=True):
+        if source.as_of is not None:
+            met = seen[source.as_of]
+            low, high = met.range.low, met.range.high
+            if low < high and met.view.timeline().time_of(low) < part.view.lost_before:
+                return False
+    return True
 
 
 class StepRows(NamedTuple):
@@ -144,7 +173,8 @@ class JoinedSince:
         """`held`: the rows that the client holds; None for a client without rows. `seen`: the current window of each
         source.
         """
-        self.ages = joined_ageing([part.view.spec for part in seen], [part.window for part in seen])
+        versions = any(source.as_of is not None for source in record.query.sources)  # NOW is behind the table's
+        self.ages = None if versions else joined_ageing([p.view.spec for p in seen], [p.window for p in seen])
         """The expiry of the rows; None if it is not known."""
         widths = () if self.ages is None else self.ages.widths
         self._widths = [(place, width) for place, width in enumerate(widths) if width is not None]
@@ -154,8 +184,8 @@ class JoinedSince:
         self._snapshot = snapshot
         self._record = record
         self._budget = budget
-        sides = snapshot.sides_of(record)
-        self._sides: list[Matched] = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
+        sides = zip(seen, snapshot.sides_of(record), strict=True)
+        self._sides: list[Matched] = [(part.view, snapshot.clause(side.sqc_id)) for part, side in sides]
         self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])
         self._before = held or HeldBox(tuple([(low, low) for low, _ in self._windows]))
         self._held = self._before.within(self._windows)

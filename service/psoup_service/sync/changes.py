@@ -21,7 +21,7 @@ from psoup.answer.copies.answer_again import NOTHING, Compared, Unchanged, again
 from psoup.answer.copies.expiry import ageing
 from psoup.answer.copies.id_boxes import has_rows
 from psoup.answer.copies.id_intervals import Interval
-from psoup.answer.copies.join_since import joined_since, paired
+from psoup.answer.copies.join_since import boxed, joined_since, paired
 from psoup.answer.copies.range_plans import Ranged, ranged
 from psoup.answer.copies.rows_since import Most, Since, Travel, since, travel_of
 from psoup.answer.invoke import Answer, invoke
@@ -105,7 +105,7 @@ class Copies:
         question = Want(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
-            if paired(plan) is not None:
+            if paired(plan) is not None and boxed(self.snapshot, record, self._question(question)):
                 return self._joined(question)
         elif (how := ranged(plan)) is not None:
             return self._since(question, how)
