@@ -13,6 +13,9 @@ from psoup.data.chunk import ChunkView
 from psoup.local import LocalPSoup
 from psoup.published.followed_places import NO_FLOOR, FollowedPlaces
 from psoup.published.snapshot import StreamView
+from psoup.work.clock import VirtualClock
+
+HOUR = 3_600_000_000
 
 
 def test_the_lowest_place_is_the_floor_until_it_is_forgotten() -> None:
@@ -68,3 +71,23 @@ def test_a_place_before_an_entry_that_has_left_is_lost() -> None:
     without = thinned(view, [5])  # nothing came after it
     assert oldest_place(without, 0) == FollowPlace(6)
     assert kept(without) == [6] * 6 + list(range(6, 14))
+
+
+def test_versions_stay_until_the_places_of_followers_have_passed_them() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, follow_keep=20 * HOUR), VirtualClock(10**15))
+    soup.execute("CREATE TABLE ads (k BIGINT, PRIMARY KEY (k)) HISTORY 1 HOUR")
+    stream_id, followed = soup.engine.snapshot().stream("ads", soup.tenant).stream_id, soup.engine.snapshot().followed
+    for _ in range(5):
+        soup.push("ads", pa.table({"k": range(64)}))
+        soup.clock.advance(seconds=7_200)
+    followed.note(stream_id, "reader", 70, soup.clock.now(), newest=False)
+
+    def oldest() -> int:
+        soup.maintain()
+        return oldest_place(soup.engine.snapshot().stream("ads", soup.tenant), soup.clock.now()).next_id
+
+    assert oldest() <= 70, "a version that a follower must still be told has left"
+    followed.note(stream_id, "reader", 200, soup.clock.now(), newest=False)
+    assert 70 < oldest() <= 200
+    soup.clock.advance(seconds=21 * 3_600)
+    assert oldest() > 200, "a place that is older than follow_keep keeps nothing"

@@ -187,7 +187,8 @@ def test_versions_that_left_before_a_restart_leave_copies_and_followers(desk: De
     desk.restart()
     view = desk.soup.engine.snapshot().stream("ads", desk.soup.tenant)
     assert view.thinned
-    assert kept_from(view, FollowPlace(1_000), desk.soup.clock.now()) == FollowPlace(1_920), "the log has the later entries"
+    place = kept_from(view, FollowPlace(1_000), desk.soup.clock.now())
+    assert place == FollowPlace(1_920), "the log has the later entries"
     copy.sync()
     truth = again(desk.soup.invoke, desk.soup.query("dear")).to_table()
     assert len(truth) == 1_000 and copy.to_arrow().to_pydict() == truth.to_pydict()
