@@ -61,8 +61,8 @@ class StreamInfo(html.Facts):
     clock less `lateness` while the stream is `live`: its last tuple was within `lateness` and `max_ahead` of the clock
     when it came. `next_tuple_id`: the ID that the next released tuple will get.
 
-    Of a table: `primary_key`, the columns of its key; `history`, how long it keeps versions that have ended; and
-    `deleted_for`, how long it remembers deletions. A stream has no key.
+    A table has a `primary_key`, the columns of its key. `history`: how long it keeps versions that have ended.
+    `deleted_for`: how long it remembers deletions.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The standing queries of the demo, and when each is registered.
 
-A question is a SELECT with a window; `{flights}`, `{arrivals}` and `{weather}` stand for the streams, and
-`{airlines}` for the table. Literals are UTC: New York is five hours behind in winter and four in summer.
+A question is a SELECT with a window. `{flights}`, `{arrivals}` and `{weather}` stand for streams, `{airlines}` for a
+table. Literals are UTC: New York is five hours behind in winter and four in summer.
 """
 
 from __future__ import annotations

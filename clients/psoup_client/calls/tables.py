@@ -33,9 +33,9 @@ class TableCalls(IngestCalls, StreamCalls):
     ) -> PushResult:
         """Put rows into a table: each replaces the row with its key, or is new. Rows are given as to `push`.
 
-        A row is whole: a column that it lacks is NULL afterwards. The result counts as `replaced` the rows that had the
-        key and the time of a later row of the same batch. All other promises are those of `push`, which does the same
-        for a table. Raises FailedPrecondition, reason WRONG_KIND, for a stream.
+        A row is whole: a column that it lacks is NULL afterwards. If rows of a batch have the same key and time, the
+        last one stands, and `replaced` counts the rest. `push` does the same for a table. Raises FailedPrecondition,
+        reason WRONG_KIND, for a stream.
 
         >>> from psoup_client import Client
         >>> with Client() as client:
@@ -58,10 +58,10 @@ class TableCalls(IngestCalls, StreamCalls):
         refused: Refusing = "raise",
         timeout: float | None = None,
     ) -> PushResult:
-        """Delete the rows of a table that have one of the keys. A key without a row is no error.
+        """Delete the rows of a table that have one of the keys. A key may be without a row.
 
-        `keys`: a list of values for a key of one column, of tuples for a key of several, or rows with the columns of
-        the key. Columns that are not in the key are ignored. `time`: the time of the deletions in a table with
+        `keys`: a list of values, or of tuples if the key has several columns. Rows with the columns of the key, too.
+        Columns that are not in the key are ignored. `time`: the time of the deletions in a table with
         TIMESTAMP BY; without it the rows must have the column. The result counts the deletions in `accepted`. Raises
         FailedPrecondition, reason WRONG_KIND, for a stream, and InvalidData for a key that does not fit.
         """

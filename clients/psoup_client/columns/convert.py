@@ -125,14 +125,14 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeO
 
 
 DELETION = ColumnInfo("_deleted", "BOOLEAN", pa.bool_(), True)
-"""The column that rows for a table may have besides those of the table: whether the row deletes its key."""
+"""The column that rows for a table may have besides the columns of the table: whether the row deletes its key."""
 
 
 def pushed_columns(stream: StreamInfo, *, deletes: bool = True) -> tuple[ColumnInfo, ...]:
     """The columns that rows for a stream or a table may have.
 
-    `deletes`: whether rows for a table have `_deleted`. Then only the columns that a deletion needs are NOT NULL: the
-    key and the time. The service checks the others, row by row.
+    `deletes`: whether rows for a table have `_deleted`. Then only the key and the time are NOT NULL here, as deletions
+    need no other column. The service checks the other columns, row by row.
     """
     if not (stream.primary_key and deletes):
         return stream.columns

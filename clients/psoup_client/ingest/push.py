@@ -28,8 +28,8 @@ class PushedRows:
 class PushResult(html.Facts):
     """The outcome of a push: the number of rows taken, and of rows refused as too late or too far ahead.
 
-    `replaced`: the taken rows of a table that a later row of their batch replaced, because it had the same key and the
-    same time. It is 0 for batches that had been taken before.
+    `replaced`: the taken rows of a table that a later row of their batch replaced. It had the same key and time. A
+    batch that had been taken before counts 0.
 
     `sequence`: place of the last event in the service's order (0 if nothing was sent). `watermark`: the stream's
     watermark then. `duplicates`: batches that had been taken before and were not taken again. `refused`: the numbers of

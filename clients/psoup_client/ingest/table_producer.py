@@ -30,7 +30,7 @@ class TableProducer(ABC):
     def upsert(
         self, rows: Rows, *, position: bytes | None = None, after: bytes | None = None, timeout: float | None = None
     ) -> int:
-        """Queue rows for a table, each of which replaces the row with its key; returns the next number. As `push`."""
+        """Queue rows for a table. Each replaces the row with its key. Returns the next number. As `push`."""
         check_table(self._info, "upsert")
         return self.push(rows, position=position, after=after, timeout=timeout)
 

@@ -1,8 +1,8 @@
 """Statements of other systems that change rows, each with the push that does it here, for tables and for streams.
 
-UPDATE ads SET …     ads is a table    rows of a table change by a push: psoup push ads FILE, upsert("ads", rows)
-DELETE FROM ads      ads is a table    psoup push --delete ads FILE, delete("ads", keys)
-UPDATE clicks …      a stream          a stream only grows; CREATE TABLE makes a table for rows that change
+UPDATE ads SET …     a table     psoup push ads FILE
+DELETE FROM ads      a table     psoup push --delete ads FILE
+UPDATE clicks …      a stream    CREATE TABLE, for rows that change
 """
 
 from __future__ import annotations

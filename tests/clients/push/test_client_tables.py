@@ -103,13 +103,13 @@ def test_a_producer_changes_rows(client: Client, ads: str) -> None:
 
 
 def test_two_producers_of_one_table(client: Client, ads: str) -> None:
-    """Each batch is taken once and as a whole, in the order in which it came; the later row of a key stands."""
-    with client.producer(ads) as one, client.producer(ads) as two:
+    """Each batch is taken once and as a whole, in the order of arrival. The later row of a key stands."""
+    with client.producer(ads) as first, client.producer(ads) as second:
         for number in range(20):
-            one.upsert([{"id": n, "title": "one", "price": number} for n in range(10)])
-            two.upsert([{"id": n, "title": "two", "price": number} for n in range(5, 15)])
-            one.flush(), two.flush()
-        one.delete(range(5))
+            first.upsert([{"id": n, "title": "one", "price": number} for n in range(10)])
+            second.upsert([{"id": n, "title": "two", "price": number} for n in range(5, 15)])
+            first.flush(), second.flush()
+        first.delete(range(5))
     rows = held(client, ads)
     assert [row[0] for row in rows] == list(range(5, 15)) and {row[2] for row in rows} == {19.0}
     assert len({row[1] for row in rows[:5]}) == 1 and {row[1] for row in rows[5:]} == {"two"}

@@ -165,7 +165,7 @@ def push(
     refused. With --refused raise such a row ends the push; --whole then takes all rows or none. With --refused divert
     such rows go into the stream STREAM_late, which is created if it is missing.
 
-    In a table each row replaces the row with its key, or is new; a row with true in a column _deleted deletes its key.
+    In a table each row replaces the row with its key, or is new. A row with true in a column _deleted deletes its key.
     With --delete every row does so.
 
     With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
