@@ -8,7 +8,7 @@ Nothing is indexed or forgotten, so that the model also knows the tuples that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.model import Schema
@@ -87,6 +87,8 @@ class ModelStream:
     """The latest pushes, by their numbers."""
     capped: bool = False
     live: bool = False
+    dropped_times: list[int] = field(default_factory=list)
+    """The times of tuples that retention has dropped, and that are not among `accepted` any more."""
 
     def push(self, rows: list[Row], clock: int) -> tuple[int, int, int]:
         """Take a batch; returns how many rows were accepted, late, and too far ahead."""
@@ -197,9 +199,15 @@ class ModelStream:
     def range_at(self, window: Window, clock: int, now: int | None, as_of: int | None = None) -> Range:
         """The window at NOW := `now`; a window that ends after `as_of` is cut there."""
         times = [entry[0] for entry in self.released()]
-        first = self.edge(times, clock)
+        first, dropped = self.edge(times, clock), self.dropped_times
+        if dropped:
+            range_ = self._range_of(window, [*dropped, *times], len(dropped) + first, now, as_of)
+            return replace(range_, first=range_.first - len(dropped), stop=range_.stop - len(dropped))
+        return self._range_of(window, times, first, now, as_of)
+
+    def _range_of(self, window: Window, times: list[int], first: int, now: int | None, as_of: int | None) -> Range:
         if now is None:
-            return Range(0, 0, None, None, None, False)
+            return Range(first, first, None, None, None, False)
         if window.kind == "rows":
             return _row_range(window, times, first, now)
         begin, end = _instant(window.lower, now), _instant(window.upper, now)
