@@ -124,8 +124,14 @@ def _follow(kit: Any, feed: Any) -> None:
     message(f"Following {feed.source_name} from {lsn}.")
     try:
         feed.run()
-    finally:
-        message(f"{_progress(feed.figures)}, up to {kit.text_of(feed.figures.position)}.")
+    except KeyboardInterrupt:
+        _tell_end(kit, feed.figures)
+        raise
+    _tell_end(kit, feed.figures)
+
+
+def _tell_end(kit: Any, figures: Any) -> None:
+    message(f"{_progress(figures)}, up to {kit.text_of(figures.position)}.")
 
 
 def _progress(figures: Any) -> str:
