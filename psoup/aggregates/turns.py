@@ -3,7 +3,7 @@
     turn 4   fold of chunks 0-15   fold of chunk 16      a reader with a newer snapshot, turn 5: chunk 16 was thinned
     turn 5   fold of chunks 0-15   ── a new object ──    a reader of turn 4 may still write to the old one
 
-A thinned chunk has fewer rows, so the folds of all its spans are no longer true. The others stay.
+After a thinning, the folds of all spans with the chunk are wrong. All other folds stay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_TURNS: Turns = (0, MappingProxyType({}))
 
 
 def turns_at_start(chunks: Iterable[Chunk]) -> Turns:
-    """The turns of a stream that a start has read, of which no fold exists yet."""
+    """The turns of a stream that a start has read. It has no folds yet."""
     return 0, MappingProxyType({chunk.number: 0 for chunk in chunks if chunk.places.left is not None})
 
 
@@ -44,18 +44,18 @@ def turns_from(turns: Turns, first: int) -> Turns:
     return turns[0], MappingProxyType({number: last for number, last in turns[1].items() if number >= first})
 
 
-def turned_folds(folds: Folds, turns: Turns, fan: int, least: int) -> Folds:
-    """A copy of the folds without those of chunks that were thinned since. `least`: the bytes of an empty object."""
+def turned_folds(folds: Folds, turns: Turns, fan: int, base: int) -> Folds:
+    """A copy of the folds, without folds of chunks that were thinned since. `base`: the bytes of an empty object."""
     gone = _thinned_since(folds.turn, turns)
     spans = {span: fold for span, fold in folds.spans.copy().items() if not _meets(span, gone, fan)}
     inner = {inside: fold for inside, fold in folds.inner.copy().items() if not _within(inside, gone)}
-    size = least + sum(fold.nbytes for fold in (*spans.values(), *inner.values()))
+    size = base + sum(fold.nbytes for fold in (*spans.values(), *inner.values()))
     shelved = folds.shelved.copy() & spans.keys()
     return replace(folds, spans=spans, inner=inner, middles={}, shelved=shelved, nbytes=size, turn=turns[0])
 
 
 def turned_packs(packs: Packs, turns: Turns, fan: int) -> Packs:
-    """A copy of the packs without those of chunks that were thinned since."""
+    """A copy of the packs, without packs of chunks that were thinned since."""
     gone = _thinned_since(packs.turn, turns)
     spans = {span: parts for span, parts in packs.spans.copy().items() if not _meets(span, gone, fan)}
     inner = {inside: parts for inside, parts in packs.inner.copy().items() if not _within(inside, gone)}

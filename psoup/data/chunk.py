@@ -139,11 +139,11 @@ the stored chunk, or None if the chunk stays in memory.
 """
 
 Thin = Callable[[int, StreamSpec, ChunkView], ArchivedChunk | None]
-"""A port: replaces the file of a stored chunk of the stream (ID, spec) by a file with the rows of a thinned view.
+"""A port: replaces the file of a stored chunk by the rows of a thinned view. Takes the stream's ID and its spec.
 
 The chunk must be stored before it is thinned. Any thread may call it. The new file is durable when the call returns; a
 crash leaves the old file or the new one. Results that the store kept for the old rows go. Returns the new stored chunk.
-Returns None if the chunk stays in memory, or has no file any more because it has expired or its stream was dropped.
+Returns None if the chunk stays in memory. Also None if it has no file, as it has expired or its stream was dropped.
 """
 
 

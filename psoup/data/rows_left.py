@@ -30,7 +30,7 @@ class RowsLeft(Protocol):
     def back(self, tuple_id: int, rows: int) -> int:
         """The tuple ID that is `rows` rows before `tuple_id`.
 
-        If fewer rows are kept before it, an ID that is below the first one by the number of missing rows.
+        With fewer rows before it, the result is below the first ID, by the number of missing rows.
         """
         ...
 

@@ -30,7 +30,7 @@ ALLOWED = {
 
 
 def computed(source: str) -> Iterator[int]:
-    """Yield the lines that add to the ends of a chunk's tuple IDs, or subtract them, or give them a shorter name."""
+    """Yield the lines that add or subtract the ends of a chunk's tuple IDs, or give them a shorter name."""
     for node in ast.walk(ast.parse(source)):
         parts: list[ast.expr] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
@@ -45,12 +45,12 @@ def computed(source: str) -> Iterator[int]:
 
 
 def test_only_places_compute_with_the_tuple_ids_of_chunks() -> None:
-    found = []
+    lines = []
     for path in sorted((ROOT / "psoup").rglob("*.py")):
         name, source = str(path.relative_to(ROOT)), path.read_text()
         if name not in ALLOWED and any(end in source for end in _ENDS):
-            found += [f"{name}:{line}" for line in computed(source)]
-    assert not found, f"use the places of the chunk (psoup/data/places.py): {found}"
+            lines += [f"{name}:{line}" for line in computed(source)]
+    assert not lines, f"use the places of the chunk (psoup/data/places.py): {lines}"
 
 
 def test_each_form_of_such_a_computation_is_found() -> None:

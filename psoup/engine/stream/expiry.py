@@ -1,7 +1,7 @@
 """The edge of a stream's retention, or of its archive: chunks whose tuples are all before it have outlived their time.
 
-by time   the last time of a chunk is before now - duration
-by rows   at least so many rows are left after the chunk
+    by time   last time < now - duration
+    by rows   rows after the chunk >= rows to keep
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Edge(NamedTuple):
         rows = spec.retention.rows
         if rows is None:
             return cls(spec, now, archive, None)
-        kept = rows - archive
-        return cls(spec, now, archive, nth_last(chunks, kept, next_id) if chunks else next_id - kept)
+        count = rows - archive
+        return cls(spec, now, archive, nth_last(chunks, count, next_id) if chunks else next_id - count)
 
     def outlived(self, chunk: Chunk) -> bool:
         """Whether all tuples of a chunk are before the edge."""

@@ -25,8 +25,8 @@ def check_folds(snapshot: Snapshot) -> None:
         for sqc_id, recipe, folds in room.kept():
             clause = snapshot.clauses.get(sqc_id)
             node = None if clause is None else _asked_by(snapshot, clause, recipe)
-            known = clause is not None and folds.turn == snapshot.by_id[clause.stream_id].turns[0]
-            if clause is not None and node is not None and known:
+            current = clause is not None and folds.turn == snapshot.by_id[clause.stream_id].turns[0]
+            if clause is not None and node is not None and current:
                 _check_spans(snapshot, clause, node, folds, room.fan)
 
 

@@ -287,7 +287,7 @@ def check_packs(snapshot: Snapshot) -> None:
     rooms = {id(view.packs): view.packs for view in snapshot.by_id.values()}
     for room in rooms.values():
         for stream_id, packs in room.kept():
-            if packs.turn != snapshot.by_id[stream_id].turns[0]:  # the next reader drops those of thinned chunks
+            if packs.turn != snapshot.by_id[stream_id].turns[0]:  # the next reader drops packs of thinned chunks
                 continue
             for (level, number), stored_packs in packs.spans.items():
                 first, stop = number * room.fan**level, (number + 1) * room.fan**level

@@ -289,7 +289,6 @@ class JoinDuel:
         self.duck.unregister("arrived")
 
     def _ids(self, number: int, entries: Sequence[Entry]) -> Sequence[int]:
-        """The tuple IDs of the released tuples of a stream."""
         return range(-self.history[number], len(entries) - self.history[number])
 
     def _compare(self, query_id: int, query: JoinQuery) -> None:

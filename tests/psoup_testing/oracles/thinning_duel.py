@@ -1,8 +1,8 @@
 """A duel in which any closed chunk may be thinned at any time: answers over the rows that are left.
 
-    Thin(place, share, seed)    a chunk keeps about `share` percent of its rows; the model forgets the others
+    Thin(place, share, seed)    a chunk keeps about `share` percent of its rows; the model forgets the rest
 
-A tuple that has left keeps its ID, so positions in the model are no longer tuple IDs.
+A tuple that has left keeps its ID, so a position in the model is not a tuple ID.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stream with thinned chunks of 64 places: every kind of answer holds the rows that are left, and no others.
+"""A stream with thinned chunks of 64 places: every kind of answer holds exactly the rows that are left.
 
 chunk 0   IDs 0-63     left 3 10 17 … 59     every seventh from 3 on
 chunk 1   IDs 64-127   none left
@@ -191,8 +191,8 @@ def test_joins_of_a_thinned_stream_with_itself_give_its_tuple_ids(soup: LocalPSo
     pairs = [(i, i - 7) for i in LEFT if i - 7 in LEFT]
     lone = [(i, None) for i in LEFT if i - 7 not in LEFT] if join in ("LEFT JOIN", "FULL JOIN") else []
     lone += [(None, i) for i in LEFT if i + 7 not in LEFT] if join in ("RIGHT JOIN", "FULL JOIN") else []
-    found = [(row["x"], row["y"]) for row in rows_of(soup, sql)]
-    assert sorted(found, key=repr) == sorted([*pairs, *lone], key=repr)
+    ids = [(row["x"], row["y"]) for row in rows_of(soup, sql)]
+    assert sorted(ids, key=repr) == sorted([*pairs, *lone], key=repr)
 
 
 @seeded
