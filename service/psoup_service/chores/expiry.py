@@ -20,13 +20,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from psoup.answer.follow.noted_places import note_groups
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import RemovalAcknowledgement
 from psoup.events.commands import UnregisterMany
 from psoup.model import SECOND
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.snapshot import Snapshot
-from psoup_service.following.followed_tables import note_groups
 from psoup_service.host.host import Host
 from psoup_service.process.clock import GuardedClock
 from psoup_storage.contract import Store

@@ -17,11 +17,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.noted_places import note_place
 from psoup.errors import PSoupError, Unavailable
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import follow_pb2
-from psoup_service.following.followed_tables import note_place
 from psoup_service.following.follower import FollowClient
 from psoup_service.following.marks import StreamMarks
 from psoup_service.following.page_line import NEAR, PageLine

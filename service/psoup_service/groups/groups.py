@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from psoup.answer.follow.noted_places import note_place
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import NotFound, Unavailable
 from psoup.events.groups import POSITION, FollowerGroup, GroupKey, positions_array
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
-from psoup_service.following.followed_tables import note_place
 from psoup_service.groups.confirmations import Confirmations
 from psoup_service.groups.leases import Worker, Workers, lease_lost
 from psoup_service.groups.news import News

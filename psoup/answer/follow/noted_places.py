@@ -1,4 +1,4 @@
-"""The places in tables that the service has told. `psoup.published.followed_places` keeps the versions for them."""
+"""The places in tables that a service has told: `psoup.published.followed_places` keeps the versions for them."""
 
 from __future__ import annotations
 
