@@ -1,10 +1,10 @@
 """The version of a table that each row meets: a sweep over rows and versions (`psoup.kernels.join.version_search`).
 
-    keys        in a small range as they are; others, and texts, as numbers
+    keys        in a small range as they are; sparse ones as numbers
     order       rows and versions of streams come in the order of time, mostly; what does not is sorted
     threads     each has a part of the rows, and the versions before its first row
 
-A version that holds from the beginning comes before all others.
+A version that holds from the beginning comes first.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def versions_met(keys: Array, times: Array, spans: Spans, run: Runner = serial) 
     met: Array = np.full(len(keys), -1, np.int32)
     if not len(keys) or not len(spans.keys):
         return met
-    least, most = int(spans.keys.min()), int(spans.keys.max())
+    lowest, highest = int(spans.keys.min()), int(spans.keys.max())
     version_keys = spans.keys
-    if most - least >= _DENSE * len(spans.keys):
-        keys, version_keys, most = _numbered(keys, spans.keys)
-        least = 0
+    if highest - lowest >= _DENSE * len(spans.keys):
+        keys, version_keys, highest = _numbered(keys, spans.keys)
+        lowest = 0
     rows, versions = _by_time(times), _by_time(spans.begins)
-    inputs = plain(version_keys), plain(spans.begins), plain(spans.ends), versions, least
+    inputs = plain(version_keys), plain(spans.begins), plain(spans.ends), versions, lowest
     keys, times = plain(keys), plain(times)
     parts = max(1, min(threads_of(run), len(keys) // _SHARED_FROM))
     ends = [len(keys) * part // parts for part in range(parts + 1)]
 
     def sweep(first: int, stop: int) -> None:
-        table = np.full((most - least + 1, 2), -1, np.int64)
+        table = np.full((highest - lowest + 1, 2), -1, np.int64)
         table[:, 1] = _LEAST_TIME
         version_search.meet_versions(keys, times, rows[first:stop], *inputs, table, met)
 
@@ -70,9 +70,9 @@ def _numbered(keys: Array, version_keys: Array) -> tuple[Array, Array, int]:
     slots: Array = np.full(1 << (2 * len(version_keys)).bit_length(), -1, np.int32)
     names, numbers = np.empty(len(version_keys), np.int64), np.empty(len(version_keys), np.int64)
     count = version_search.number_keys(plain(version_keys), _SECRET, slots, names, numbers)
-    found: Array = np.empty(len(keys), np.int64)
-    version_search.find_numbers(plain(keys), _SECRET, slots, names, found)
-    return found, numbers, count - 1
+    key_numbers: Array = np.empty(len(keys), np.int64)
+    version_search.find_numbers(plain(keys), _SECRET, slots, names, key_numbers)
+    return key_numbers, numbers, count - 1
 
 
 def _by_time(times: Array) -> Array:

@@ -121,10 +121,10 @@ def _merged(inputs: Sequence[Updates]) -> Pattern:
     if _worst(inputs) is not Pattern.WEAKEST:
         return _worst(inputs)
     leaving = {updates.clocks for updates in inputs if updates.pattern is Pattern.WEAKEST}
-    (clocks, *others) = leaving
+    (clocks, *more) = leaving
     several = sum(updates.pattern is Pattern.WEAKEST for updates in inputs) > 1
     unsteady = several and any(clock.stay is None for clock in clocks)
-    return Pattern.WEAK if others or unsteady else Pattern.WEAKEST
+    return Pattern.WEAK if more or unsteady else Pattern.WEAKEST
 
 
 def _weak(inputs: Sequence[Updates]) -> Pattern:
@@ -146,12 +146,12 @@ _SETTLING = (Operator.UNARY_WEAKEST, Operator.BINARY_WEAKEST, Operator.WEAK)
 """Operators that remove a row only when a row of an input leaves, so that settled inputs have settled results."""
 
 
-def combined(operator: Operator, inputs: Sequence[Updates], own: frozenset[UpdateClock] = frozenset()) -> Updates:
-    """The updates of an operator's result. `own`: the clocks by which the operator itself removes rows."""
-    updates = _combined(operator, inputs, own)
+def combined(operator: Operator, inputs: Sequence[Updates], added: frozenset[UpdateClock] = frozenset()) -> Updates:
+    """The updates of an operator's result. `added`: the clocks by which the operator itself removes rows."""
+    updates = _combined(operator, inputs, added)
     if operator not in _SETTLING:
         return updates
-    settled = _combined(operator, [each.finally_ for each in inputs], own)
+    settled = _combined(operator, [each.finally_ for each in inputs], added)
     return lowered(updates, settled, max(each.after for each in inputs))
 
 
@@ -162,5 +162,5 @@ def lowered(updates: Updates, settled: Updates, after: int) -> Updates:
     return Updates(updates.pattern, updates.clocks, settled, after)
 
 
-def _combined(operator: Operator, inputs: Sequence[Updates], own: frozenset[UpdateClock]) -> Updates:
-    return Updates(RULES[operator](inputs), own.union(*(updates.clocks for updates in inputs)))
+def _combined(operator: Operator, inputs: Sequence[Updates], added: frozenset[UpdateClock]) -> Updates:
+    return Updates(RULES[operator](inputs), added.union(*(updates.clocks for updates in inputs)))

@@ -124,7 +124,7 @@ def _lowered(node: PartnerJoin, updates: Updates, inputs: Sequence[Updates]) -> 
 
 
 def _closing(node: PartnerJoin) -> tuple[int, bool] | None:
-    """The microseconds from the coming of a row of the left until its last partner, and whether one may come then.
+    """The microseconds from a row of the left until its last partner, and whether a partner may come then.
 
     None if a partner may come at any time: without a band in event time, or if the right is more than one window.
     """

@@ -114,8 +114,8 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
 def _has_boxes(node: Node) -> bool:
     """Whether the rows of a node are all its rows in a box of tuple IDs, for each box.
 
-    The version that a tuple meets AS OF its time never changes. But a tuple of an event-time stream that states AHEAD
-    may be later than the clock, which is the watermark of a table in system time.
+    The version that a tuple meets AS OF its time never changes. The watermark of a table in system time is the clock.
+    A tuple of an event-time stream that states AHEAD may be later.
     """
     if isinstance(node, PartnerJoin):
         table, streams = node.right.sources[0].spec, [source.spec for source in node.left.sources]

@@ -64,12 +64,12 @@ def find_numbers(keys, secret, slots, names, numbers):
 
 
 @njit(cache=True, nogil=True)
-def meet_versions(keys, times, rows, version_keys, begins, ends, versions, least, table, partners):
+def meet_versions(keys, times, rows, version_keys, begins, ends, versions, lowest, table, partners):
     """Find the version that holds at the time of each row: the last one that begins then or before, and ends later.
 
     keys, times: int64[n]. rows: int32[k], the rows to look at, by time. version_keys, begins, ends: int64[m]. versions:
-    int32[m], their order by begin; of equal begins the last one stands. least: the least key of a version. All are
-    read. table: int64[c, 2], -1 as the version of each key, written: version and end of the keys from `least` on, of
+    int32[m], their order by begin; of equal begins the last one stands. least: the lowest key of a version. All are
+    read. table: int64[c, 2], -1 as the version of each key, written: version and end of the keys from `lowest` on, of
     which there are at most c. partners: int32[n], written for `rows`: the version, or -1. O(k + m).
     """
     j, last, count = 0, versions.shape[0], table.shape[0]
@@ -78,10 +78,10 @@ def meet_versions(keys, times, rows, version_keys, begins, ends, versions, least
         time = times[row]
         while j < last and begins[versions[j]] <= time:
             version = versions[j]
-            place = version_keys[version] - least
+            place = version_keys[version] - lowest
             table[place, 0], table[place, 1] = version, ends[version]
             j += 1
-        place = keys[row] - least
+        place = keys[row] - lowest
         partners[row] = -1
-        if least <= keys[row] and 0 <= place < count and time < table[place, 1]:
+        if lowest <= keys[row] and 0 <= place < count and time < table[place, 1]:
             partners[row] = table[place, 0]

@@ -36,8 +36,8 @@ def refuse_first(source: StatementText, table: exp.Expr) -> None:
     """Refuse AS OF of an item of FROM that no JOIN stands before. Raises SqlError."""
     name = as_of(table)
     if name is not None:
-        what = f"{table.name[:128]} AS OF {name.name[:128]}"
-        raise source.error(f"{what} needs a JOIN before it, and the stream before that", table, hint=_FORM)
+        words = f"{table.name[:128]} AS OF {name.name[:128]}"
+        raise source.error(f"{words} needs a JOIN before it, and the stream before that", table, hint=_FORM)
 
 
 def as_of_join(
@@ -125,9 +125,9 @@ def _check_key(
 
 def _given(operands: Sequence[Expr], place: int) -> list[AttributeRef]:
     """The column of the table at `place` that an equality gives a value, without a change of the column's type."""
-    found = list[AttributeRef]()
+    columns = list[AttributeRef]()
     for column, value in (operands, operands[::-1]):
         if isinstance(column, AttributeRef) and column.source == place and place not in sources_of(value):
             exact = value.type.kind is column.type.kind or Kind.DOUBLE not in (value.type.kind, column.type.kind)
-            found += [column] if exact and column.index >= 0 else []
-    return found
+            columns += [column] if exact and column.index >= 0 else []
+    return columns

@@ -46,12 +46,12 @@ class Model:
             return past[-1]
         return entries[0][1] if entries and not self.from_arrival else None
 
-    def rows(self, now: int | None, least: int, *, left: bool, width: int) -> list[Row]:
-        """The rows of the join at NOW, with prices of at least `least`, of the orders of the last `width` seconds."""
+    def rows(self, now: int | None, floor: int, *, left: bool, width: int) -> list[Row]:
+        """The rows of the join at NOW, with prices of at least `floor`. Only orders of the last `width` seconds."""
         rows = list[Row]()
         for number, key, time in self.orders if now is not None else ():
             price = self.price(key, time)
-            price = None if price is None or price < least else price
+            price = None if price is None or price < floor else price
             inside = now is not None and now - width * SECOND <= time * SECOND <= now
             if inside and (left or price is not None):
                 rows.append((number, price))
@@ -62,44 +62,44 @@ class Model:
 class Copy:
     """The rows of a query at a client, which are compared with the current answer at each sync."""
 
-    held: Earlier = NOTHING
+    position: Earlier = NOTHING
     rows: list[Row] = field(default_factory=list)
 
     def sync(self, soup: LocalPSoup, query: int) -> None:
         snapshot = soup.engine.snapshot()
-        change = again_compared(snapshot, snapshot.query(query, soup.tenant), self.held, Question(soup.clock.now()))
+        change = again_compared(snapshot, snapshot.query(query, soup.tenant), self.position, Question(soup.clock.now()))
         if isinstance(change, Unchanged):
-            self.held = change.held
+            self.position = change.held
             return
         rows = [tuple(row.values()) for row in change.table.to_pylist()]
         assert [self.rows[place] for place in change.stay] == [rows[place] for place in change.at]
-        self.rows, self.held = rows, change.first(len(rows))
+        self.rows, self.position = rows, change.first(len(rows))
 
 
 @dataclass
 class BoxCopy:
     """The rows of a query at a client, by their tuple IDs. Only new rows come."""
 
-    held: HeldBox | None = None
+    position: HeldBox | None = None
     rows: dict[tuple[int, ...], Row] = field(default_factory=dict)
 
     def sync(self, soup: LocalPSoup, query: int) -> list[Row]:
         snapshot, question = soup.engine.snapshot(), Question(soup.clock.now())
         record = snapshot.query(query, soup.tenant)
         assert boxed(snapshot, record, question)
-        changes = joined_since(snapshot, record, self.held, question)
-        kept = {
+        changes = joined_since(snapshot, record, self.position, question)
+        stored = {
             ids: row
             for ids, row in self.rows.items()
             if all(low <= n < high for n, (low, high) in zip(ids, changes.keep, strict=True))
         }
-        assert len(kept) == len(self.rows) or changes.any_leaves()
+        assert len(stored) == len(self.rows) or changes.any_leaves()
         for piece in changes.pieces(3, 1 << 20):
             for first, second, *row in (tuple(each.values()) for each in piece.rows.to_pylist()):
-                assert (first, second) not in kept
-                kept[first, second] = tuple(row)
-        self.rows, self.held = kept, changes.all_held
-        return [row for _, row in sorted(kept.items())]
+                assert (first, second) not in stored
+                stored[first, second] = tuple(row)
+        self.rows, self.position = stored, changes.all_held
+        return [row for _, row in sorted(stored.items())]
 
 
 def plan_of(soup: LocalPSoup, query: int) -> Node:
@@ -144,11 +144,11 @@ def test_each_tuple_meets_the_version_of_its_own_time(stream: str, table: str) -
             clock.advance(seconds=drawn.randint(0, 2))
             _push(soup, clock, model, drawn, number, stream, table)
             for query in drawn.sample(list(queries), 1):
-                least, left, text = queries[query]
+                floor, left, text = queries[query]
                 answer = again(soup.invoke, query)
                 rows = [tuple(row.values()) for row in answer.to_table().to_pylist()]
                 width = 3 if "RANGE" in text else 1_000_000
-                assert rows == model.rows(answer.completeness.now, least, left=left, width=width), (seed, number, text)
+                assert rows == model.rows(answer.completeness.now, floor, left=left, width=width), (seed, number, text)
                 stay = shown[query] if options else [row for row in shown[query] if row[1] is not None]
                 stay = [] if "RANGE" in text else stay
                 assert [row for row in stay if row not in rows] == [], "a version never changes a row that was shown"

@@ -76,7 +76,7 @@ def test_rules_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "merged"),
+    ("left", "right", "merged"),
     [
         (MINUTE, MINUTE, WEAKEST),
         (ROWS, ROWS, WEAKEST),
@@ -87,21 +87,21 @@ def test_rules_are_those_of_the_paper() -> None:
     ],
 )
 def test_rows_that_leave_by_different_clocks_are_not_in_one_order(
-    one: frozenset[UpdateClock], two: frozenset[UpdateClock], merged: Pattern
+    left: frozenset[UpdateClock], right: frozenset[UpdateClock], merged: Pattern
 ) -> None:
-    result = combined(Operator.BINARY_WEAKEST, [updates(WEAKEST, one), updates(WEAKEST, two)])
-    assert result == Updates(merged, one | two)
-    assert combined(Operator.BINARY_WEAKEST, [updates(WEAKEST, one), updates(WEAK, two)]).pattern is WEAK
-    assert combined(Operator.WEAK, [updates(WEAKEST, one), updates(WEAKEST, two)]) == Updates(WEAK, one | two)
+    result = combined(Operator.BINARY_WEAKEST, [updates(WEAKEST, left), updates(WEAKEST, right)])
+    assert result == Updates(merged, left | right)
+    assert combined(Operator.BINARY_WEAKEST, [updates(WEAKEST, left), updates(WEAK, right)]).pattern is WEAK
+    assert combined(Operator.WEAK, [updates(WEAKEST, left), updates(WEAKEST, right)]) == Updates(WEAK, left | right)
 
 
 def test_nothing_leaves_where_nothing_leaves_the_inputs() -> None:
-    kept = updates(MONOTONIC)
-    assert combined(Operator.UNARY_WEAKEST, [kept]) == combined(Operator.BINARY_WEAKEST, [kept, kept]) == kept
-    assert combined(Operator.WEAK, [kept, kept]) == kept
-    assert combined(Operator.BINARY_WEAKEST, [kept, updates(WEAKEST)]) == updates(WEAKEST)
-    assert combined(Operator.WEAK, [kept, updates(WEAKEST)]) == updates(WEAK)
-    assert combined(Operator.GROUP_BY, [kept], ROWS) == updates(WEAK, ROWS)
+    stays = updates(MONOTONIC)
+    assert combined(Operator.UNARY_WEAKEST, [stays]) == combined(Operator.BINARY_WEAKEST, [stays, stays]) == stays
+    assert combined(Operator.WEAK, [stays, stays]) == stays
+    assert combined(Operator.BINARY_WEAKEST, [stays, updates(WEAKEST)]) == updates(WEAKEST)
+    assert combined(Operator.WEAK, [stays, updates(WEAKEST)]) == updates(WEAK)
+    assert combined(Operator.GROUP_BY, [stays], ROWS) == updates(WEAK, ROWS)
 
 
 ABSENCE = "SELECT d.k FROM d {} WHERE NOT EXISTS (SELECT 1 FROM v {} WHERE v.k = d.k AND {})"

@@ -1,4 +1,4 @@
-"""Arguments for the kernels that find versions by key and time: several keys, some of which have no version."""
+"""Arguments for the kernels that find versions by key and time: several keys, some without a version."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def meet_versions(
     begins: Array,
     ends: Array,
     versions: Array,
-    least: int,
+    lowest: int,
     table: Array,
     partners: Array,
 ) -> None:
@@ -52,7 +52,7 @@ def meet_versions(
     for row in rows.tolist():
         while waiting and begins[waiting[0]] <= times[row]:
             version = waiting.pop(0)
-            table[version_keys[version] - least] = version, ends[version]
-        place = int(keys[row]) - least
+            table[version_keys[version] - lowest] = version, ends[version]
+        place = int(keys[row]) - lowest
         holds = 0 <= place < len(table) and times[row] < table[place, 1]
         partners[row] = table[place, 0] if holds else -1
