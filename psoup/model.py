@@ -169,10 +169,10 @@ class Schema:
         return None
 
 
-ENTRY_BYTES = 100
+ENTRY_BYTES = 110
 """Bytes charged for each entry of a table beside its columns.
 
-The links to the entries before and after it take 24 bytes. A place in the hash table of keys takes 28 bytes, and 40 to
+The links to the entries before and after it take 24 bytes. A place in the hash table of keys takes 32 bytes, and 40 to
 70 places in 100 are free.
 """
 DELETION = Attribute("_deleted", DataType(Kind.BOOLEAN, beside=ENTRY_BYTES), hidden=True)

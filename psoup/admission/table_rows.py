@@ -48,8 +48,8 @@ def count_replaced(spec: StreamSpec, batch: Batch) -> int:
     key = [batch.columns[place] for place in spec.table.key]
     lanes = key_lanes([*key, Column(TIMESTAMP, batch.times)] if spec.event_time else key)
     places = 1 << (2 * rows - 1).bit_length()
-    names, ids, counts = np.zeros((places, 2), np.uint64), np.full(places, -1, np.int64), np.zeros(places, np.int32)
-    return rows - int(newest_versions.put_newest(lanes, 0, names, ids, counts, np.empty(rows, np.int64)))
+    slots: Array = np.zeros(newest_versions.SLOT * places, np.uint64)
+    return rows - int(newest_versions.put_newest(lanes, 0, slots, np.empty(rows, np.int64)))
 
 
 def _check_keys(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...]) -> None:

@@ -19,7 +19,7 @@ from psoup.data.versions import versions_of
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names, newest_versions, version_links
 from psoup.model import DELETED_AT, DELETION, FIRST_VERSION, Kind, StreamSpec
-from psoup.values.columns import Array, Batch, Column, address_of, plain
+from psoup.values.columns import Array, Batch, Column, address_of, plain, vast_array
 
 _FIRST_PLACES = 1_024
 _FULL = 0.6
@@ -45,16 +45,14 @@ class NewestVersions:
         assert spec.table is not None
         self._key = spec.table.key
         self._places = _FIRST_PLACES
-        self._names: Array = np.zeros((self._places, 2), np.uint64)
-        self._ids: Array = np.full(self._places, -1, np.int64)
-        self._counts: Array = np.zeros(self._places, np.int32)
+        self._slots: Array = np.zeros(newest_versions.SLOT * self._places, np.uint64)
         self.keys = 0
         """The number of keys, with those that have no entry any more until the table is moved."""
 
     @property
     def nbytes(self) -> int:
         """The bytes of the hash table."""
-        return self._names.nbytes + self._ids.nbytes + self._counts.nbytes
+        return int(self._slots.nbytes)
 
     def put(self, columns: Sequence[Column], first_id: int) -> Array:
         """Put rows with the IDs from `first_id` on, each as the newest entry of its key. O(rows) expected.
@@ -64,7 +62,7 @@ class NewestVersions:
         lanes = self.lanes(columns)
         self._reserve(len(lanes))
         before: Array = np.empty(len(lanes), np.int64)
-        self.keys += newest_versions.put_newest(lanes, first_id, *self._table, before)
+        self.keys += newest_versions.put_newest(lanes, first_id, self._slots, before)
         return before
 
     def find(self, columns: Sequence[Column]) -> Array:
@@ -72,28 +70,24 @@ class NewestVersions:
         return self._find(columns)[0]
 
     def count(self, columns: Sequence[Column]) -> Array:
-        """The number of entries of the key of each row: int32[n]."""
+        """The number of entries of the key of each row: int64[n]."""
         return self._find(columns)[1]
 
     def _find(self, columns: Sequence[Column]) -> tuple[Array, Array]:
         lanes = self.lanes(columns)
         newest: Array = np.empty(len(lanes), np.int64)
-        counts: Array = np.empty(len(lanes), np.int32)
-        newest_versions.find_newest(lanes, *self._table, newest, counts)
+        counts: Array = np.empty(len(lanes), np.int64)
+        newest_versions.find_newest(lanes, self._slots, newest, counts)
         return newest, counts
 
     def leave(self, columns: Sequence[Column]) -> None:
         """Forget an entry of the key of each row. A key without entries is new again. O(rows) expected."""
-        newest_versions.leave_newest(self.lanes(columns), *self._table)
+        newest_versions.leave_newest(self.lanes(columns), self._slots)
 
     @property
     def entries(self) -> int:
         """The number of entries of all keys. O(keys)."""
-        return int(self._counts.sum())
-
-    @property
-    def _table(self) -> tuple[Array, Array, Array]:
-        return self._names, self._ids, self._counts
+        return int(self._slots[3 :: newest_versions.SLOT].sum())
 
     def lanes(self, columns: Sequence[Column]) -> Array:
         """Two hashes of the key of each row: uint64[n, 2]."""
@@ -105,23 +99,21 @@ class NewestVersions:
 
     def number_by(self, ids: Array) -> None:
         """Replace each entry, which is a position in `ids` so far, by the tuple ID there. O(keys)."""
-        used = np.flatnonzero(self._ids >= 0)
-        self._ids[used] = ids[self._ids[used]]
+        entries = self._slots[2 :: newest_versions.SLOT]
+        used = np.flatnonzero(entries)
+        entries[used] = (ids[entries[used].view(np.int64) - 1] + 1).view(np.uint64)
 
     def _reserve(self, more: int) -> None:
         places = self._places
         while self.keys + more > _FULL * places:
             places *= 2
         if places > self._places:
-            gone = self._places - int(np.count_nonzero(self._counts)) - int(np.count_nonzero(self._ids < 0))
-            places = self._places if 2 * gone > self.keys else places
-            names, ids, counts = (
-                np.zeros((places, 2), np.uint64),
-                np.full(places, -1, np.int64),
-                np.zeros(places, np.int32),
-            )
-            self.keys = newest_versions.move_newest(*self._table, names, ids, counts)
-            self._places, self._names, self._ids, self._counts = places, names, ids, counts
+            present = int(np.count_nonzero(self._slots[3 :: newest_versions.SLOT]))
+            places = self._places if 2 * present < self.keys else places
+            wider = vast_array(newest_versions.SLOT * places, np.uint64)
+            wider.fill(0)
+            self.keys = int(newest_versions.move_newest(self._slots, wider))
+            self._places, self._slots = places, wider
             self._reserve(more)
 
 

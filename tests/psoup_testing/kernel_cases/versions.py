@@ -22,37 +22,35 @@ def _keys(rng: Rng, count: int) -> Any:
     return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
 
 
-def _table(rng: Rng) -> tuple[Any, Any, Any]:
+def _table(rng: Rng) -> Any:
     """A table with the newest versions of some keys. Some keys have no version any more."""
-    names, ids, counts = np.zeros((_PLACES, 2), np.uint64), np.full(_PLACES, -1, np.int64), np.zeros(_PLACES, np.int32)
+    slots = np.zeros(newest_versions.SLOT * _PLACES, np.uint64)
     keys = _keys(rng, int(rng.integers(0, 24)))
-    newest_versions.put_newest(keys, 0, names, ids, counts, np.zeros(len(keys), np.int64))
-    newest_versions.leave_newest(keys[rng.random(len(keys)) < 0.3], names, ids, counts)
-    return names, ids, counts
+    newest_versions.put_newest(keys, 0, slots, np.zeros(len(keys), np.int64))
+    newest_versions.leave_newest(keys[rng.random(len(keys)) < 0.3], slots)
+    return slots
 
 
 def put_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     keys = _keys(rng, 24)
-    return keys, 100, *_table(rng), np.zeros(len(keys), np.int64)
+    return keys, 100, _table(rng), np.zeros(len(keys), np.int64)
 
 
 def find_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     keys = _keys(rng, 24)
-    return keys, *_table(rng), np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int32)
+    return keys, _table(rng), np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
 
 
 def leave_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    return _keys(rng, 24), *_table(rng)
+    return _keys(rng, 24), _table(rng)
 
 
 def move_newest(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    wider = 2 * _PLACES
-    moved = np.zeros((wider, 2), np.uint64), np.full(wider, -1, np.int64), np.zeros(wider, np.int32)
-    return *_table(rng), *moved
+    return _table(rng), np.zeros(2 * newest_versions.SLOT * _PLACES, np.uint64)
 
 
 def link_versions(rng: Rng) -> Arguments:

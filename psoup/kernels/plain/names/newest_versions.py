@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
+from psoup.kernels.names.newest_versions import SLOT
 from psoup.kernels.plain import Array
 
 
-def _place(first_lane: int, second_lane: int, names: Array, ids: Array) -> int:
-    at = first_lane % len(ids)
-    while ids[at] >= 0 and (int(names[at, 0]), int(names[at, 1])) != (first_lane, second_lane):
-        at = (at + 1) % len(ids)
-    return at
+def _slot(first_lane: int, second_lane: int, slots: Array) -> Array:
+    table = slots.reshape(-1, SLOT)
+    at = first_lane % len(table)
+    while table[at, 2] and (int(table[at, 0]), int(table[at, 1])) != (first_lane, second_lane):
+        at = (at + 1) % len(table)
+    slot: Array = table[at]
+    return slot
 
 
-def put_newest(lanes: Array, first_id: int, names: Array, ids: Array, counts: Array, before: Array) -> int:
+def put_newest(lanes: Array, first_id: int, slots: Array, before: Array) -> int:
     """See the kernel."""
     new = 0
     for i, (first_lane, second_lane) in enumerate(lanes.tolist()):
-        at = _place(first_lane, second_lane, names, ids)
-        before[i] = ids[at] if counts[at] > 0 else -1
-        new += int(ids[at] < 0)
-        names[at] = first_lane, second_lane
-        ids[at] = first_id + i
-        counts[at] += 1
+        slot = _slot(first_lane, second_lane, slots)
+        before[i] = int(slot[2]) - 1 if slot[3] else -1
+        new += int(slot[2] == 0)
+        slot[:] = first_lane, second_lane, first_id + i + 1, int(slot[3]) + 1
     return new
 
 
-def find_newest(lanes: Array, names: Array, ids: Array, counts: Array, newest: Array, versions: Array) -> None:
+def find_newest(lanes: Array, slots: Array, newest: Array, versions: Array) -> None:
     """See the kernel."""
     for i, (first_lane, second_lane) in enumerate(lanes.tolist()):
-        at = _place(first_lane, second_lane, names, ids)
-        versions[i] = counts[at]
-        newest[i] = ids[at] if counts[at] > 0 else -1
+        slot = _slot(first_lane, second_lane, slots)
+        versions[i] = slot[3]
+        newest[i] = int(slot[2]) - 1 if slot[3] else -1
 
 
-def leave_newest(lanes: Array, names: Array, ids: Array, counts: Array) -> int:
+def leave_newest(lanes: Array, slots: Array) -> int:
     """See the kernel."""
     gone = 0
     for first_lane, second_lane in lanes.tolist():
-        at = _place(first_lane, second_lane, names, ids)
-        gone += int(counts[at] == 1)
-        counts[at] = max(counts[at] - 1, 0)
+        slot = _slot(first_lane, second_lane, slots)
+        gone += int(slot[3] == 1)
+        slot[3] = max(int(slot[3]) - 1, 0)
     return gone
 
 
-def move_newest(
-    names: Array, ids: Array, counts: Array, wider_names: Array, wider_ids: Array, wider_counts: Array
-) -> int:
+def move_newest(slots: Array, wider: Array) -> int:
     """See the kernel."""
-    moved = counts > 0
-    for (first_lane, second_lane), tuple_id, count in zip(
-        names[moved].tolist(), ids[moved].tolist(), counts[moved].tolist(), strict=True
-    ):
-        at = _place(first_lane, second_lane, wider_names, wider_ids)
-        wider_names[at] = first_lane, second_lane
-        wider_ids[at], wider_counts[at] = tuple_id, count
-    return int(moved.sum())
+    table = slots.reshape(-1, SLOT)
+    moved = table[table[:, 3] > 0]
+    for slot in moved:
+        _slot(int(slot[0]), int(slot[1]), wider)[:] = slot
+    return len(moved)
