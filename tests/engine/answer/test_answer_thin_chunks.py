@@ -14,7 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer.copies.range_plans import Ranged, ranged
+from psoup.answer.copies.rows_since import Most, since
 from psoup.answer.describe import StreamDescription, describe_stream
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import Follower, follow_page
+from psoup.answer.follow.told import FollowWanted
+from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.errors import NotFound, OutOfRange
 from psoup.local import LocalPSoup
@@ -250,3 +256,43 @@ def test_retention_by_rows_keeps_chunks_until_enough_rows_are_left() -> None:
     push(soup, "s", range(300, 340))
     assert ids_of(soup, "SELECT _id FROM s BEGIN (START)") == [*range(140, 340)]
     assert described(soup).first_id == 128
+
+
+@seeded
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize("most_rows", [1, 7, 10_000])
+def test_a_follower_is_told_of_the_rows_left(soup: LocalPSoup, every: bool, most_rows: int) -> None:
+    query_ids = () if every else (QUERIES[WHERE[0]], QUERIES[WHERE[2]])
+    follower, place, pairs = Follower(FollowWanted(query_ids=query_ids, old=True)), FollowPlace(0), []
+    snapshot = soup.engine.snapshot()
+    view = snapshot.stream("s", soup.tenant)
+    while place.next_id < view.next_id:
+        page = follow_page(snapshot, view, follower, place, most_rows=most_rows, most_bytes=10**7)
+        told = zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True)
+        pairs += [(i, query) for i, query in told if query in QUERIES.values()]
+        rows = zip(page.tuples["_id"].to_pylist(), page.tuples["v"].to_pylist(), strict=True)
+        assert all(i == v for i, v in rows) and (page.place > place)
+        place = page.place
+    asked = {query: where for where, query in QUERIES.items() if every or query in query_ids}
+    assert pairs == sorted((i, query) for i in LEFT for query, where in asked.items() if _holds(where)(i))
+
+
+@seeded
+@pytest.mark.parametrize("oldest_first", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 10_000])
+def test_a_copy_gets_the_rows_left_page_by_page(soup: LocalPSoup, rows: int, oldest_first: bool) -> None:
+    snapshot, intervals, ids = soup.engine.snapshot(), (), list[int]()
+    record = snapshot.query(QUERIES[WHERE[2]], soup.tenant)
+    how = ranged(record.query.plan)
+    assert isinstance(how, Ranged)
+    wanted = [i for i in LEFT if _holds(WHERE[2])(i)]
+    for _ in range(ROWS):
+        question = Question(soup.clock.now(), accept_truncation=True)
+        change = since(snapshot, record, how, intervals, Most(rows, 100), question, oldest_first=oldest_first)
+        ids += change.answer.to_table().column(0).to_pylist()
+        held = [i for i in wanted if any(low <= i < high for low, high in change.have)]
+        assert sorted(ids) == held, "the intervals stand for other tuples than were sent"
+        intervals = change.have
+        if change.complete:
+            break
+    assert sorted(ids) == wanted
