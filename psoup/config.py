@@ -310,8 +310,7 @@ class EngineConfig:
     longer. The time begins at a start, and anew when pushes are refused or wait."""
 
     follow_keep: int = 86_400 * SECOND
-    """Microseconds for which tables keep ended versions for a follower's position, also after their HISTORY. An older
-    position is reset."""
+    """Microseconds for which tables keep ended versions for a follower's position, also after their HISTORY."""
 
     kept_acknowledgements: int = REMEMBERED.acknowledgements
     """The most acknowledgements that admission remembers for each producer. See `remembered`."""
@@ -329,8 +328,7 @@ class EngineConfig:
     """The most bytes of statements and values that one call may register."""
 
     columnar_queries: int = COLUMNAR_QUERIES
-    """The least number of queries of a template that a block keeps as columns. Fewer are not worth a part of an
-    index."""
+    """The least number of queries of a template that a block keeps as columns. Fewer need no part of an index."""
 
     producer_idle: int = REMEMBERED.idle
     """Microseconds after which admission forgets a producer that sends nothing. See `remembered`."""

@@ -382,11 +382,10 @@ class LocalPSoup:
 
     def maintain(self) -> int:
         """Do all maintenance that is due, and unregister expired queries. Returns the number of tasks."""
-        tasks, lifetimes = 0, self.engine.snapshot().lifetimes
-        lifetimes.tick(self.clock.now())
-        self.engine.snapshot().followed.tick(self.clock.now())
-        due = lifetimes.due(self.clock.now())
-        if len(due):
+        tasks, snapshot, now = 0, self.engine.snapshot(), self.clock.now()
+        snapshot.lifetimes.tick(now)
+        snapshot.followed.tick(now)
+        if len(due := snapshot.lifetimes.due(now)):
             self.submit(UnregisterMany(due, tenant=self.tenant, expired=True))
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))

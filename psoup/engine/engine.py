@@ -378,11 +378,10 @@ class Engine:
             view = self._views[stream_id] = state.view()
             self._named[_name(view)] = view
         self._verification.published(self._streams, self._views, self._board, changed)
-        by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
         return Snapshot(
             self._sequence,
-            streams,
-            by_id,
+            dict(self._named),  # pointers, a copy in C
+            dict(self._views),
             *self._registry.freeze(self._sequence),
             self.config,
             self._run,

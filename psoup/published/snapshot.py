@@ -36,7 +36,7 @@ from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
 from psoup.data.rows_left import ALL_ROWS, RowsLeft
-from psoup.data.versions import EVER, LATEST, NOTHING_LOST, open_offsets
+from psoup.data.versions import EVER, LATEST, NOTHING_LOST
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
@@ -170,19 +170,8 @@ class StreamView:
 
         `lost_before`: the reader does not see the versions that ended before this time.
         """
-        if self.spec.table is None or (time, lost_before) == (self.at, self.lost_before):
-            return self
-        return replace(self, at=time, lost_before=lost_before)
-
-    def holding(self, data: Chunk, offsets: Array) -> Array:
-        """The rows of a chunk at `offsets` (int64, ascending) that the reader sees. In a stream these are all.
-
-        In a table these are the versions that hold at the view's time. O(offsets).
-        """
-        table = self.spec.table
-        if table is None:
-            return offsets
-        return open_offsets(data, table, offsets, self.at, self.next_id, self.lost_before)
+        same = self.spec.table is None or (time, lost_before) == (self.at, self.lost_before)
+        return self if same else replace(self, at=time, lost_before=lost_before)
 
     def for_source(self, source: Source) -> StreamView:
         """The view of a reader of a source in FROM: a table AS OF a stream has all its versions."""

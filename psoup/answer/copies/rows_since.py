@@ -36,6 +36,7 @@ from psoup.expressions.tree import reads_now
 from psoup.model import Anchor
 from psoup.plan.nodes import Node, Source
 from psoup.published.records import QueryRecord
+from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
 
@@ -221,7 +222,7 @@ class RangeSearch(NamedTuple):
         if view.spec.table is None or high >= view.next_id:
             return found
         # An entry from `high` on may have ended a version.
-        return [replace(match, offsets=view.holding(match.data, match.offsets)) for match in found]
+        return [replace(match, offsets=shown_rows(view, match.data, match.offsets)) for match in found]
 
     def end_of(self, low: int, high: int, limit: int | None) -> int:
         """The end of the tuple IDs of an answer: just after the last match within LIMIT."""

@@ -15,6 +15,7 @@ from psoup.config import TextLimits
 from psoup.expressions.error_guard import every_row
 from psoup.matching.scan import scan
 from psoup.plan.factors import Factor
+from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import StreamView
 from psoup.work.read_budget import ReadBudget
 
@@ -49,7 +50,7 @@ def sample_of(factors: Sequence[Factor], view: StreamView, texts: TextLimits, bu
             continue
         columns = [column.slice(start, stop) for column in data.columns]
         ids, times = data.ids_of(start, stop), data.times[start:stop]
-        shown = view.holding(data, np.arange(start, stop)) - start
+        shown = shown_rows(view, data, np.arange(start, stop)) - start
         for at, factor in enumerate(looked):
             budget.examine(stop - start)
             passed[at] += int(scan((factor,), columns, ids, times, texts, compute).mask[shown].sum())

@@ -29,6 +29,7 @@ from psoup.plan.nodes import Node
 from psoup.plan.source_roles import SourceRole, source_roles
 from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
+from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.work.read_budget import ReadBudget
 
@@ -286,7 +287,7 @@ def _parts(
         start, stop = _rows(entry, extent)
         if start < stop and k not in left_out:
             match = chunk_matches(entry, clause, start, stop, budget, search)
-            parts.append(replace(match, offsets=view.holding(entry.data, match.offsets)))
+            parts.append(replace(match, offsets=shown_rows(view, entry.data, match.offsets)))
     return parts
 
 
@@ -295,7 +296,7 @@ def _tuples_in(view: StreamView, extent: WindowRange) -> int:
     if view.spec.table is None:
         return extent.high - extent.low
     rows = [(entry.data, *_rows(entry, extent)) for entry in view.chunks]
-    return sum(len(view.holding(data, np.arange(start, stop))) for data, start, stop in rows if start < stop)
+    return sum(len(shown_rows(view, data, np.arange(start, stop))) for data, start, stop in rows if start < stop)
 
 
 def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:

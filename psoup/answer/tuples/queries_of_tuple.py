@@ -29,6 +29,7 @@ from psoup.matching.new_tuples import probe
 from psoup.published.match_room import NamedClauses
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
+from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.chunk_results import ChunkResults
@@ -137,7 +138,7 @@ def matches_between(
         high = min(low + min(upto - start, pass_tuples(snapshot, entry)), entry.data.end_id)
         offsets = np.arange(places.row_from(low), places.row_from(high))
         budget.examine(len(offsets))
-        shown = view.holding(entry.data, offsets)
+        shown = shown_rows(view, entry.data, offsets)
         pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         for pair in clause_pairs(snapshot, view, entry, shown) if len(shown) else ():
             budget.check()
@@ -176,7 +177,7 @@ class _TupleReader:
             wanted.setdefault(entry.data.places.row_from(tuple_id), []).append(position)
         for entry, wanted in by_chunk.values():
             self._budget.check()
-            offsets = self._view.holding(entry.data, np.array(sorted(wanted), np.int64))
+            offsets = shown_rows(self._view, entry.data, np.array(sorted(wanted), np.int64))
             for ids, which in clause_pairs(self._snapshot, self._view, entry, offsets):
                 self._budget.check()
                 order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
