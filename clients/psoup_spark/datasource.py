@@ -2,8 +2,8 @@
 
     spark.read.format("psoup").option("query", ID)           the answer; options as_of, window, accept_truncation
     spark.read.format("psoup").option("key", KEY)            the same, of the query with that key
-    spark.read.format("psoup").option("stream", NAME)        the tuples kept, or the rows of a table that hold now;
-                                                             options columns, where, partitions
+    spark.read.format("psoup").option("stream", NAME)        the tuples kept; options columns, where, partitions
+                                                             of a table, the rows that hold now
     spark.readStream.format("psoup")…                        either, as it grows: what the watermark has passed
     frame.write.format("psoup").option("stream", NAME)       one batch, all or nothing; option id: taken once
 

@@ -141,6 +141,20 @@ def following_streams(client: Client, stream: str) -> None:
     client.remove_group(stream, "mailer")
 
 
+def _rows_that_change(client: Client, name: str) -> None:
+    """Put rows into a table, and delete them by their keys in every form."""
+    table: StreamInfo = client.create_table(f"CREATE TABLE {name} (sym TEXT PRIMARY KEY, price DOUBLE)")
+    replaced: PushResult = client.upsert(name, [{"sym": "A", "price": 1.5}, {"sym": "A", "price": 2.5}])
+    assert (table.kind, table.primary_key, replaced.replaced) == ("table", ("sym",), 1)
+    assert client.delete(name, ["A"]).accepted == 1
+    client.delete(name, [{"sym": "B"}])
+    client.delete(name, pandas.DataFrame({"sym": ["C"]}))
+    with client.producer(name) as producer:
+        numbers: list[int] = [producer.upsert([{"sym": "D", "price": 1.0}]), producer.delete([("D",)])]
+    assert numbers == [1, 2]
+    client.drop(name)
+
+
 def pushes(client: Client, stream: str) -> int:
     """Push rows in every form, whole or in parts; alter the stream, and forget it."""
     start: PushResult = client.push(stream, {"sym": ["C", "D"], "price": [0.5, 1.0], "qty": [1, 2]}, timeout=20.0)
@@ -163,6 +177,7 @@ def pushes(client: Client, stream: str) -> int:
     watermark: dt.datetime | None = client.heartbeat(f"{stream}_timed", "2000-01-01T00:00:00Z")
     assert watermark == dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     client.drop(f"{stream}_timed")
+    _rows_that_change(client, f"{stream}_table")
     assert stream in [info.name for info in client.streams()]
     return client.drop(stream, cascade=True)
 
