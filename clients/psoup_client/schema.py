@@ -125,6 +125,10 @@ class StreamInfo(html.Facts):
         shown = html.counted_table(("column", "type", ""), columns, len(columns), "column")
         return html.paragraph(f"{self.kind.title()} {self.name}") + shown + html.facts(state)
 
+    def _listed(self) -> dict[str, Any]:
+        """Return the facts that a list of streams and tables shows."""
+        return {"name": self.name, "kind": self.kind} | {k: v for k, v in self._facts().items() if k != self.kind}
+
     def _facts(self) -> dict[str, Any]:
         return {
             self.kind: self.name,

@@ -67,7 +67,7 @@ class StreamCalls(Session):
         """List all streams and tables in the order of their names, with what this client did (or as of `wait_for`)."""
         request = streams_pb2.ListStreamsRequest(page_size=PAGE)
         messages = self._pages(self.connection.streams.ListStreams, request, "streams", wait_for)
-        return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._facts)
+        return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._listed)
 
     def _defined(self, reply: Any) -> StreamInfo:
         """Return the stream in the reply to CREATE or ALTER, and remember its schema."""

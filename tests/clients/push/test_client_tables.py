@@ -166,3 +166,10 @@ def test_json_rows_upsert_and_delete(client: Client, ads: str) -> None:
     with pytest.raises(InvalidData, match='row 0: the table has no column "_first"'):
         push({"id": 1, "_first": True})
     assert push() == 0
+
+
+def test_a_notebook_shows_which_are_tables(client: Client, ads: str) -> None:
+    client.create_stream(f"CREATE STREAM {ads}_s (x BIGINT)")
+    shown = client.streams()._repr_html_()
+    assert ">name<" in shown and ">kind<" in shown and ">table<" in shown and ">stream<" in shown
+    assert client.describe(ads)._repr_html_().startswith(f"<p>Table {ads}</p>")
