@@ -1,8 +1,10 @@
 """Statements of other systems that change rows, each with the push that does it here, for tables and for streams.
 
-UPDATE ads SET …     a table     psoup push ads FILE
-DELETE FROM ads      a table     psoup push --delete ads FILE
-UPDATE clicks …      a stream    CREATE TABLE, for rows that change
+    UPDATE ads SET …     a table     psoup push ads FILE
+    DELETE FROM ads      a table     psoup push --delete ads FILE
+    UPDATE clicks …      a stream    CREATE TABLE, for rows that change
+
+`psoup.sql.instead` has the hints for other statements.
 """
 
 from __future__ import annotations
