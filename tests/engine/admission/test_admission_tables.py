@@ -17,6 +17,7 @@ from psoup.errors import (
     ResourceExhausted,
     SqlError,
 )
+from psoup.events.commands import Push
 from psoup.local import LocalPSoup
 
 
@@ -141,3 +142,11 @@ def _fits(push: Callable[[int], None], number: int) -> bool:
     except ResourceExhausted:
         return False
     return True
+
+
+def test_pushes_that_replace_rows_of_each_other_are_not_joined(local: LocalPSoup) -> None:
+    """Each of several small pushes gets its own count, so they do not share an event then."""
+    with pytest.raises(FailedPrecondition) as problem:
+        local.submit(Push("ads", pa.table({"id": [1, 2, 1]}), whole=True))
+    assert problem.value.reason == "NOT_WHOLE"
+    assert local.submit(Push("ads", pa.table({"id": [1, 2, 3]}), whole=True)).sequence == 3
