@@ -41,7 +41,10 @@ def gathered(rng: Rng) -> tuple[Any, ...]:
                 arrays = [values, None, np.array([codes.__array_interface__["data"][0], codes.itemsize, -7])]
             _KEPT.extend(arrays)
             sources += [0 if a is None else a.__array_interface__["data"][0] for a in arrays]
-        sources += [values.__array_interface__["data"][0], 0, 0, int(rng.integers(-99, 99)), 0, 0]
+        left = np.sort(rng.permutation(300)[:size]).astype(np.uint16)
+        _KEPT.append(left)  # the places of a thinned chunk
+        left_at = left.__array_interface__["data"][0] if rng.random() < 0.5 else 0
+        sources += [values.__array_interface__["data"][0], 0, 0, int(rng.integers(-99, 99)), 0, left_at]
         own = np.flatnonzero(rng.random(size) < rng.choice([0.05, 0.5, 1.0]))
         rows.append(own if len(own) else np.array([size - 1]))
         stops.append(len(rows[-1]))

@@ -157,7 +157,7 @@ def gather_at(
         if kind == BITS:
             out[start : start + bits] = np.packbits(flags(0), bitorder="little")
         elif pairs:
-            three = [(*table[p, column][:2], 0) for p, _ in pairs]
+            three = [(*table[p, column][:2], table[p, column, 2] if kind == NUMBER else 0) for p, _ in pairs]
             part = [_values(kind, np.array(t), np.array([o])) for t, (_, o) in zip(three, pairs, strict=True)]
             raw = np.concatenate(part).view(np.uint8)
             out[start : start + len(raw)] = raw
