@@ -92,6 +92,8 @@ def test_a_distance_beyond_all_keys_is_no_overflow() -> None:
     for way, before in (("", [1, 2, 2]), (" DESC", [2, 2, 1])):
         text = f"SELECT count(*) OVER (ORDER BY v{way} RANGE {2**63 - 1} PRECEDING) AS n FROM s"
         assert again(soup.ask, text).to_table()["n"].to_pylist() == before
+    far = f"SELECT count(*) OVER (ORDER BY CAST(v % 100 AS DECIMAL(9, 2)) RANGE {10**17} PRECEDING) AS n FROM s"
+    assert again(soup.ask, far).to_table()["n"].to_pylist() == [1, 2, 3]
 
 
 REFUSED = {

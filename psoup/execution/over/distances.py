@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from psoup.execution.over.partitions import Partitions
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
+"""The least and the greatest int64."""
+
+ROW_BYTES = 32
+"""Bytes of a row for its `DistanceKeys`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,9 @@ def _bounds(keys: Array, distance: float) -> tuple[Array, Array, Array]:
     none = np.zeros(len(keys), np.bool_)
     if keys.dtype == np.float64:
         return keys + distance, none, none
-    by = int(distance)
-    if by < 0:
-        return keys + np.int64(max(by, LEAST)), keys < LEAST - by, none
-    return keys + np.int64(min(by, GREATEST)), none, keys > GREATEST - by
+    by = min(max(int(distance), -GREATEST), GREATEST)
+    sums = keys + np.int64(by)  # a sum that overflows is not used
+    return (sums, keys < LEAST - by, none) if by < 0 else (sums, none, keys > GREATEST - by)
 
 
 def _search(rows: Partitions, keys: DistanceKeys, bounds: Array, *, past: bool) -> Array:

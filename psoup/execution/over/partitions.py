@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from psoup.execution.over.distances import DistanceKeys, distance_keys, high_end, low_end
+from psoup.execution.over.distances import ROW_BYTES, DistanceKeys, distance_keys, high_end, low_end
 from psoup.execution.over.gathered_rows import SortBytes
 from psoup.execution.rows.sort_keys import pieces, ranks, sorted_by
 from psoup.kernels.rows.radix_sort import mark_changes
@@ -119,7 +119,7 @@ class Partitions:
     def distances(self) -> DistanceKeys:
         """The key of ORDER BY at each position."""
         assert self.key is not None
-        self._charge()
+        self.account.hold(ROW_BYTES * len(self.rows))
         column, descending = self.key
         return distance_keys(self, column, descending=descending)
 
