@@ -27,7 +27,9 @@ ROWS = """
     tags.register tags.queries tags.unregister
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
-    table.100k.alerts table.100k.alerts.sdk aggregate.many.100k aggregate.many.100k.join
+    table.100k.alerts table.100k.alerts.sdk
+    changed.select upsert.durable upsert.random upsert.memory
+    aggregate.many.100k aggregate.many.100k.join
     aggregate.many.100k.each aggregate.many.100k.sdk aggregate.many.1m aggregate.many.100k.sum
     aggregate.many.100k.sum.sdk aggregate.many.100k.w2^24 aggregate.rank.100k aggregate.rank.100k.sdk
     sync.first sync.back.1 sync.back.10 sync.idle50 sync.top100 sync.groups
@@ -42,6 +44,7 @@ ROWS = """
     join.invoke.w1m.p2 join.invoke.w1m.p10 join.invoke.w1m.all join.band.w65536.p2
     join.nway.star4 join.nway.chain4 join.hotkey.limit join.hotkey.first
     join.left.w65536.p2 join.left.w65536.p10 join.absent.band.w1m.p2 join.absent.in.w65536 join.sets.except.w65536
+    join.as_of
     join.adapt.star4
     join.all1024.p2 join.all32.all join.many1024.p2 join.counts1024.p2 join.having1024.p2
     join.arrival.q1 join.asked.q1 join.arrival.q10 join.asked.q10
@@ -49,7 +52,6 @@ ROWS = """
     join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     join.few.w16m join.few.w16m.half
     over.row_number over.sum over.first
-    changed.select upsert.durable upsert.random upsert.memory
     aggregate.one.count.w2^12 aggregate.one.sum.w2^12 aggregate.one.max.w2^12
     aggregate.group.10 aggregate.group.1k aggregate.group.100k
     aggregate.group.10.w2^24 aggregate.group.1k.w2^24 aggregate.group.100k.w2^24 aggregate.buckets
