@@ -292,6 +292,16 @@ def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, 
     return Prepared(earlier or PushAcknowledgement(sequence, watermark=stream.watermark))
 
 
+def _counts(
+    spec: StreamSpec, command: Push, batch: Batch, refused: RefusedTuples, watermark: int | None
+) -> tuple[int, int, int, int | None, int, int]:
+    """The counts of an acknowledgement. Raises FailedPrecondition if joined pushes would replace each other's rows."""
+    replaced = count_replaced(spec, batch)
+    if replaced and command.whole:
+        raise FailedPrecondition("a row of one push would replace a row of another push", reason="NOT_WHOLE")
+    return len(batch), len(refused.late), len(refused.ahead), watermark, 0, replaced
+
+
 def decide_push(
     stream: KnownStream,
     command: Push,
@@ -322,10 +332,7 @@ def decide_push(
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
     budget.check_batch(stream.spec, needed + (batch.nbytes if len(batch) else 0))
-    replaced = count_replaced(stream.spec, batch)
-    if replaced and command.whole:
-        raise FailedPrecondition("a row of one push would replace a row of another push", reason="NOT_WHOLE")
-    counts = (len(batch), len(refused.late), len(refused.ahead), watermark, 0, replaced)
+    counts = _counts(stream.spec, command, batch, refused, watermark)
     if not (command.producer or len(batch) or refused.count):
         return Prepared(PushAcknowledgement(sequence, False, *counts))
     event = Pushed(

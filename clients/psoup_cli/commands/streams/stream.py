@@ -141,6 +141,10 @@ def _sizes(info: StreamInfo) -> tuple[Any, ...]:
     return f"{info.tuples:,}", f"{info.archived_tuples:,}", f"{info.queries:,}", f"{info.bytes:,}", info.watermark
 
 
+def _in_memory(info: StreamInfo) -> str:
+    return f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"
+
+
 @app.command("describe", short_help="Show one stream.", hidden=True)  # the name in earlier versions
 @app.command("show", short_help="Show one stream.")
 def show_stream(
@@ -174,10 +178,7 @@ def show_stream(
             ("now", info.now),
             ("watermark", info.watermark),
             ("oldest tuple", info.first_time),
-            (
-                "versions" if info.primary_key else "tuples",
-                f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory",
-            ),
+            ("versions" if info.primary_key else "tuples", _in_memory(info)),
             *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
             ("next tuple ID", f"{info.next_tuple_id}"),
