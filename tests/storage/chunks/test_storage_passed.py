@@ -83,7 +83,7 @@ def test_histories_with_restarts_say_what_they_say_without(first: int, tmp_path:
         return 1
 
     run_cases(budget, case)
-    assert passed > 1, "too few chunks were passed to say anything"
+    assert passed, "too few chunks were passed to say anything"
 
 
 @pytest.mark.parametrize("retention", ["150 ROWS", "5 SECONDS"])
