@@ -1,6 +1,5 @@
 """The edge of a stream's retention, or of its archive: chunks whose tuples are all before it have outlived their time.
 
-
     by time   last time < now - duration
     by rows   rows after the chunk >= rows to keep
 

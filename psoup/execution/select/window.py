@@ -221,7 +221,8 @@ def _again(part: Reach, low: int, high: int) -> Reach:
     view = part.view
     if not low <= high <= view.next_id:
         raise InvalidInput(f"stream {view.spec.name!r} has no tuples {low} to {high}", reason="PAGE_TOKEN")
-    if low < min(view.first_id, high) or part.range.truncated:
+    lost = view.spec.table is not None and part.range.truncated
+    if low < min(view.first_id, high) or lost:
         raise FailedPrecondition(
             f"tuples of stream {view.spec.name!r} that the first page was made of are not kept any more; start again"
             " without page_token",
