@@ -1,4 +1,4 @@
-"""A start of a table links the entries of its stored chunks, also of thinned ones, as the writer did before."""
+"""A start of a table links the entries of its stored chunks. Some chunks are thinned."""
 
 from __future__ import annotations
 
