@@ -41,7 +41,7 @@ PAUSE_SECONDS = 0.2
 """The longest wait for a message. Replies of the service are looked at after it."""
 
 NUDGE_SECONDS = 2.0
-"""The seconds after which a feed up to now moves the log on, if the end of the log is between two records."""
+"""The seconds after which a feed up to now moves the log on. The end of the log may lie between two records."""
 
 REMEMBER_SECONDS = 3_600.0
 """The seconds without changes after which the position is recorded anew, so that the service does not forget it."""
