@@ -148,9 +148,9 @@ _Links = tuple[Array, Array, list[ChunkVersions]]
 def _links(chunks: Sequence[Chunk]) -> _Links:
     first_ids: Array = np.array([chunk.first_id for chunk in chunks], np.int64)
     places, versions = np.zeros((len(chunks), version_links.LINK_PARTS), np.int64), [versions_of(c) for c in chunks]
-    for part, chunk, own in zip(places, chunks, versions, strict=True):
+    for part, chunk, links in zip(places, chunks, versions, strict=True):
         left = chunk.places.left
-        part[:3] = address_of(own.successors), address_of(own.ends), address_of(own.before)
+        part[:3] = address_of(links.successors), address_of(links.ends), address_of(links.before)
         if left is not None:
             part[3:] = address_of(left), len(left)
     return first_ids, places, versions

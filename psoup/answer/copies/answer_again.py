@@ -111,7 +111,7 @@ class Compared:
     answer: Answer
     table: pa.Table
     ranges: Ranges
-    held: Earlier
+    former: Earlier
     stay: Array
     at: Array
     anew: bool
@@ -138,7 +138,7 @@ class Compared:
         common_rows = int(np.searchsorted(self.at, end))
         stay, at, moves = self.stay[:common_rows], self.at[:common_rows], _moves(self.stay[:common_rows])
         return ChangePage(
-            without(0, 0 if self.anew else self.held.rows, _runs(np.sort(stay))),
+            without(0, 0 if self.anew else self.former.rows, _runs(np.sort(stay))),
             list(zip(stay[moves].tolist(), at[moves].tolist(), strict=True)),
             without(0, end, _runs(at)),
             self.table.slice(0, end).filter(pa.array(new[:end])),
@@ -156,7 +156,7 @@ class Compared:
 def again(
     snapshot: Snapshot,
     record: QueryRecord,
-    held: Earlier,
+    former: Earlier,
     question: Question,
 ) -> Compared | Unchanged:
     """Compare the current answer with the former one, which a client holds.
@@ -168,32 +168,32 @@ def again(
     seen = question.seen([view for view, _ in sides], question.windows(record.query))
     ranges = [(part.range.low, part.range.high) for part in seen]
     if (
-        held.whole
+        former.whole
         and not plan_reads_now(record.query.plan)
-        and not _any_moved(snapshot, sides, held.ranges, ranges, budget)
+        and not _any_moved(snapshot, sides, former.ranges, ranges, budget)
     ):
         completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(record.query.plan, seen))
         return Unchanged(
-            completeness, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges)
+            completeness, replace(former, ranges=ranges, now=seen[0].now), _is_behind(sides, former.ranges, ranges)
         )
     if record.sqc_id == NO_CLAUSE:
         answer = join_answer(snapshot, record, sides, replace(question, accept_truncation=True))
     else:
         answer = answer_over(snapshot, record, sides[0][1], seen[0], budget)
-    table, rows, anew = _gathered(answer, budget), held.rows, False
-    if not rows or (rows <= table.num_rows and digest_of(table.slice(0, rows)) == held.digest):
+    table, rows, anew = _gathered(answer, budget), former.rows, False
+    if not rows or (rows <= table.num_rows and digest_of(table.slice(0, rows)) == former.digest):
         stay = at = np.arange(rows)
-        if held.whole and rows == table.num_rows:
-            now_held = replace(held, ranges=ranges, now=seen[0].now)
-            return Unchanged(answer.completeness, now_held, _is_behind(sides, held.ranges, ranges))
+        if former.whole and rows == table.num_rows:
+            now_held = replace(former, ranges=ranges, now=seen[0].now)
+            return Unchanged(answer.completeness, now_held, _is_behind(sides, former.ranges, ranges))
     else:
         stay = at = np.arange(0)
         if max(rows, table.num_rows) > 1:  # one row for another needs no comparison
-            before = _computed(snapshot, record, sides, held, question.now, budget)
+            before = _computed(snapshot, record, sides, former, question.now, budget)
             anew = before is None
             if before is not None:
                 stay, at = _worth(*common(before, table, budget), table)
-    return Compared(answer, table, ranges, held, stay, at, anew)
+    return Compared(answer, table, ranges, former, stay, at, anew)
 
 
 def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
@@ -230,29 +230,29 @@ def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
 
 
 def _computed(
-    snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], held: Earlier, now: int, budget: ReadBudget
+    snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], former: Earlier, now: int, budget: ReadBudget
 ) -> pa.Table | None:
     """The former answer, computed again. Returns None if its tuples were dropped, or if its digest differs."""
-    parts = list(zip(sides, held.ranges, strict=False))
-    if len(held.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
+    parts = list(zip(sides, former.ranges, strict=False))
+    if len(former.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
         return None
     try:
         if record.sqc_id == NO_CLAUSE:
-            answer = join_answer(snapshot, record, sides, _at_former(now, held, budget), held.ranges)
+            answer = join_answer(snapshot, record, sides, _at_former(now, former, budget), former.ranges)
         else:
             (((view, clause), (low, high)),) = parts
-            extent = WindowRange(low, high, held.now, held.now, False)
-            seen = Reach(view, record.query.window, extent, view.now(now), held.now)
+            extent = WindowRange(low, high, former.now, former.now, False)
+            seen = Reach(view, record.query.window, extent, view.now(now), former.now)
             answer = answer_over(snapshot, record, clause, seen, budget)
-        table = _gathered(answer, budget, held.rows)
+        table = _gathered(answer, budget, former.rows)
     except ResourceExhausted:  # the current answer was within the budget: it is sent whole
         return None
-    return table if table.num_rows == held.rows and digest_of(table) == held.digest else None
+    return table if table.num_rows == former.rows and digest_of(table) == former.digest else None
 
 
-def _at_former(now: int, held: Earlier, budget: ReadBudget) -> Question:
+def _at_former(now: int, former: Earlier, budget: ReadBudget) -> Question:
     """The question for the former answer. The ranges tell which versions of a table it saw."""
-    return Question(now, held.now, None, accept_truncation=True, budget=budget, latest=True)
+    return Question(now, former.now, None, accept_truncation=True, budget=budget, latest=True)
 
 
 def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa.Table:

@@ -133,14 +133,14 @@ def since(
     snapshot: Snapshot,
     record: QueryRecord,
     how: Ranged,
-    held: Intervals,
+    client_ids: Intervals,
     most: Most,
     question: Question,
     *,
     oldest_first: bool = False,
     next_id: int | None = None,
 ) -> Since:
-    """The change of a copy at a client that holds exactly the rows of the tuple IDs `held`.
+    """The change of a copy at a client that holds exactly the rows of the tuple IDs `client_ids`.
 
     `oldest_first`: if not all rows fit, True sends the oldest rows, False the newest. `next_id`: of a table, the next
     tuple ID when the client got these rows; the versions that have ended since leave. Raises the errors of
@@ -153,9 +153,9 @@ def since(
     search.budget.window = high - low
     search.budget.check()
 
-    stay = _staying(search, within(held, low, high), view.next_id if next_id is None else next_id)
-    added, matches, left = search.page(without(low, high, stay.known), most, oldest_first)
-    have, keep = union([*stay.known, *added]), stay.keep
+    stay = _staying(search, within(client_ids, low, high), view.next_id if next_id is None else next_id)
+    added, matches, left = search.page(without(low, high, stay.complete), most, oldest_first)
+    have, keep = union([*stay.complete, *added]), stay.keep
     if len(have) > MOST_INTERVALS:
         have, keep, matches = _fewer(have, keep, matches)
     completeness = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
@@ -171,7 +171,7 @@ def since(
         rows,
         have == union([(low, high)]),
         left,
-        tuple([part for interval in held for part in without(*interval, keep)]),
+        tuple([part for interval in client_ids for part in without(*interval, keep)]),
         search,
         matches,
         stay.ended,
@@ -179,12 +179,12 @@ def since(
 
 
 class _Staying(NamedTuple):
-    """The rows of a client that stay. `known`: the tuple IDs of which the client has every row that still matches.
+    """The rows of a client that stay. `complete`: tuple IDs; the client has each row of them that still matches.
 
-    `keep`: these IDs without those of ended versions. `ended`: the number of versions that leave, or may leave.
+    `keep`: these IDs, except the IDs of ended versions. `ended`: the number of versions that leave, or may leave.
     """
 
-    known: Intervals
+    complete: Intervals
     keep: Intervals
     ended: int
 
@@ -192,18 +192,18 @@ class _Staying(NamedTuple):
 _ALL_LEAVE = _Staying((), (), 1)
 
 
-def _staying(search: RangeSearch, held: Intervals, next_id: int) -> _Staying:
-    """The rows that stay of the tuple IDs `held`, which are in the window. `next_id`: as in `since`."""
-    if search.view.spec.table is None or not held:
-        return _Staying(held, held, 0)
-    ended = ended_since(search.snapshot, search.view, search.sqc_id, held, next_id, search.budget)
+def _staying(search: RangeSearch, ids: Intervals, next_id: int) -> _Staying:
+    """The rows that stay of the tuple IDs `ids`, which are in the window. `next_id`: as in `since`."""
+    if search.view.spec.table is None or not ids:
+        return _Staying(ids, ids, 0)
+    ended = ended_since(search.snapshot, search.view, search.sqc_id, ids, next_id, search.budget)
     if ended is not None:
         few = len(ended) <= MOST_ENDED
-        return _Staying(held, without_ids(held, ended), len(ended)) if few else _ALL_LEAVE
-    matches = [match for interval in held for match in search.matches(*interval)]
+        return _Staying(ids, without_ids(ids, ended), len(ended)) if few else _ALL_LEAVE
+    matches = [match for interval in ids for match in search.matches(*interval)]
     stay = [match.data.places.ids(match.offsets) for match in matches]
     keep = runs_of(np.concatenate([np.zeros(0, np.int64), *stay]))
-    return _Staying(held, keep, 1) if len(keep) <= MOST_ENDED else _ALL_LEAVE
+    return _Staying(ids, keep, 1) if len(keep) <= MOST_ENDED else _ALL_LEAVE
 
 
 class RangeSearch(NamedTuple):
@@ -218,11 +218,11 @@ class RangeSearch(NamedTuple):
         """The matches with IDs in [low, high)."""
         config = self.snapshot.config
         limits = self.snapshot.run, config.archive_rows, self.budget, config.texts
-        found, view = matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *limits), self.view
+        matches, view = matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *limits), self.view
         if view.spec.table is None or high >= view.next_id:
-            return found
+            return matches
         # An entry from `high` on may have ended a version.
-        return [replace(match, offsets=shown_rows(view, match.data, match.offsets)) for match in found]
+        return [replace(match, offsets=shown_rows(view, match.data, match.offsets)) for match in matches]
 
     def end_of(self, low: int, high: int, limit: int | None) -> int:
         """The end of the tuple IDs of an answer: just after the last match within LIMIT."""

@@ -104,8 +104,8 @@ class Stretch:
     told: Completeness
 
     def first(self, view: StreamView, size: int) -> Stretch:
-        """The tuples of the range whose bits for one query fit into `size` bytes: all of them, or those of the first
-        chunks.
+        """The tuples of the range whose bits for one query fit into `size` bytes: all of them, or the tuples of the
+        first chunks.
 
         The result has at least one chunk. It has whole chunks, so that the errors of a chunk are counted once.
         """

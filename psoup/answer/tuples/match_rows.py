@@ -97,30 +97,30 @@ def match(
     return _match(snapshot, view, batch, after, most, budget)
 
 
-def _match(snapshot: Snapshot, view: StreamView, batch: Batch, after: int, most: int, budget: ReadBudget) -> Matched:
+def _match(snapshot: Snapshot, view: StreamView, batch: Batch, after: int, room: int, budget: ReadBudget) -> Matched:
     join = _Join(snapshot, view, batch, budget)
-    page = paged(join.matched, len(batch), after, most)
+    page = paged(join.matched, len(batch), after, room)
     join.close()
     snapshot.lifetimes.note_all(page.queries)
     return page
 
 
 def _match_versions(
-    snapshot: Snapshot, view: StreamView, batch: Batch, after: int, most: int, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, batch: Batch, after: int, room: int, budget: ReadBudget
 ) -> Matched:
     """The page of rows that are pushed to a table. The row of a deletion matches no query."""
     given = batch.columns[DELETED_AT]
-    kept = np.flatnonzero(~given.values if given.valid is None else ~(given.values & given.valid))
-    if len(kept) == len(batch):
-        return _match(snapshot, view, batch, after, most, budget)
-    first = after if 0 in kept[:1] else -1
-    return _match(snapshot, view, batch.take(kept), first, most, budget).among(kept, len(batch))
+    upserts = np.flatnonzero(~given.values if given.valid is None else ~(given.values & given.valid))
+    if len(upserts) == len(batch):
+        return _match(snapshot, view, batch, after, room, budget)
+    first = after if 0 in upserts[:1] else -1
+    return _match(snapshot, view, batch.take(upserts), first, room, budget).among(upserts, len(batch))
 
 
-def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, most: int) -> Matched:
+def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, room: int) -> Matched:
     """A page of the first rows. `matched(start, upto)`: the matches of at least one row, from `start` on."""
     sizes, parts = list[Array](), list[Array]()
-    start, room = 0, most
+    start = 0
     while start < rows and room > 0:
         alone = start == 0 and after >= 0
         matches = matched(start, start + 1 if alone else rows)

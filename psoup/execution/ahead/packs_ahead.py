@@ -77,10 +77,10 @@ class PacksAhead:
             self._found.add(view.stream_id)
             self._find(snapshot, view, self._wanted(snapshot))
         made = 0
-        for stream_id, kept in view.packs.kept():
-            packs = kept
-            if stream_id == view.stream_id and kept.turn != view.turns[0]:
-                packs = view.packs.known(stream_id, kept.measures, view.tenant, view.turns) or Packs(kept.measures)
+        for stream_id, former in view.packs.kept():
+            packs = former
+            if stream_id == view.stream_id and former.turn != view.turns[0]:
+                packs = view.packs.known(stream_id, former.measures, view.tenant, view.turns) or Packs(former.measures)
             if stream_id == view.stream_id and made < _STEP and not turn.is_over and packs.turn == view.turns[0]:
                 key = stream_id, tuple(states_for(packs.measures))
                 wanted = self._wanted(snapshot).get(key)

@@ -94,7 +94,7 @@ def bits_of(match: Matches) -> tuple[int, int, Array]:
     """
     if isinstance(match, KeptBits):
         return 0, len(match.data), match.bits
-    if isinstance(match, Packed) and match.held is None:
+    if isinstance(match, Packed) and match.packed_offsets is None:
         return match.start, match.start + match.count, _NO_BITS
     offsets = match.offsets
     start, stop = int(offsets[0]), int(offsets[-1]) + 1

@@ -4,7 +4,7 @@
                                               └ the first one holds from the beginning
 
 The versions of one key hold in intervals that do not overlap: [begin, end). So a condition on the version may be tested
-before the search, by the table's side, or after it. A deletion is no version: it only ends the version before.
+before the search, by the table's side, or after it. A deletion is not a version: it only ends the version before.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _count_all(evaluation: Evaluation, node: PartnerJoin, left: JoinInput) -> No
     if lost_before == NOTHING_LOST:
         return
     assert isinstance(node.right, Source)
-    asked: Array = np.ones(left.rows, np.bool_)
+    lost_rows: Array = np.ones(left.rows, np.bool_)
     for factor in (*node.keys, *node.bands):
-        own = factor.right if node.right.place in sources_of(factor.left) else factor.left
-        column = left.values(own, reading, evaluation.room)
-        asked &= True if column.valid is None else column.valid
+        expr = factor.right if node.right.place in sources_of(factor.left) else factor.left
+        column = left.values(expr, reading, evaluation.room)
+        lost_rows &= True if column.valid is None else column.valid
         if factor in node.bands:
-            asked &= column.values < lost_before
-    reading.unknown += int(asked.sum())
+            lost_rows &= column.values < lost_before
+    reading.unknown += int(lost_rows.sum())
 
 
 def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:

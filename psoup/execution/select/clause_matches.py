@@ -80,10 +80,10 @@ def matches_in(
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
         offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
-    found = [match for match in matches if isinstance(match, ChunkMatches)]
+    converted = [match for match in matches if isinstance(match, ChunkMatches)]
     if view.spec.table is not None:
-        found = _holding(view, found, high)
-    return [match for match in found if len(match.offsets) or match.errors]
+        converted = _holding(view, converted, high)
+    return [match for match in converted if len(match.offsets) or match.errors]
 
 
 def _holding(view: StreamView, matches: Sequence[Known | None], high: int) -> list[ChunkMatches]:
@@ -93,13 +93,13 @@ def _holding(view: StreamView, matches: Sequence[Known | None], high: int) -> li
     """
     table = view.spec.table
     assert table is not None
-    found = list[ChunkMatches]()
+    open_matches = list[ChunkMatches]()
     for match in matches:
         if match is not None:
             offsets = open_offsets(match.data, table, match.offsets, view.at, high, view.lost_before)
             covered = isinstance(match, KeptBits) or match.covered
-            found.append(ChunkMatches(match.entry, offsets, match.errors, covered))
-    return found
+            open_matches.append(ChunkMatches(match.entry, offsets, match.errors, covered))
+    return open_matches
 
 
 def matches_together(
@@ -140,11 +140,11 @@ def sides_of_join(
         if unknown:
             _search(search, parts, unknown, matches, run, budget, work)
             offer(view, clause, [(*parts[k], matches[k]) for k in unknown])
-    found: list[Sequence[Known | None]] = [
+    matches_of_sides: list[Sequence[Known | None]] = [
         matches if side[0].spec.table is None else _holding(side[0], matches, side[3])
         for side, (_, matches, _) in zip(sides, looked, strict=True)
     ]
-    return [[m for m in matches if m is not None and (m.count or m.errors)] for matches in found]
+    return [[m for m in matches if m is not None and (m.count or m.errors)] for matches in matches_of_sides]
 
 
 def _looked_up(

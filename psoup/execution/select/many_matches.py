@@ -146,8 +146,8 @@ class Together:
         holds: Array = np.zeros(len(data), np.bool_)
         offsets = np.unique(pairs.offsets)
         holds[open_offsets(data, table, offsets, view.at, view.next_id, view.lost_before)] = True
-        kept = holds[pairs.offsets]
-        return ManyMatches(matches.entry, Pairs(pairs.which[kept], pairs.offsets[kept]), matches.errors)
+        in_table = holds[pairs.offsets]
+        return ManyMatches(matches.entry, Pairs(pairs.which[in_table], pairs.offsets[in_table]), matches.errors)
 
     def _in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
         """Find the matches in a part of a chunk, as `in_chunk`, also of versions that do not hold."""

@@ -1,8 +1,8 @@
 """The forms of the matches of a clause in a chunk.
 
-ChunkMatches   offsets, 8 bytes a row; holds the results of the whole chunk
-KeptBits       the stored bitmap of a whole chunk, for a side of a join that a semi-join may reduce
-Packed         compact, for an answer that waits for its client: a range, 2 bytes a row, or a bitmap
+ChunkMatches   offsets, 8 bytes a row; holds the results of the whole chunk.
+KeptBits       the stored bitmap of a whole chunk, for a side of a join that a semi-join may reduce.
+Packed         compact, for an answer that waits for its client: a range, 2 bytes a row, or a bitmap.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ _FEW = 4_096
 class Packed:
     """The offsets of matches in a compact form. `start`: the first offset. `count`: the number of offsets.
 
-    `held`: the offsets as uint16, or a bitmap from `start` on as uint8. None: all rows [start, start + count) match.
+    `packed_offsets`: the offsets as uint16, or a bitmap from `start` on as uint8. None: all rows of
+    [start, start + count) match.
     """
 
     data: Chunk
     start: int
     count: int
-    held: Array | None
+    packed_offsets: Array | None
 
     @property
     def offsets(self) -> Array:
         """The offsets, int64, ascending. O(rows of the chunk / 8)."""
-        if self.held is None:
+        if self.packed_offsets is None:
             return np.arange(self.start, self.start + self.count, dtype=np.int64)
-        if self.held.dtype == np.uint16:
-            return self.held.astype(np.int64)
-        return np.flatnonzero(np.unpackbits(self.held)) + self.start
+        if self.packed_offsets.dtype == np.uint16:
+            return self.packed_offsets.astype(np.int64)
+        return np.flatnonzero(np.unpackbits(self.packed_offsets)) + self.start
 
 
 def packed(match: Matches) -> Packed:

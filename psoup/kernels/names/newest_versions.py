@@ -4,7 +4,7 @@
     'UA'   5f… 07…              slot   first lane | second lane | tuple ID + 1, or 0 if the slot is free | versions left
 
 The lanes start from a secret, as in `clause_names`, so no client can choose colliding keys. A key without versions is
-not in the table any more, though it has a slot until the table is moved.
+not in the table any more. Its slot stays until the table is moved.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -23,11 +23,11 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _slot(one, two, slots):
+def _slot(first_lane, second_lane, slots):
     """The place of the slot of a key, or of the free slot for it."""
     mask = np.uint64(slots.shape[0] // SLOT - 1)
-    at = one & mask
-    while slots[SLOT * at + 2] and (slots[SLOT * at] != one or slots[SLOT * at + 1] != two):
+    at = first_lane & mask
+    while slots[SLOT * at + 2] and (slots[SLOT * at] != first_lane or slots[SLOT * at + 1] != second_lane):
         at = (at + _ONE) & mask
     return np.int64(SLOT * at)
 

@@ -162,9 +162,9 @@ class _FromTree:
         scope.optional |= joined.optional
         conditions = [*pairs, *self._on(scope, join)]
         if as_of(join.this) is not None:
-            kept = as_of_join(self._composition, before, left, right, join, kind, conditions)
-            scope.optional |= right.places if kept.kind.keeps_left else set()
-            return kept
+            join_node = as_of_join(self._composition, before, left, right, join, kind, conditions)
+            scope.optional |= right.places if join_node.kind.keeps_left else set()
+            return join_node
         if kind is None:
             return Inner([left, right], conditions)
         if kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
