@@ -1,4 +1,4 @@
-"""Rows `changed.*`: a query over a table of a million keys of which one in a hundred has changed since it was asked.
+"""Rows `changed.*`: a query over a table of a million keys. One key in a hundred has changed since the last answer.
 
     changed.select    SELECT k, price FROM t WHERE price < …, one row in a hundred
 

@@ -1,8 +1,8 @@
 """Rows `upsert.*`: rows with a key that are pushed to a table, beside the same rows pushed to a stream.
 
-upsert.durable    a million keys, each new, by a producer of the SDK, each batch on disk before its acknowledgement
-upsert.random     a push of 1,000 keys at random of those of a large table, in process
-upsert.memory     updates of few keys again and again: memory beside the versions that must stay (HISTORY)
+upsert.durable    a million keys, each new, by a producer of the SDK, each batch on disk before its acknowledgement.
+upsert.random     a push of 1,000 random keys of a large table, in process.
+upsert.memory     updates of few keys again and again: memory beside the versions that must stay (HISTORY).
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ def _random(keys: int, repeats: int) -> Iterator[Row]:
 
 
 def _memory(updates: int, keys: int) -> Iterator[Row]:
-    """The bytes of the table after each tenth of the updates, beside those of the versions that must stay."""
+    """The bytes of the table after each tenth of the updates, beside the bytes of the versions that must stay."""
     rng = np.random.default_rng(45)
     clock = VirtualClock(0)
     local = LocalPSoup(clock=clock)
     batches = updates // BATCH or 1
     history = batches * SECOND // PARTS
     local.execute(f"CREATE TABLE keyed ({COLUMNS}, PRIMARY KEY (k)) HISTORY {history // SECOND or 1} SECONDS")
-    held = list[int]()
+    sizes = list[int]()
     rows = 0
     for batch in range(batches):
         local.push("keyed", _given(rng, rng.integers(0, keys, min(BATCH, updates))))
@@ -100,11 +100,11 @@ def _memory(updates: int, keys: int) -> Iterator[Row]:
         clock.advance(seconds=1)
         if batch >= batches // 10 and (batch % 8 == 0 or batch == batches - 1):
             total, rows = _bytes(local)
-            held.append(total)
+            sizes.append(total)
     needed = keys + updates // PARTS
-    least = needed * held[-1] // rows
+    needed_bytes = needed * sizes[-1] // rows
     note = f"{updates:,} updates of {keys:,} keys; {rows:,} rows are left, {needed:,} must stay"
-    mine, other = Sample.of([each / 1e6 for each in held]), Sample.of([least / 1e6])
+    mine, other = Sample.of([each / 1e6 for each in sizes]), Sample.of([needed_bytes / 1e6])
     yield Row("upsert.memory", mine, "MB", "versions that must stay", other, Target(at_most=3), note)
 
 
