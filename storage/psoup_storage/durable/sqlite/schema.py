@@ -114,10 +114,10 @@ def unknown_format(directory: Path, version: str) -> InvalidInput:
         advice = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
     else:
         advice = ", and no older one; use the version that wrote it, or push the data again into a new directory"
-    known = " and ".join(map(str, [*UPGRADES, FORMAT]))
+    formats = " and ".join(map(str, [*UPGRADES, FORMAT]))
     return InvalidInput(
         f"the data directory {directory} has format {version}, and this version of PSoup reads the formats"
-        f" {known}{advice}",
+        f" {formats}{advice}",
         reason="UNKNOWN_FORMAT",
         found=version,
         known=FORMAT,

@@ -37,12 +37,12 @@ def _crc(*values: Any) -> int:
 
 
 def _statements(table: str, later: tuple[str, ...] = ()) -> Iterator[str]:
-    key, others = _SEALED[table]
-    others += later
+    key, columns = _SEALED[table]
+    columns += later
     this = " AND ".join(f"{column} = NEW.{column}" for column in key)
-    new = ", ".join(f"NEW.{column}" for column in key + others)
-    yield f"UPDATE {table} SET checksum = row_crc({', '.join(key + others)});"
-    for name, event in (("inserted", "INSERT"), ("updated", f"UPDATE OF {', '.join(others)}")):
+    new = ", ".join(f"NEW.{column}" for column in key + columns)
+    yield f"UPDATE {table} SET checksum = row_crc({', '.join(key + columns)});"
+    for name, event in (("inserted", "INSERT"), ("updated", f"UPDATE OF {', '.join(columns)}")):
         yield f"CREATE TRIGGER {table}_{name} AFTER {event} ON {table}"
         yield f"BEGIN UPDATE {table} SET checksum = row_crc({new}) WHERE {this}; END;"
 
@@ -73,10 +73,10 @@ def is_sealed(connection: apsw.Connection, name: str) -> bool:
 
 def broken_seals(connection: apsw.Connection) -> Iterator[str]:
     """Damaged rows, in words; also in a directory of a format before this one. O(rows)."""
-    for table, (key, others) in _SEALED.items():
+    for table, (key, columns) in _SEALED.items():
         present = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        others += tuple(column for column in _LATER.get(table, ()) if column in present)
-        wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + others)})"
+        columns += tuple(column for column in _LATER.get(table, ()) if column in present)
+        wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + columns)})"
         for values in connection.execute(wrong):
             place = ", ".join(f"{column} {value}" for column, value in zip(key, values, strict=True))
             yield f"the row of {table} with {place} has changed since it was written"

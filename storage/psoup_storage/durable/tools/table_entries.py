@@ -24,8 +24,8 @@ def wrong_entries(spec: StreamSpec, batch: Batch) -> Iterator[str]:
         missing = _null_rows(batch.columns[place]) & ~deleted
         if missing.any():
             yield f"its row {int(np.argmax(missing))} has no {names[place]}, which is NOT NULL"
-    kept = {DELETED_AT, FIRST_AT, *table.key, spec.time_attribute}
-    for place in sorted(set(range(len(names))) - kept):
+    of_deletion = {DELETED_AT, FIRST_AT, *table.key, spec.time_attribute}
+    for place in sorted(set(range(len(names))) - of_deletion):
         present = ~_null_rows(batch.columns[place]) & deleted
         if present.any():
             yield f"its row {int(np.argmax(present))} deletes a key, and has a value of {names[place]}"
