@@ -191,7 +191,8 @@ class TableSpec:
     `key`: the positions of the primary key. `required`: the positions of the other columns with NOT NULL. The schema
     calls them nullable, as the entry of a deletion has only its key. `history`: how long an ended version is kept.
     `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY.
-    `first_from_arrival`: whether the first version of a key holds from its time, and not from the beginning.
+    `first_from_arrival`: whether the first version of a key holds from its time, not from the beginning. So it is by
+    default with TIMESTAMP BY.
     """
 
     key: tuple[int, ...]

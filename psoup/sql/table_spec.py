@@ -3,6 +3,9 @@
     CREATE TABLE t (k TEXT, price DOUBLE, PRIMARY KEY (k)) HISTORY 7 DAYS DELETED FOR 30 DAYS FIRST VERSION FROM ARRIVAL
     columns of its tuples: _deleted, _first, k, price       `_deleted` and `_first` are hidden
 
+The first version of a key holds from the beginning. With TIMESTAMP BY it holds from its own time, which its row states.
+FIRST VERSION FROM says otherwise.
+
 A key is one or several columns. It is never NULL. The schema calls all other columns nullable, because the entry of a
 deletion has only its key. `TableSpec` has the columns with NOT NULL.
 """
@@ -61,7 +64,7 @@ def table_schema(source: StatementText, node: exp.Expr, attributes: tuple[Attrib
         tuple(required),
         DEFAULT_HISTORY if history is None else duration(source, history, "HISTORY"),
         DEFAULT_DELETED_FOR if deleted is None else duration(source, deleted, "DELETED FOR"),
-        first_from_arrival=word is not None and word.name.upper() == "ARRIVAL",
+        first_from_arrival=node.args.get("timestamp") is not None if word is None else word.name.upper() == "ARRIVAL",
     )
     return Schema((*TABLE_COLUMNS, *stored)), table
 
@@ -99,6 +102,6 @@ def table_options(spec: StreamSpec, table: TableSpec) -> tuple[str, list[str]]:
         options.append(f"HISTORY {describe_duration(table.history)}")
     if table.deleted_for != DEFAULT_DELETED_FOR:
         options.append(f"DELETED FOR {describe_duration(table.deleted_for)}")
-    if table.first_from_arrival:
-        options.append("FIRST VERSION FROM ARRIVAL")
+    if table.first_from_arrival != spec.event_time:
+        options.append(f"FIRST VERSION FROM {'ARRIVAL' if table.first_from_arrival else 'START'}")
     return f"PRIMARY KEY ({key})", options

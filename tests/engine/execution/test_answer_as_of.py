@@ -132,9 +132,9 @@ JOINS = {
 def test_each_tuple_meets_the_version_of_its_own_time(stream: str, table: str) -> None:
     for seed in range(scaled(7)):
         drawn = random.Random(seed)
-        options = " FIRST VERSION FROM ARRIVAL" if seed % 2 else ""
-        soup, clock = made(stream, table, options)
-        model = Model(from_arrival=bool(options))
+        from_arrival = seed % 2 == 1
+        soup, clock = made(stream, table, f" FIRST VERSION FROM {'ARRIVAL' if from_arrival else 'START'}")
+        model = Model(from_arrival=from_arrival)
         queries = {soup.register(text): (*case, text) for text, case in JOINS.items()}
         shown = {query: list[Row]() for query in queries}
         copies = {query: Copy() for query in queries}
@@ -149,7 +149,7 @@ def test_each_tuple_meets_the_version_of_its_own_time(stream: str, table: str) -
                 rows = [tuple(row.values()) for row in answer.to_table().to_pylist()]
                 width = 3 if "RANGE" in text else 1_000_000
                 assert rows == model.rows(answer.completeness.now, floor, left=left, width=width), (seed, number, text)
-                stay = shown[query] if options else [row for row in shown[query] if row[1] is not None]
+                stay = shown[query] if from_arrival else [row for row in shown[query] if row[1] is not None]
                 stay = [] if "RANGE" in text else stay
                 assert [row for row in stay if row not in rows] == [], "a version never changes a row that was shown"
                 shown[query] = rows
