@@ -70,7 +70,7 @@ class Completeness(html.Facts):
     value in WHERE could not be computed, in the chunks that the window touches. Each tuple counts once, and only if the
     rest of WHERE does not exclude it. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not
     be computed and are NULL. `unknown`: rows of a join AS OF without a version of the table that are older than its
-    HISTORY; a version may have held at their times, and is lost. An answer in pieces has these two numbers when all
+    HISTORY. A version may have held at their times, and is lost. An answer in pieces has these two numbers when all
     pieces are read.
 
     `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,

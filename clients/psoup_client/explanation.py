@@ -50,8 +50,8 @@ class PlanNode(html.Facts):
     chunks without a fold (`unfolded`), and tuples at the two `ends` of the window.
 
     `update_pattern`: as in `PlanStep`. `clocks`: the clocks by which rows leave, `time` or `rows of` a stream.
-    `settled_pattern`: the simpler pattern of rows that the answer has shown for more than `settled_after`, such as
-    an absence whose time has passed. None if time settles nothing.
+    `settled_pattern`: the simpler pattern of rows that the answer has shown for more than `settled_after`. An
+    example is an absence whose time has passed. None if time settles nothing.
     """
 
     id: int

@@ -67,7 +67,7 @@ class QueryRead:
 
 
 def select(stream: str, columns: Sequence[str], condition: str = "", *, table: bool = False) -> str:
-    """Write the statement that reads columns of the kept tuples, or of the rows of a `table`, which has no window.
+    """Write the statement that reads columns of the kept tuples, or of the rows of a `table`. A table has no window.
 
     `condition`: a condition in PSoup's SQL.
     """

@@ -106,8 +106,8 @@ class AttachTarget:
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
     """Accept the attachment, or repeat the answer if it was accepted before.
 
-    Raises NotFound if another stream has the name now, FailedPrecondition for a table, OutOfRange with the bound to
-    use, and InvalidInput.
+    Raises NotFound if another stream has the name now, and FailedPrecondition for a table. Raises OutOfRange with the
+    bound to use, and InvalidInput.
     """
     past, name = target.past, target.spec.name
     _check_stream(target.spec)

@@ -14,7 +14,7 @@ class ChunkVersions:
     `before`, `successors`: int64[n], the IDs of the entries before and after the row's own, -1 and 0 if there is none.
     `ends`: int64[n], the time of the successor. `ended`: the number of rows with a successor. `deletions`: the number
     of deletions, or -1 if they are not counted. `worth`: a note of `psoup.engine.maintenance.lost`. `relinked`: whether
-    the links were made at a start, so that `before` passes over entries that had left their chunks by then.
+    the links were made at a start. Then `before` passes over entries that had left their chunks by then.
     """
 
     __slots__ = ("before", "deletions", "ended", "ends", "relinked", "successors", "worth")

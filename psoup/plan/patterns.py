@@ -156,7 +156,7 @@ def combined(operator: Operator, inputs: Sequence[Updates], added: frozenset[Upd
 
 
 def lowered(updates: Updates, settled: Updates, after: int) -> Updates:
-    """The updates with those of settled rows, if these are simpler."""
+    """The updates, with the updates of settled rows if these are simpler."""
     if settled.pattern >= updates.pattern:
         return updates
     return Updates(updates.pattern, updates.clocks, settled, after)

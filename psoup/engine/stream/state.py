@@ -192,7 +192,7 @@ class StreamState:
 
     @property
     def settled_id(self) -> int:
-        """The tuple ID below which all tuples are on disk, if the engine has a store, and told to all followers."""
+        """The tuple ID below which all followers got all tuples. With a store, these tuples are on disk as well."""
         floor = self._followed.floor(self.stream_id)
         if self.keep is None:
             return floor

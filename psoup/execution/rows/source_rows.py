@@ -127,7 +127,7 @@ class Reading:
     lost_before: Sequence[int] = ()
     """For each source, the end before which versions of a table count as lost. Empty for a query over one source."""
     unknown: int = 0
-    """The number of rows found so far that ask for a version of a table from a time before its HISTORY."""
+    """The number of rows so far that ask for a version of a table from a time before its HISTORY."""
 
     between: Between | None = None
     """The window of an aggregate, with its fold if there is one. `matches` lacks the tuples of the fold. Else None."""

@@ -1,7 +1,7 @@
 """The links between the versions of a table's keys, written into the arrays beside many chunks in one pass.
 
-places    for each chunk: the addresses of successors, ends, before; the places left (or 0) and their number
-entry     7 of a key whose newest entry was 2:   before[7] = 2, ends[2] = its time, successors[2] = 7
+places    for each chunk: the addresses of successors, ends, before; the places left (or 0) and their number.
+entry     7 of a key whose newest entry was 2:   before[7] = 2, ends[2] = its time, successors[2] = 7.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs

@@ -24,7 +24,7 @@ _U1, _U2, _U3, _U4 = map(np.uint64, range(1, 5))
 PARTS = 3
 """Numbers for each column in `sources`: address of the values (of a tuple ID: the first one), of the validity (uint8,
 0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0. The third
-number of the tuple ID is the address of the places that are left (uint16) in a thinned chunk, else 0."""
+number of the tuple ID is the address of the places (uint16) that a thinned chunk has left, else 0."""
 
 CODED = 3
 """Of values without NULL in few bits: the address of their codes, how many bytes each has (1, 2, 4), what 0 is."""

@@ -1,8 +1,8 @@
 """The rows of a table's chunk that hold at a time: versions that have begun, and that no later entry has ended.
 
-version    holds in [begin, end): its time, and the time of the next entry of its key
-first      a key's first version holds from the beginning, if the table says so
-reader     sees the IDs below `next_id`; an entry with a later ID is not there yet, so it ends nothing
+version    holds in [begin, end): its time, and the time of the next entry of its key.
+first      a key's first version holds from the beginning, if the table says so.
+reader     sees the IDs below `next_id`. An entry with a later ID is not there yet, so it ends nothing.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs

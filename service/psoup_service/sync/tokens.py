@@ -47,7 +47,7 @@ class ClientRows(NamedTuple):
 
     They are the rows of some `intervals`, or of a join (`box`), or the first rows of an `earlier` answer. Or only the
     `digest` of a whole answer is known. `window`: a digest of the requested window. `next_id`: of a table, the next
-    tuple ID as of which the client has the rows of `intervals`.
+    tuple ID when the client got the rows of `intervals`.
     """
 
     query_id: int
