@@ -86,9 +86,9 @@ def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
                 assert zygote.ready() == address
                 with Client(address, timeout=20) as client:
                     table = client.query(query).invoke().to_arrow()
-                    found = dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
-                    assert len(found) == table.num_rows, "a key has two rows"
-                    assert whole_batches(found, acknowledged, acknowledged + 1_000) is not None, found
+                    values = dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
+                    assert len(values) == table.num_rows, "a key has two rows"
+                    assert whole_batches(values, acknowledged, acknowledged + 1_000) is not None, values
         finally:
             stop.set()
         total = sender.finish()

@@ -26,9 +26,9 @@ def test_streams_of_one_engine_do_not_disturb_each_other() -> None:
     budget = Budget("T10 two streams", cases=90)
 
     def case(draw: Any) -> int:
-        one, two = draw_history(draw, 8), draw_history(draw, 8, "other")
-        note(f"{one!r}\n{two!r}")
-        return play_together(one, two)
+        first_history, second_history = draw_history(draw, 8), draw_history(draw, 8, "other")
+        note(f"{first_history!r}\n{second_history!r}")
+        return play_together(first_history, second_history)
 
     run_cases(budget, case)
 
@@ -37,21 +37,21 @@ def test_the_name_of_a_dropped_stream_can_be_used_again() -> None:
     budget = Budget("T10 dropped stream", cases=60)
 
     def case(draw: Any) -> int:
-        one, two = draw_history(draw, 6), draw_history(draw, 6)
-        note(f"{one!r}\n{two!r}")
-        return _play_again(one, two)
+        first_history, second_history = draw_history(draw, 6), draw_history(draw, 6)
+        note(f"{first_history!r}\n{second_history!r}")
+        return _play_again(first_history, second_history)
 
     run_cases(budget, case)
 
 
-def _play_again(one: History, two: History) -> int:
+def _play_again(first_history: History, second_history: History) -> int:
     """A history, its stream dropped, and another history on a stream of the same name."""
-    first = Duel(one.declaration, one.config, shards=one.shards)
-    first.run(one.actions)
-    assert first.psoup.drop_stream(one.declaration.name, cascade=True) == len(first.standing)
-    second = Duel(two.declaration, one.config, first)
+    first = Duel(first_history.declaration, first_history.config, shards=first_history.shards)
+    first.run(first_history.actions)
+    assert first.psoup.drop_stream(first_history.declaration.name, cascade=True) == len(first.standing)
+    second = Duel(second_history.declaration, first_history.config, first)
     try:
-        second.run(two.actions)
+        second.run(second_history.actions)
         return first.compared + second.compared
     finally:
         first.close()

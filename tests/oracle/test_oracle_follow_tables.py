@@ -65,8 +65,8 @@ class Play:
     def read(self) -> None:
         number = self.draw.randrange(len(WANTED))
         snapshot, before = self.soup.engine.snapshot(), self.places[number]
-        view, most = snapshot.stream("ads", self.soup.tenant), self.draw.choice([1, 3, 1_000])
-        page = follow_page(snapshot, view, self.followers[number], before, most_rows=most, most_bytes=10**6)
+        view, rows = snapshot.stream("ads", self.soup.tenant), self.draw.choice([1, 3, 1_000])
+        page = follow_page(snapshot, view, self.followers[number], before, most_rows=rows, most_bytes=10**6)
         assert page.changes is not None
         pairs = zip(page.tuple_ids.tolist(), page.queries.tolist(), page.changes.tolist(), strict=True)
         assert [*pairs] == self.truth(WANTED[number], before, page.place)
@@ -80,7 +80,7 @@ class Play:
 
     def truth(self, wanted: FollowWanted, before: FollowPlace, after: FollowPlace) -> list[tuple[int, int, int]]:
         """The pairs between two places."""
-        told = list[tuple[int, int, int]]()
+        changes = list[tuple[int, int, int]]()
         for at in range(before.next_id, min(after.next_id + 1, len(self.upserts.entries))):
             entry = self.upserts.entries[at]
             former = None if entry.before < 0 else self.upserts.entries[entry.before]
@@ -91,8 +91,8 @@ class Play:
                     continue
                 now, was = entry.satisfies(predicate), former is not None and former.satisfies(predicate)
                 if now or was:
-                    told.append((at, query, (STAYS if was else CAME) if now else LEFT))
-        return told
+                    changes.append((at, query, (STAYS if was else CAME) if now else LEFT))
+        return changes
 
 
 @pytest.mark.parametrize("number", range(scaled(5)))

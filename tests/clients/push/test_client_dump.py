@@ -350,7 +350,7 @@ def test_the_open_rows_of_a_table_are_dumped_and_loaded(
     shown = []
     for table_name in (name, copy):
         query = client.register(f'SELECT k, name, x FROM "{table_name}"')
-        found = query.invoke(wait_for=client.last_sequence).to_arrow().to_pylist()
-        shown.append(sorted(found, key=lambda row: row["k"]))
+        rows = query.invoke(wait_for=client.last_sequence).to_arrow().to_pylist()
+        shown.append(sorted(rows, key=lambda row: row["k"]))
         query.unregister()
     assert shown[0] == shown[1] and len(shown[0]) == 700

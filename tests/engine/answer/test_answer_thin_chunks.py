@@ -1,9 +1,9 @@
 """A stream with thinned chunks of 64 places: every kind of answer holds exactly the rows that are left.
 
-chunk 0   IDs 0-63     left 3 10 17 … 59     every seventh from 3 on
-chunk 1   IDs 64-127   none left
-chunk 2   IDs 128-191  all left
-chunk 3   IDs 192-219  open
+chunk 0   IDs 0-63     left 3 10 17 … 59     every seventh from 3 on.
+chunk 1   IDs 64-127   none left.
+chunk 2   IDs 128-191  all left.
+chunk 3   IDs 192-219  open.
 """
 
 from __future__ import annotations
@@ -268,13 +268,13 @@ def test_a_follower_is_told_of_the_rows_left(soup: LocalPSoup, every: bool, most
     view = snapshot.stream("s", soup.tenant)
     while place.next_id < view.next_id:
         page = follow_page(snapshot, view, follower, place, most_rows=most_rows, most_bytes=10**7)
-        told = zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True)
-        pairs += [(i, query) for i, query in told if query in QUERIES.values()]
+        page_pairs = zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True)
+        pairs += [(i, query) for i, query in page_pairs if query in QUERIES.values()]
         rows = zip(page.tuples["_id"].to_pylist(), page.tuples["v"].to_pylist(), strict=True)
         assert all(i == v for i, v in rows) and (page.place > place)
         place = page.place
-    asked = {query: where for where, query in QUERIES.items() if every or query in query_ids}
-    assert pairs == sorted((i, query) for i in LEFT for query, where in asked.items() if _holds(where)(i))
+    followed = {query: where for where, query in QUERIES.items() if every or query in query_ids}
+    assert pairs == sorted((i, query) for i in LEFT for query, where in followed.items() if _holds(where)(i))
 
 
 @seeded
@@ -290,8 +290,8 @@ def test_a_copy_gets_the_rows_left_page_by_page(soup: LocalPSoup, rows: int, old
         question = Question(soup.clock.now(), accept_truncation=True)
         change = since(snapshot, record, how, intervals, Most(rows, 100), question, oldest_first=oldest_first)
         ids += change.answer.to_table().column(0).to_pylist()
-        held = [i for i in wanted if any(low <= i < high for low, high in change.have)]
-        assert sorted(ids) == held, "the intervals stand for other tuples than were sent"
+        covered = [i for i in wanted if any(low <= i < high for low, high in change.have)]
+        assert sorted(ids) == covered, "the intervals stand for other tuples than were sent"
         intervals = change.have
         if change.complete:
             break

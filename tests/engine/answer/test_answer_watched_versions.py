@@ -32,7 +32,7 @@ def test_each_clause_whose_answer_has_changed_is_named(number: int) -> None:
                 watched.add(clause)
                 predicates[clause.sqc_id] = PREDICATES[len(predicates)]
             for _ in range(draw.choice([0, 1, 1, 8])):
-                upserts.push(soup, most=draw.choice([1, 4]))
+                upserts.push(soup, most_keys=draw.choice([1, 4]))
             if draw.random() < 0.2:
                 soup.maintain()
             if draw.random() < 0.3:

@@ -1,4 +1,4 @@
-"""A start of a table links the entries of its stored chunks. Some chunks are thinned."""
+"""A start of a table links the entries of its stored chunks as the writer did. Some chunks are thinned."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_a_start_links_entries_as_a_list_of_versions_does(thinned: bool) -> None
         here = np.flatnonzero(left)
         newest = {int(keys[entry]): entry for entry in here.tolist()}
         wanted = [newest.get(key, -1) for key in range(40)]
-        asked = [Column(BIGINT, np.arange(40, dtype=np.int64))] * 3
-        assert table.newest.find(asked).tolist() == wanted
+        key_columns = [Column(BIGINT, np.arange(40, dtype=np.int64))] * 3
+        assert table.newest.find(key_columns).tolist() == wanted
         assert table.newest.keys == len(newest)
 
 

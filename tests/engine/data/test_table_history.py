@@ -108,9 +108,9 @@ def test_rows_of_a_join_as_of_that_are_older_than_history_are_counted(kind: str,
         unknown.append(answer.unknown)
         soup.clock.advance(seconds=10)
     assert unknown == [1, 2]
-    found = rows_of(answer)
-    assert found[-1] == ("UA", 3)
-    assert len(found) == rows
+    answer_rows = rows_of(answer)
+    assert answer_rows[-1] == ("UA", 3)
+    assert len(answer_rows) == rows
     wire = whole(soup.invoke(query), 1 << 20, queries_pb2.InvokeResponse)
     assert wire.completeness.unknown == 2
     table = soup.invoke_table([query])

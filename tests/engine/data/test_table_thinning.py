@@ -1,6 +1,6 @@
 """Versions that leave memory once HISTORY has passed them: which ones leave, and what a start finds then.
 
-chunk 0, keys 0 … 63 at 0 s ── keys 0 … 59 change at 10 s ── at 21 s: only the rows of 60 … 63 are left in chunk 0
+└── chunk 0, keys 0 … 63 at 0 s ── keys 0 … 59 change at 10 s ── at 21 s: only the rows of 60 … 63 are left there
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_deleted_key_leaves_and_is_new_when_it_comes_back(soup: RecordingPSoup
 
 @pytest.mark.seeded("a delete forgotten at a restart")
 def test_a_deletion_stays_while_an_older_version_of_its_key_is_stored(tmp_path: Path) -> None:
-    """Chunk 0 keeps the ended versions of keys 0 … 39, as 24 others in it are present. So their deletions stay."""
+    """Chunk 0 keeps the ended versions of keys 0 … 39, as 24 of its rows are present. So their deletions stay."""
     clock = VirtualClock(0)
     with making(tmp_path) as made:
         soup: RestartingPSoup = made(CONFIG, clock)

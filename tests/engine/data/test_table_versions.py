@@ -23,7 +23,7 @@ def pushed(soup: LocalPSoup, key: str, price: int | None = None, *, deleted: boo
 
 @pytest.fixture
 def soup() -> RecordingPSoup:
-    """A table whose row UA changes at 10 s, is deleted at 20 s and comes back at 30 s, and whose row DL stays."""
+    """A table whose row UA changes at 10 s, is deleted at 20 s and comes back at 30 s. Row DL stays."""
     soup = RecordingPSoup(CONFIG, VirtualClock(0))
     soup.execute("CREATE TABLE t (k TEXT, price BIGINT, PRIMARY KEY (k))")
     pushed(soup, "UA", 1)

@@ -4,11 +4,11 @@
     format-N/data/          the directory: a database, its write-ahead log, chunks
     format-N/answers.json   the answers to the questions below
 
-Contents: every type, NULLs, both time domains, sealed and expired chunks, tuples that wait for the watermark, late and
-far ones, producers with epochs, queries one by one and in blocks, one unregistered and many at once, one replaced
-twice, a stream dropped alone and with its queries, joins alone and in a block, folds of chunks on disk, access
-tokens, tenants, groups of followers, a push whose tuples were there before it, tuples without a push, passed chunks, a
-table, thinned chunks.
+Contents: every type, NULLs, both time domains, sealed, expired, passed and thinned chunks, folds of chunks on disk.
+Tuples that wait for the watermark, late and far ones, and tuples without a push. Producers with epochs, a push whose
+tuples were there before it. Queries one by one and in blocks, one unregistered and many at once, one replaced twice.
+A stream dropped alone and with its queries, joins alone and in a block, a table. Access tokens, tenants, groups of
+followers.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """

@@ -44,7 +44,7 @@ class TableShape:
 
 
 def draw_table(draw: random.Random, name: str, options: Sequence[str]) -> TableShape:
-    """A table with one to three columns as its key, and three others. `options`: texts, one of which it has."""
+    """A table with one to three columns as its key, and three more. It has one of the texts `options`."""
     kinds = draw.sample(KEYS, draw.choice((1, 1, 2, 3)))
     keys = tuple(f"k{place}" for place in range(len(kinds)))
     timed = draw.random() < 0.5

@@ -65,7 +65,7 @@ def literal(draw: random.Random, t: TableShape) -> str:
 
 
 def joined(draw: random.Random, s: TableShape, t: TableShape) -> str:
-    """A query over a stream and a table, or over a table and another one by the columns of one kind."""
+    """A query over a stream and a table, or over two tables, by columns of one kind."""
     on, a, b = _equal(draw, s, t), s.name, t.name
     other = s.columns[0].name
     both = f"SELECT {a}._id AS i, {b}._id AS j, {a}.{other} AS x, {b}.v AS y FROM"
@@ -103,13 +103,13 @@ def _equal(draw: random.Random, s: TableShape, t: TableShape) -> str:
     """An equality of two columns of one kind. The second one is of the table, and often of its key."""
     names = [name for name in t.keys if draw.random() < 0.8] or ["w"]
     pairs = [
-        (own.name, other.name)
+        (column.name, other.name)
         for other in t.columns
         if other.name in names
-        for own in s.columns
-        if own.type == other.type
+        for column in s.columns
+        if column.type == other.type
     ]
     if not pairs:
         return f"{s.name}.{next(a.name for a in s.columns if a.type == KEYS[1])} = {t.name}.w"
-    own, other = draw.choice(pairs)
-    return f"{s.name}.{own} = {t.name}.{other}"
+    column, other = draw.choice(pairs)
+    return f"{s.name}.{column} = {t.name}.{other}"

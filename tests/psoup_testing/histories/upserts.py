@@ -57,10 +57,10 @@ class Upserts:
         """The IDs of the versions that hold now, ascending."""
         return sorted(number for number in self._newest.values() if self.entries[number].row is not None)
 
-    def push(self, soup: LocalPSoup, most: int = 12) -> None:
+    def push(self, soup: LocalPSoup, most_keys: int = 12) -> None:
         """Push a batch of distinct keys."""
         draw, rows = self.draw, list[dict[str, object]]()
-        for key in draw.sample(range(self.keys), draw.randrange(1, most + 1)):
+        for key in draw.sample(range(self.keys), draw.randrange(1, most_keys + 1)):
             price, place = draw.choice([None, *range(9)]), draw.choice([None, "x", "y"])
             deleted = draw.random() < 0.25
             rows.append({"k": key, "price": price, "place": place, "_deleted": deleted or draw.choice([None, False])})

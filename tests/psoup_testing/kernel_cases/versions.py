@@ -54,7 +54,7 @@ def move_newest(rng: Rng) -> Arguments:
 
 
 def link_versions(rng: Rng) -> Arguments:
-    """Arguments of the kernel of that name: three chunks of 20 places, of which the second one is thinned."""
+    """Arguments of the kernel of that name: three chunks of 20 places. The second chunk is thinned."""
     _LEFT[:] = np.sort(rng.choice(20, len(_LEFT), replace=False))
     places = np.array([[*(each.ctypes.data for each in part), 0, 0] for part in _LINKED], np.int64)
     places[1, 3:] = _LEFT.ctypes.data, len(_LEFT)

@@ -1,7 +1,7 @@
 """A random table, another one and a stream: the engine beside a list of versions, and DuckDB over the rows that hold.
 
-duel.push() ...     both sides take rows; clocks and watermarks move, columns come, maintenance runs, starts
-duel.compare()      registered and unregistered queries, at present and as_of, one by one and as a table
+duel.push() ...     both sides take rows; clocks and watermarks move, columns come, maintenance runs, starts.
+duel.compare()      registered and unregistered queries, at present and as_of, one by one and as a table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SHORT = (" HISTORY 1 SECOND DELETED FOR 1 SECOND", " HISTORY 3 SECONDS DELETED F
 
 
 class Side:
-    """One table or stream on both sides."""
+    """A table or stream on both sides."""
 
     def __init__(self, shape: TableShape) -> None:
         self.shape, self.columns = shape, list(shape.columns)
@@ -62,12 +62,12 @@ class Side:
     def rows(self, at: int | None, clock: int) -> list[tuple[Any, ...]]:
         """The rows that hold at a time, or at present, behind their IDs and times."""
         if self.shape.keys:
-            found = NaiveTable(self.model, self.spec).rows(at, clock)
+            model_rows = NaiveTable(self.model, self.spec).rows(at, clock)
         else:
             entries = enumerate(self.model.released())
-            found = [(n, e[0], *e[3]) for n, e in entries if at is None or e[0] <= at]
+            model_rows = [(n, e[0], *e[3]) for n, e in entries if at is None or e[0] <= at]
         wide = 2 + len(self.columns)
-        return [(*row, *([None] * (wide - len(row)))) for row in found]
+        return [(*row, *([None] * (wide - len(row)))) for row in model_rows]
 
     def arrow(self, at: int | None, clock: int) -> pa.Table:
         """The rows as a table for DuckDB."""
@@ -189,7 +189,7 @@ class TableDuel:
     # Comparisons -----------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        """Compare the answers of all queries, and of some others, at present and at an earlier time."""
+        """Compare the answers of all queries, and of some unregistered ones, at present and at an earlier time."""
         times = [self.now - self.draw.randint(0, 12) * SECOND for _ in range(2)]
         for at in (None, *times):
             wanted = Wanted(self._connection, self.sides, at, self.now)
@@ -209,8 +209,8 @@ class TableDuel:
             assert at is not None and problem.reason == "AS_OF_IN_FUTURE", sql
             return
         self._check_truncation(ask, at, answer, sql)
-        found = plain_rows(answer.to_table())
-        self._same(sql, found, wanted.rows(sql, answer.completeness.now), at)
+        rows = plain_rows(answer.to_table())
+        self._same(sql, rows, wanted.rows(sql, answer.completeness.now), at)
 
     def _check_truncation(self, ask: Any, at: int | None, answer: Answer, sql: str) -> None:
         """An answer as of a time before HISTORY says so, and is refused if truncation is not accepted."""
@@ -237,10 +237,10 @@ class TableDuel:
             by_columns.setdefault(self.soup.invoke(query).to_table().schema, []).append((query, sql))
         for group in by_columns.values():
             answer = again(self._table, [query for query, _ in group])
-            found = plain_rows(answer)
+            rows = plain_rows(answer)
             for place, (query, sql) in enumerate(group):
                 now = self.soup.invoke(query).completeness.now
-                self._same(sql, [row[1:] for row in found if row[0] == place], wanted.rows(sql, now), "table")
+                self._same(sql, [row[1:] for row in rows if row[0] == place], wanted.rows(sql, now), "table")
 
     def _table(self, ids: Sequence[int]) -> pa.Table:
         table = self.soup.invoke_table(ids)
@@ -248,11 +248,11 @@ class TableDuel:
         assert not table.failures()
         return made
 
-    def _same(self, sql: str, found: list[Any], wanted: list[Any], at: Any) -> None:
+    def _same(self, sql: str, rows: list[Any], wanted: list[Any], at: Any) -> None:
         self.compared += 1
-        more, less = Counter(found) - Counter(wanted), Counter(wanted) - Counter(found)
+        more, less = Counter(rows) - Counter(wanted), Counter(wanted) - Counter(rows)
         assert not more and not less, f"{sql}\nat {at}\ntoo many: {more}\nmissing: {less}"
-        assert "ORDER BY" not in sql.partition("OVER")[0] or found == wanted, f"another order: {sql}"
+        assert "ORDER BY" not in sql.partition("OVER")[0] or rows == wanted, f"another order: {sql}"
 
 
 class Wanted:

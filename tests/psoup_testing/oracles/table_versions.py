@@ -46,12 +46,12 @@ class NaiveTable:
         assert table is not None
         last: dict[tuple[Value, ...], Version | None] = {}
         deleted: dict[tuple[Value, ...], int] = {}
-        found: list[Version] = []
+        versions: list[Version] = []
         for tuple_id, (time, _, _, (deletes, *row)) in enumerate(self.stream.released()):
             key = tuple(row[place - 2] for place in table.key)
             before = last.get(key)
             if before is not None:
-                found[found.index(before)] = _ended(before, time)
+                versions[versions.index(before)] = _ended(before, time)
             if deletes:
                 last[key], deleted[key] = None, time
                 continue
@@ -61,17 +61,17 @@ class NaiveTable:
             first = key not in last or forgotten
             begin = BEGINNING if first and not table.first_from_arrival else time
             last[key] = Version(tuple_id, time, begin, FOREVER, tuple(row))
-            found.append(last[key])  # type: ignore[arg-type]
-        return found
+            versions.append(last[key])  # type: ignore[arg-type]
+        return versions
 
     def rows(self, at: int | None, clock: int) -> list[tuple[Value, ...]]:
         """The rows that hold at a time, or at present, each behind its tuple ID and its time.
 
         Versions that ended before HISTORY are lost.
         """
-        found = [version for version in self.versions() if version.holds(at)]
+        open_versions = [version for version in self.versions() if version.holds(at)]
         edge = self.edge(clock)
-        return [(v.tuple_id, v.time, *v.row) for v in found if at is None or v.end >= edge]
+        return [(v.tuple_id, v.time, *v.row) for v in open_versions if at is None or v.end >= edge]
 
     def edge(self, clock: int) -> int:
         """The time before which HISTORY ends."""
@@ -88,6 +88,6 @@ def entry(spec: StreamSpec, deletes: bool | None, row: Sequence[Value]) -> tuple
     """The entry of a pushed row, as the table keeps it: a deletion has its key and its time only."""
     table = spec.table
     assert table is not None
-    kept = {*table.key, spec.time_attribute}
-    values = [value if not deletes or place + 2 in kept else None for place, value in enumerate(row)]
+    key_and_time = {*table.key, spec.time_attribute}
+    values = [value if not deletes or place + 2 in key_and_time else None for place, value in enumerate(row)]
     return (bool(deletes), *values)

@@ -1,6 +1,6 @@
 """Thinned chunks on disk: the file has the rows that are left, the manifest their places. A crash leaves a whole file.
 
-chunk 1 of 64 places ──thin──> rows 3 9 27 …      a start finds them with the IDs and the times that they had
+└── chunk 1 of 64 places ──thin──> rows 3 9 27 …      a start finds them with the IDs and the times that they had
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ def chunk_of(soup: RestartingPSoup, number: int) -> Chunk:
     return next(e.data for e in soup.engine.snapshot().by_id[1].chunks if e.data.number == number)
 
 
-def thinned(chunk: Chunk, kept: Sequence[int]) -> ChunkView:
+def thinned(chunk: Chunk, rows_left: Sequence[int]) -> ChunkView:
     """The chunk with these rows."""
-    at = np.array(kept, np.int64)
+    at = np.array(rows_left, np.int64)
     columns = tuple(column.take(at) for column in chunk.columns)
     span = chunk.first_time, chunk.last_time
     return ChunkView(chunk.number, chunk.places.keep(at), chunk.times[at], columns, 100, span=span)
 
 
-def thin(soup: RestartingPSoup, number: int, kept: Sequence[int] = KEPT) -> ArchivedChunk | None:
+def thin(soup: RestartingPSoup, number: int, rows_left: Sequence[int] = KEPT) -> ArchivedChunk | None:
     """Thin a stored chunk on the disk; the engine knows nothing of it until the next start."""
     spec = soup.engine.snapshot().by_id[1].spec
-    return soup.store.thin(1, spec, thinned(chunk_of(soup, number), kept))
+    return soup.store.thin(1, spec, thinned(chunk_of(soup, number), rows_left))
 
 
 def found(path: Path) -> list[tuple[int, Places, list[Any], list[int]]]:
@@ -103,23 +103,23 @@ def found(path: Path) -> list[tuple[int, Places, list[Any], list[int]]]:
         return [each for each in cold if each[0] not in loaded] + hot
 
 
-def expected(number: int, kept: Sequence[int] = range(64)) -> tuple[int, Places, list[int], list[int]]:
+def expected(number: int, rows_left: Sequence[int] = range(64)) -> tuple[int, Places, list[int], list[int]]:
     """A chunk of `fill`, with these rows."""
-    first, left = 64 * number, None if len(kept) == 64 else np.array(kept, np.uint16)
-    values = [first + row for row in kept]
+    first, left = 64 * number, None if len(rows_left) == 64 else np.array(rows_left, np.uint16)
+    values = [first + row for row in rows_left]
     return number, Places(first, 64, left), values, [n // 2 * SECOND for n in values]
 
 
 @pytest.mark.parametrize("create", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("kept", [KEPT, [63], []], ids=["some", "the last", "none"])
-def test_a_start_finds_the_rows_that_are_left(soup: RestartingPSoup, create: str, kept: list[int]) -> None:
+@pytest.mark.parametrize("rows_left", [KEPT, [63], []], ids=["some", "the last", "none"])
+def test_a_start_finds_the_rows_that_are_left(soup: RestartingPSoup, create: str, rows_left: list[int]) -> None:
     fill(soup, create)
-    entry = thin(soup, 1, kept)
+    entry = thin(soup, 1, rows_left)
     assert (entry is not None) == (create is ARCHIVE)
     files = {file.name: file.stat().st_size for file in (soup.path / "chunks").iterdir()}
     assert soup.store._chunk_bytes == sum(size for name, size in files.items() if name != "1-1.parquet")
     soup.store.close()
-    assert found(soup.path) == [expected(0), expected(1, kept), expected(2)]
+    assert found(soup.path) == [expected(0), expected(1, rows_left), expected(2)]
     assert examine(soup.path).findings == []
     assert len(os.listdir(soup.path / "chunks")) == 3
 
@@ -194,7 +194,7 @@ def test_matches_and_folds_of_the_old_rows_go(soup: RestartingPSoup, tmp_path: P
 
 
 def test_attached_history_is_thinned(soup: RestartingPSoup, tmp_path: Path) -> None:
-    """It has no place in the log, and stays on disk."""
+    """History has no place in the log, and stays on disk."""
     fill(soup)
     times = [(n - 500) * SECOND for n in range(100)]
     table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": range(100), "name": ["a"] * 100})
@@ -209,7 +209,7 @@ def test_attached_history_is_thinned(soup: RestartingPSoup, tmp_path: Path) -> N
 
 
 def test_a_chunk_that_is_gone_is_not_thinned(soup: RestartingPSoup) -> None:
-    """It expired, or its stream was dropped, while the maintenance computed."""
+    """The chunk expired, or its stream was dropped, while the maintenance computed."""
     fill(soup)
     view, spec = thinned(chunk_of(soup, 0), KEPT), soup.engine.snapshot().by_id[1].spec
     soup.drop_stream("s")
@@ -275,13 +275,13 @@ def test_a_wrong_place_list_is_damage_of_its_chunk_alone(soup: RestartingPSoup, 
     column, value = WRONG[said]
     change(soup.path, f"UPDATE chunks SET {column} = ? WHERE number = 1", value)
     assert said in refused(soup.path)
-    damage, *others = (finding for finding in examine(soup.path).findings if finding.severity is Severity.DAMAGE)
+    damage, *more_damage = (finding for finding in examine(soup.path).findings if finding.severity is Severity.DAMAGE)
     assert damage.place.startswith("chunks/1-t") and said in damage.what
     assert f" of stream s: {len(KEPT)}, with times from " in damage.lost
     if column == "places":  # the next chunk seems not to follow
-        assert len(others) == 1
+        assert len(more_damage) == 1
         return
-    assert not others
+    assert not more_damage
     examine(soup.path, aside=True)
     assert found(soup.path) == [expected(2)]
     soup.reopen()
@@ -318,7 +318,7 @@ def test_place_lists_come_back() -> None:
 
 @pytest.mark.parametrize("create", FORMS.values(), ids=FORMS)
 def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, create: str) -> None:
-    """A kill, or a power cut, before each operation of the disk; the doctor is content, and the next start cleans."""
+    """A kill, or a power cut, before each operation of the disk. The doctor is content, and the next start cleans."""
     chance, images = random.Random(SEED), list[Any]()
     soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path / "data")
     fill(soup, create)

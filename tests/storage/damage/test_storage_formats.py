@@ -50,7 +50,7 @@ def test_there_are_fixtures_of_this_format_and_of_at_most_one_before() -> None:
 
 
 def test_the_doctor_finds_the_directory_sound(left: Path) -> None:
-    """It notes that the next start upgrades a directory of the format before."""
+    """The doctor notes that the next start upgrades a directory of the format before."""
     report, version = examine(left / "data"), int(left.name.removeprefix("format-"))
     note = f"has format {version}; the next start of the service brings it to format {FORMAT}"
     assert report.well and [f.what for f in report.findings] == ([] if version == FORMAT else [note])

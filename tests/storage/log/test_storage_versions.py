@@ -49,9 +49,9 @@ class Versions:
         """The rows that hold at a time; the first version of a key holds from the beginning."""
         open_rows = []
         for key, entries in self.entries.items():
-            held = [value for begin, value in entries if begin <= time] or [entries[0][1]]
-            if held[-1] is not None:
-                open_rows.append((*key, held[-1]))
+            values = [value for begin, value in entries if begin <= time] or [entries[0][1]]
+            if values[-1] is not None:
+                open_rows.append((*key, values[-1]))
         return sorted(open_rows)
 
 
@@ -117,7 +117,7 @@ def test_restarts_change_no_version(tmp_path: Path) -> None:
 
 
 def test_a_deletion_is_in_no_answer_after_a_restart(soup: RestartingPSoup) -> None:
-    """Its version is in one chunk, and the deletion in the next one; nothing of both is in the log any more."""
+    """Its version is in one chunk, and the deletion in the next one. Nothing of both is in the log any more."""
     versions, query = Versions(), soup.register("SELECT k, name, x FROM t WHERE x IS NULL OR x >= 0 OR k = 3")
     count = soup.register("SELECT count(*) AS n FROM t")
     push(soup, versions, [((number, "a"), number) for number in range(70)])
@@ -197,8 +197,8 @@ def test_the_doctor_checks_the_entries_of_a_table(tmp_path: Path, said: str) -> 
     with closing(DurableStore(tmp_path)) as store:
         store.append(gate.events)
         store.keep(1, spec, ChunkView(0, Places(0, 3), np.zeros(3, np.int64), tuple(columns), 100), 0)
-    found = [finding.what for finding in examine(tmp_path).findings]
-    assert found == ([said] if said else [])
+    findings = [finding.what for finding in examine(tmp_path).findings]
+    assert findings == ([said] if said else [])
 
 
 def test_history_cannot_be_attached_to_a_table(soup: RestartingPSoup, tmp_path: Path) -> None:
