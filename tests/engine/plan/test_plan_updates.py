@@ -207,7 +207,7 @@ def test_time_settles_absences_whose_band_ends(text: str, expected: str) -> None
 def test_explain_says_when_rows_are_settled() -> None:
     lines = plan_lines(plan_nodes(plan_of(ABSENCE.format("[RANGE 1 DAY]", "", HOURS)), lambda _: NOTHING))
     assert lines[-3:] == [
-        "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
+        f"  updates  strict non-monotonic: {Pattern.STRICT.meaning}",
         "  clocks   rows leave as time passes, and as rows of v come",
         "  settled  weakest non-monotonic 8 HOURS later: rows leave in the order in which they came",
     ]
