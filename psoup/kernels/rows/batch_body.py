@@ -22,9 +22,9 @@ WIDE, NARROW, BITS, DECIMAL, TEXT, NUMBER = 0, 1, 2, 3, 4, 5
 _U1, _U2, _U3, _U4 = map(np.uint64, range(1, 5))
 
 PARTS = 3
-"""Numbers for each column in `sources`: address of the values (of a tuple ID: the first one), of the validity (uint8,
-0: all valid), and of the text; or of values that are also there in few bits (`CODED` numbers), else 0. The third
-number of the tuple ID is the address of the places (uint16) that a thinned chunk has left, else 0."""
+"""Numbers for each column in `sources`: the addresses of the values (of a tuple ID: the first one), the validity
+(uint8, 0: all valid), and the text. Without a text, the third number is the address of `CODED` numbers of values in few
+bits, else 0. For the tuple ID, it is the address of the places (uint16) that a thinned chunk has left, else 0."""
 
 CODED = 3
 """Of values without NULL in few bits: the address of their codes, how many bytes each has (1, 2, 4), what 0 is."""
