@@ -160,10 +160,10 @@ def push(
     none with --whole. When the command ends, the rows are on disk, and in every answer unless they wait for the
     watermark.
 
-    Rows that are too late, or too far ahead of the clock, are refused and counted; the other rows are taken. --rejects
-    lists the refused rows, too. The exit code is 0 if all rows were taken, 6 if some were refused, and 5 if all were
-    refused. With --refused raise such a row ends the push; --whole then takes all rows or none. With --refused divert
-    such rows go into the stream STREAM_late, which is created if it is missing.
+    Rows that are too late, or too far ahead of the clock, are refused and counted. The other rows are taken. --rejects
+    lists the refused rows, too. The exit code is 0 if all rows were taken, and 6 if some were refused. It is 5 if all
+    were refused. With --refused raise such a row ends the push; --whole then takes all rows or none. With --refused
+    divert such rows go into the stream STREAM_late, which is created if it is missing.
 
     In a table each row replaces the row with its key, or is new. A row with true in a column _deleted deletes its key.
     With --delete every row does so.

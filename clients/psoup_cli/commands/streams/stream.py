@@ -59,7 +59,7 @@ def create(
         TIMESTAMP BY at LATENESS 5 SECONDS AHEAD 5 MINUTES RETENTION 7 DAYS ARCHIVE 400 DAYS"
 
     Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION is the time for
-    which tuples are kept in memory, ARCHIVE the time for which they are kept on disk after that. Queries read both.
+    which tuples are kept in memory. ARCHIVE is the time for which they are kept on disk after that. Queries read both.
     AHEAD is how far past the service's clock the time of a tuple may lie; the default is 5 minutes. A tuple from the
     future would make all later tuples late.
     """
