@@ -35,6 +35,11 @@ class ChunkVersions:
         taken.relinked = self.relinked
         return taken
 
+    def note_worth(self, table: TableSpec, edge: int) -> int:
+        """Note the least edge with which the chunk is worth a look, for the options of `table`. Returns the edge."""
+        self.worth = table, edge
+        return edge
+
     def cut(self, rows: int) -> ChunkVersions:
         """The entries of the first `rows` rows, copied if fewer than all. As `take`, only for the writer."""
         return self if rows == len(self.successors) else self.take(np.arange(rows))

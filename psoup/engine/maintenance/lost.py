@@ -34,7 +34,7 @@ def due(state: StreamState, everything: bool) -> Begin | None:
         keep = rows_to_keep(chunk, table, versions.newest, edge, state.settled_id)
         if len(keep) <= most_left(chunk):
             return partial(ThinTask, state.stream_id, state.data.spec, chunk, keep, state.replace_file)
-        versions_of(chunk).worth = table, edge + max(table.history // _PART, SECOND)
+        versions_of(chunk).note_worth(table, edge + max(table.history // _PART, SECOND))
     return None
 
 
@@ -42,5 +42,5 @@ def _worth_from(chunk: Chunk, table: TableSpec, everything: bool) -> int:
     """The least edge with which a chunk is looked at. The first `ended` rows decide: later rows end later."""
     versions = versions_of(chunk)
     if everything or versions.worth is None or versions.worth[0] is not table or versions.worth[1] == NEVER:
-        versions.worth = table, worth_from(chunk, table)
+        return versions.note_worth(table, worth_from(chunk, table))
     return versions.worth[1]

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from psoup.errors import SqlError
 from psoup.expressions.tree import AttributeRef, Call, Expr, sources_of
+from psoup.invariants import ensure
 from psoup.model import TIME_COLUMN, Kind
 from psoup.plan.nodes import JoinKind, Source
 from psoup.sql.composed.composition import Composition
@@ -85,7 +86,8 @@ def _time_of(source: StatementText, scope: Scope, name: exp.Expr, left: Tree) ->
     if item.spec is None or item.spec.table is not None:
         raise _no_stream(source, item, name)
     time = item.pseudo(TIME_COLUMN)
-    assert isinstance(time, AttributeRef) and time.source in left.places
+    assert isinstance(time, AttributeRef)
+    ensure(time.source in left.places, "as_of", "a source before the JOIN is not on its left", source=time.source)
     return time
 
 

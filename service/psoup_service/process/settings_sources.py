@@ -34,6 +34,7 @@ _NOT_OURS = frozenset(
     {
         CONFIG_VARIABLE,
         "PSOUP_ADDRESS",
+        "PSOUP_CDC_FROM",
         "PSOUP_URL",
         "PSOUP_TIMEOUT",
         "PSOUP_CA",

@@ -29,7 +29,7 @@ B, D, M, W, T, S, Y, F = REFS.values()
 THREE = Literal(BIGINT, 3)
 
 
-SHIFTED = "CAST(\"y\" AS TIMESTAMP) + INTERVAL '2' MONTH + INTERVAL '-5' MICROSECOND"
+SHIFTED = 'CAST("y" AS TIMESTAMP) + INTERVAL 2 MONTHS - INTERVAL 5 MICROSECONDS'
 
 
 def text(value: str) -> Literal:

@@ -32,6 +32,7 @@ from psoup_storage import DurableStore
 from psoup_testing.crash.faults import power, restore
 from psoup_testing.crash.lives import chunk_disk
 from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 CONFIG = EngineConfig(chunk_rows=64, shape=EAGER)
 CREATE = "CREATE TABLE t (k BIGINT, x BIGINT, PRIMARY KEY (k))"
@@ -176,7 +177,7 @@ class TableLife:
     def rows(self, batches: int, as_of: int | None = None) -> dict[int, int]:
         """The rows after so many batches, or at an earlier time."""
         now = time_of(batches)
-        table = invoke(self._engine.snapshot(), 1, tenant="default", now=now, as_of=as_of).to_table()
+        table = again(invoke, self._engine.snapshot(), 1, tenant="default", now=now, as_of=as_of).to_table()
         return dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
 
     def maintain(self) -> int:

@@ -25,6 +25,7 @@ from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SCALE, SEED
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
@@ -85,7 +86,7 @@ def push(soup: RestartingPSoup, versions: Versions, rows: list[tuple[Key, int | 
 
 def shown(soup: RestartingPSoup, query: int, as_of: int | None = None) -> list[tuple[Any, ...]]:
     """The rows of the query, sorted."""
-    return sorted(tuple(row.values()) for row in soup.invoke(query, as_of).to_table().to_pylist())
+    return sorted(tuple(row.values()) for row in again(soup.invoke, query, as_of).to_table().to_pylist())
 
 
 @pytest.mark.seeded("a delete forgotten at a restart")
