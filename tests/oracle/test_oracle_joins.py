@@ -36,7 +36,7 @@ def test_joins_equal_the_query_run_once_over_their_windows(first: int, tmp_path:
 
     run_cases(budget, case)
     assert nonempty > budget.cases // 4, f"only {nonempty} answers had rows"
-    assert grouped > budget.cases // 25, f"only {grouped} answers had several groups"
+    assert grouped > budget.cases // 50, f"only {grouped} answers had several groups"
 
 
 @pytest.mark.parametrize("kind", ["idle", "jobs", "ends"])
