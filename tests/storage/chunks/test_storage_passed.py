@@ -64,9 +64,9 @@ def filled(soup: RestartingPSoup, retention: str, pushes: int = 30, size: int = 
     return query
 
 
-@pytest.mark.parametrize("first", swept([0, 1_000], fast=1))
-def test_histories_with_restarts_say_what_they_say_without(first: int, tmp_path: Path) -> None:
-    budget, numbers, passed = Budget("passed", cases=22, first=first), itertools.count(), 0
+@pytest.mark.parametrize("cases", swept([22, 40], fast=1))
+def test_histories_with_restarts_say_what_they_say_without(cases: int, tmp_path: Path) -> None:
+    budget, numbers, passed = Budget("passed", cases=cases), itertools.count(), 0
 
     def case(draw: Any) -> int:
         nonlocal passed
@@ -83,7 +83,7 @@ def test_histories_with_restarts_say_what_they_say_without(first: int, tmp_path:
         return 1
 
     run_cases(budget, case)
-    assert passed, "too few chunks were passed to say anything"
+    assert passed > cases // 40, "too few chunks were passed to say anything"
 
 
 @pytest.mark.parametrize("retention", ["150 ROWS", "5 SECONDS"])
