@@ -72,9 +72,10 @@ from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from psoup_service.pg.port import PgPort
     from psoup_service.web.gateway import Gateway
 
-_GATEWAY = "psoup_service.web.gateway"
+_GATEWAY, _PG = "psoup_service.web.gateway", "psoup_service.pg.port"
 _MOST_HELPERS = 4
 """The most threads that evaluate new queries over old tuples. At a start they may use all cores."""
 _log = logging.getLogger(__name__)
@@ -132,6 +133,7 @@ class Service:
         self._services: list[str] = []
         self._serving: dict[str, Any] = {}
         self.gateway: Gateway | None = None
+        self.pg: PgPort | None = None
         self._watch: asyncio.Task[None] | None = None
         heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
         self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance, heartbeats)
@@ -222,6 +224,7 @@ class Service:
             self._wait.begin()
             await on(self._threads.life, self.regular.expiry.take_over)
             await self._open_gateway()
+            await self._open_pg()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
@@ -238,8 +241,9 @@ class Service:
         self._stopped = True
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._calls.drain()
-        if self.gateway is not None:
-            self.gateway.drain()
+        for port in (self.gateway, self.pg):
+            if port is not None:
+                port.drain()
         self._sync.drain()
         self._follow.followers.drain()
         self._groups.drain()
@@ -304,6 +308,14 @@ class Service:
         parts = self._answering, self._serving, self.certificates, lambda: self.host.state
         self.gateway = await opened_gateway(self.settings, *parts)
 
+    async def _open_pg(self) -> None:
+        if self.settings.pg_listener() is None:
+            return
+        await on(self._threads.life, import_module, _PG)
+        from psoup_service.pg.port import opened_port
+
+        self.pg = await opened_port(self.settings, self._answering, self._serving, self.certificates)
+
     def _figures(self) -> dict[str, int]:
         snapshot = None if self.host.state == "starting" else self.host.snapshot()
         structures = {} if snapshot is None else bill(snapshot) | table_figures(snapshot)
@@ -335,8 +347,9 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
-        if self.gateway is not None:
-            self.gateway.close()
+        for port in (self.gateway, self.pg):
+            if port is not None:
+                port.close()
         self.regular.stop()
         if self._watch is not None:
             self._watch.cancel()

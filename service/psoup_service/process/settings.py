@@ -92,6 +92,12 @@ class Settings(BaseModel):
     web_hosts: tuple[str, ...] = ()
     """further names by which browsers reach it, beside localhost and host: psoup.example.org"""
 
+    pg_port: int = Field(default=-1, ge=-1, le=65_535)
+    """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off"""
+
+    pg_idle_in_transaction_s: float = Field(default=60.0, gt=0, le=86_400)
+    """time for which a transaction of such a client may be idle; then it ends"""
+
     data_dir: str = Field(default="psoup-data", min_length=1)
     """directory for data, created if it is missing; :memory: keeps everything in memory only"""
 
@@ -282,6 +288,9 @@ class Settings(BaseModel):
         web = self.web_listener()
         if web is not None and (why := unsecured((web,), certificate=bool(self.tls_cert))):
             raise _together("web_port", why)
+        postgres = self.pg_listener()
+        if postgres is not None and (why := unsecured((postgres,), certificate=bool(self.tls_cert))):
+            raise _together("pg_port", why)
         return self
 
     def web_listener(self) -> Listener | None:
@@ -292,6 +301,10 @@ class Settings(BaseModel):
             return None
         return port_of(self.host, self.port + 1, tls=bool(self.tls_cert))
 
+    def pg_listener(self) -> Listener | None:
+        """The place where clients of PostgreSQL connect; with TLS if there is a certificate. None if it is off."""
+        return None if self.pg_port < 0 else port_of(self.host, self.pg_port, tls=bool(self.tls_cert))
+
     def listeners(self) -> tuple[Listener, ...]:
         """Places to listen; the first is the service's address."""
         if self.listen:
@@ -299,9 +312,8 @@ class Settings(BaseModel):
         return (Listener(path=self.socket) if self.socket else port_of(self.host, self.port),)
 
     def places(self) -> tuple[Listener, ...]:
-        """All places to listen: for gRPC, and for pages."""
-        web = self.web_listener()
-        return self.listeners() if web is None else (*self.listeners(), web)
+        """All places to listen: for gRPC, for pages, and for clients of PostgreSQL."""
+        return (*self.listeners(), *filter(None, (self.web_listener(), self.pg_listener())))
 
     def lets_nobody_in(self) -> bool:
         """Whether other machines reach a listener that asks for no certificate.

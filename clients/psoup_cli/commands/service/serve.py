@@ -18,6 +18,10 @@ WebPort = Annotated[
     int | None,
     typer.Option("--web-port", metavar="N", min=-1, max=65_535, help="For the page in a browser; -1 is off."),
 ]
+PgPort = Annotated[
+    int | None,
+    typer.Option("--pg-port", metavar="N", min=-1, max=65_535, help="For clients of PostgreSQL, such as psql."),
+]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
@@ -68,6 +72,7 @@ def serve(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     web_port: WebPort = None,
+    pg_port: PgPort = None,
     metrics_port: MetricsPort = None,
     log_level: LogLevel = None,
     verify: VerifyLevel = None,
@@ -112,6 +117,7 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
         "web_port": web_port,
+        "pg_port": pg_port,
         "metrics_port": metrics_port,
         "log_level": log_level,
         "verify": verify,

@@ -1,0 +1,120 @@
+"""The terms that the parts of this package share: columns, arguments, statements, and the sink of their rows.
+
+    statement.describe() ──> parameters and columns, before any argument is known
+    statement.run(arguments, sink) ──> sink.begin(columns), sink.batch(rows) …, and the tag of the command
+
+`sink.batch` returns when the client has room for more rows. So a statement never runs far ahead of its client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+TEXT, BINARY = 0, 1
+"""The formats of values in the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a result. `oid`: its type in PostgreSQL. `modifier`: the type's modifier, -1 without one."""
+
+    name: str
+    oid: int
+    modifier: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The types of a statement's parameters, and its columns. `columns` is None if the statement returns no rows."""
+
+    parameters: tuple[int, ...]
+    columns: tuple[Column, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A value of a parameter, as the client sent it. `raw` is None for NULL. `format`: TEXT or BINARY."""
+
+    raw: bytes | None
+    format: int
+    oid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message beside the rows. `code`: its SQLSTATE."""
+
+    severity: str
+    code: str
+    message: str
+    detail: str = ""
+    hint: str = ""
+
+
+class Sink(Protocol):
+    """The receiver of one execution of a statement."""
+
+    rows: int
+    """The rows that the sink has taken."""
+
+    async def begin(self, columns: Sequence[Column]) -> None:
+        """Take the columns of the rows that follow."""
+        ...
+
+    async def batch(self, rows: pa.RecordBatch) -> None:
+        """Take rows. Returns when the client has room for more."""
+        ...
+
+    def notice(self, notice: Notice) -> None:
+        """Send a message beside the rows."""
+        ...
+
+    async def copy_out(self, columns: Sequence[Column], copied_format: int) -> None:
+        """Take the columns of a COPY TO STDOUT; each row of the batches becomes one message of data."""
+        ...
+
+    async def copy_in(self, columns: int, copied_format: int) -> bytes:
+        """Ask the client for data of a COPY FROM STDIN. Returns the next piece, empty at the end."""
+        ...
+
+
+class Statement(Protocol):
+    """A statement that a session has read, and that runs any number of times."""
+
+    async def describe(self) -> Description:
+        """The types of its parameters and columns. Raises a PSoupError."""
+        ...
+
+    async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        """Run the statement; returns the tag of the command, such as "SELECT 3". Raises a PSoupError."""
+        ...
+
+
+class Session(Protocol):
+    """The state that a connection keeps between statements."""
+
+    status: bytes
+    """b"I" outside of a transaction, b"T" within one, b"E" within one that has failed."""
+
+    def split(self, text: str) -> list[str]:
+        """The statements of a text of the simple protocol. Raises a PSoupError."""
+        ...
+
+    async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
+        """Read one statement; None for an empty text. `types`: OIDs of parameters, 0 where the client names none.
+
+        Raises a PSoupError.
+        """
+        ...
+
+    def failed(self) -> None:
+        """Note that a statement has failed."""
+        ...
+
+    async def close(self) -> None:
+        """End what the session holds: its transaction, subscriptions and snapshots."""
+        ...

@@ -1,0 +1,73 @@
+"""Errors in PostgreSQL's protocol: a SQLSTATE for each class of errors, with position and hint.
+
+SqlError("line 1, column 8: …", reason="UNKNOWN_COLUMN") ──> ERROR, 42703, position 8, hint
+"""
+
+from __future__ import annotations
+
+from psoup import errors
+
+_STATES: dict[type[errors.PSoupError], str] = {
+    errors.InvalidInput: "22023",
+    errors.SqlError: "42601",
+    errors.NotSupported: "0A000",
+    errors.InvalidBatch: "22000",
+    errors.NotFound: "42P01",
+    errors.AlreadyExists: "42P07",
+    errors.Conflict: "40001",
+    errors.FailedPrecondition: "55000",
+    errors.OutOfRange: "22003",
+    errors.RowsRefused: "22008",
+    errors.ResourceExhausted: "53000",
+    errors.Unauthenticated: "28000",
+    errors.PermissionDenied: "42501",
+    errors.Unavailable: "57P03",
+    errors.Internal: "XX000",
+    errors.Corrupt: "XX001",
+}
+"""The SQLSTATE of each class of `psoup.errors`."""
+
+_BY_REASON = {
+    "UNKNOWN_COLUMN": "42703",
+    "UNKNOWN_STREAM": "42P01",
+    "AMBIGUOUS_COLUMN": "42702",
+    "DEADLINE_EXCEEDED": "57014",
+    "CANCELLED": "57014",
+    "PROTOCOL": "08P01",
+    "TRANSACTION_FAILED": "25P02",
+    "TRANSACTION_IDLE": "25P03",
+    "UNKNOWN_STATEMENT": "26000",
+    "UNKNOWN_PORTAL": "34000",
+    "UNKNOWN_SETTING": "42704",
+    "MEMORY": "53200",
+    "MESSAGE_TOO_LARGE": "54000",
+    "TOO_MANY_CONNECTIONS": "53300",
+}
+"""SQLSTATEs for reasons of errors that PostgreSQL tells apart."""
+
+
+def state_of(error: errors.PSoupError) -> str:
+    """The SQLSTATE of an error."""
+    if error.reason in _BY_REASON:
+        return _BY_REASON[error.reason]
+    return next((_STATES[cls] for cls in type(error).__mro__ if cls in _STATES), "XX000")
+
+
+def fields_of(error: errors.PSoupError, text: str = "", severity: str = "ERROR") -> dict[str, str]:
+    """The fields of an ErrorResponse, by their letters. `text`: the statement, for the position of the fault."""
+    fields = {"S": severity, "V": severity, "C": state_of(error), "M": error.message}
+    if isinstance(error, errors.SqlError):
+        fields["M"] = error.problem
+        if error.hint:
+            fields["H"] = error.hint
+        if text:
+            fields["P"] = str(_position(text, error.line, error.column))
+    if error.reason:
+        fields["n"] = error.reason
+    return fields
+
+
+def _position(text: str, line: int, column: int) -> int:
+    """The number of the character at a line and a column, from 1."""
+    lines = text.split("\n")
+    return sum(len(before) + 1 for before in lines[: line - 1]) + column

@@ -1,0 +1,43 @@
+"""A client of PostgreSQL asks streams, and reads errors with position and hint."""
+
+from __future__ import annotations
+
+import psycopg2
+import pytest
+
+from psoup_client import Client
+from psoup_testing.services.threaded_service import Serving
+
+
+@pytest.fixture(scope="module")
+def address(running: Serving) -> str:
+    """The address of a service with a stream of two tuples."""
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT)")
+        client.push("trades", [{"sym": "A", "price": 1.5, "n": 3}, {"sym": "B", "price": 2.5, "n": None}])
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    return f"host={host} port={port} user=anybody dbname=any"
+
+
+def test_a_select_returns_its_rows_as_text(address: str) -> None:
+    connection = psycopg2.connect(address)
+    cursor = connection.cursor()
+    connection.autocommit = True
+    cursor.execute("SELECT sym, price, n FROM trades WHERE price > 1")
+    assert cursor.fetchall() == [("A", 1.5, 3), ("B", 2.5, None)]
+    assert cursor.rowcount == 2
+    connection.close()
+
+
+def test_an_error_has_a_state_a_position_and_a_hint(address: str) -> None:
+    connection = psycopg2.connect(address)
+    connection.autocommit = True
+    with pytest.raises(psycopg2.errors.UndefinedColumn) as refused:
+        connection.cursor().execute("SELECT sym, prce FROM trades")
+    assert refused.value.diag.statement_position == "13"
+    assert refused.value.diag.message_hint == "did you mean 'price'?"
+    cursor = connection.cursor()
+    cursor.execute("SELECT sym FROM trades WHERE n = 3")
+    assert cursor.fetchall() == [("A",)]
+    connection.close()
