@@ -23,7 +23,8 @@ from psoup_proto.v1 import ingest_pb2
 from psoup_storage import DurableStore
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.command import Psoup
-from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.proxy import Cut, cutting
+from psoup_testing.services.threaded_service import Serving, serving
 
 MakeStream = Callable[[str], str]
 
@@ -159,6 +160,27 @@ def test_an_upsert_has_a_position(client: Client, make_stream: MakeStream) -> No
         producer.upsert({"k": [1, 2]}, position=b"2")
         producer.upsert({"k": [2, 3]}, position=b"4", after=b"2")
     assert client.position(name, "p").source == b"4"
+    client.drop(name)
+
+
+@pytest.mark.seeded("a change applied twice after a reconnect")
+@pytest.mark.parametrize("positions", [True, False])
+def test_entries_whose_replies_are_lost_come_once(
+    running: Serving, client: Client, make_stream: MakeStream, positions: bool
+) -> None:
+    """Each lost connection has taken some batches whose replies never came."""
+    name = make_stream("(n BIGINT)") + "_table"
+    client.create_stream(f"CREATE TABLE {name} (k BIGINT, v BIGINT, PRIMARY KEY (k))")
+    cuts = [Cut(length, False) for length in (1_500, 3_000)]
+    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as cut:
+        with cut.producer(name, name="p", epoch=1, retry_seconds=20) as producer:
+            for end in range(1, 201):
+                follows = {"position": b"%d" % end, "after": b"%d" % (end - 1) if end > 1 else b""}
+                producer.push({"k": [end % 3], "v": [end]}, **(follows if positions else {}))  # type: ignore[arg-type]
+        assert proxy.connections > 2
+    assert client.describe(name).next_tuple_id == 200
+    answer = again(client.ask, f"SELECT k, v FROM {name} ORDER BY k").to_arrow()
+    assert answer.to_pydict() == {"k": [0, 1, 2], "v": [198, 199, 200]}
     client.drop(name)
 
 
