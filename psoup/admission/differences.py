@@ -4,13 +4,15 @@ existing    CREATE STREAM s (a BIGINT) RETENTION 3 DAYS
 commanded   CREATE STREAM s (a BIGINT, b TEXT) RETENTION 4 DAYS
 
     "it has no column b TEXT; RETENTION is 3 DAYS, not 4 DAYS"
+
+A table and a stream differ in their kind, and the text tells no other difference. Hidden columns are never named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from psoup.model import Attribute, Retention, StreamSpec
+from psoup.model import Attribute, Retention, StreamSpec, TableSpec
 from psoup.plan.canonical import describe_duration
 
 _SHOWN = 8
@@ -19,7 +21,9 @@ _SHOWN = 8
 
 def differences(existing: StreamSpec, wanted: StreamSpec) -> str:
     """Describe the differences, column by column and clause by clause. Returns "" if there are none."""
-    differing = [*_columns(existing, wanted), *_clauses(existing, wanted)]
+    if existing.noun != wanted.noun:
+        return f"it is a {existing.noun}, not a {wanted.noun}"
+    differing = [*_columns(existing, wanted), *_clauses(existing, wanted), *_table_clauses(existing, wanted)]
     more = [f"and {len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
     return "; ".join([*differing[:_SHOWN], *more])
 
@@ -42,7 +46,7 @@ def _clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
     if existing.name != stated.name:
         yield f"its name is written {existing.name}"
     for word, is_now, wanted in (
-        ("TIMESTAMP BY", _time(existing), _time(stated)),
+        ("TIMESTAMP BY", _column_name(existing, existing.time_attribute), _column_name(stated, stated.time_attribute)),
         ("LATENESS", describe_duration(existing.lateness), describe_duration(stated.lateness)),
         ("WATERMARK BY", _watermark(existing), _watermark(stated)),
         ("IDLE AFTER", _duration(existing.idle_after), _duration(stated.idle_after)),
@@ -53,16 +57,40 @@ def _clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
             yield f"{word} is {is_now}, not {wanted}"
 
 
+def _table_clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
+    """The differences in clauses that only tables have."""
+    has, wanted = existing.table, stated.table
+    if has is None or wanted is None:
+        return
+    for word, is_now, other in (
+        ("PRIMARY KEY", _key(existing), _key(stated)),
+        ("HISTORY", describe_duration(has.history), describe_duration(wanted.history)),
+        ("DELETED FOR", describe_duration(has.deleted_for), describe_duration(wanted.deleted_for)),
+        ("EXPIRES BY", _column_name(existing, has.expires), _column_name(stated, wanted.expires)),
+        ("FIRST VERSION FROM", _first(has), _first(wanted)),
+    ):
+        if is_now != other:
+            yield f"{word} is {is_now}, not {other}"
+
+
+def _key(spec: StreamSpec) -> str:
+    return f"({', '.join(spec.primary_key).lower()})"
+
+
+def _first(table: TableSpec) -> str:
+    return "ARRIVAL" if table.first_from_arrival else "START"
+
+
 def _named(spec: StreamSpec) -> dict[str, Attribute]:
-    return {column.name.lower(): column for column in spec.schema.attributes}
+    return {column.name.lower(): column for column in spec.declared}
 
 
 def _written(column: Attribute) -> str:
     return f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}"
 
 
-def _time(spec: StreamSpec) -> str:
-    return "absent" if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name.lower()
+def _column_name(spec: StreamSpec, place: int | None) -> str:
+    return "absent" if place is None else spec.schema.attributes[place].name.lower()
 
 
 def _duration(micros: int | None) -> str:

@@ -37,9 +37,29 @@ def local() -> LocalPSoup:
         ("ALTER STREAM ads ADD x TEXT", FailedPrecondition, "'ads' is a table, not a stream; write ALTER TABLE ads"),
         ("ALTER TABLE clicks ADD x TEXT", FailedPrecondition, "'clicks' is a stream, not a table"),
         ("DROP TABLE add", NotFound, "add"),
-        ("CREATE TABLE ads (x TEXT PRIMARY KEY)", AlreadyExists, "table 'ads' exists, and differs"),
-        ("CREATE STREAM ads (id BIGINT, title TEXT)", AlreadyExists, "table 'ads' exists, and differs"),
-        ("CREATE TABLE clicks (ad BIGINT PRIMARY KEY)", AlreadyExists, "stream 'clicks' exists, and differs"),
+        (
+            "CREATE TABLE ads (x TEXT PRIMARY KEY)",
+            AlreadyExists,
+            "table 'ads' exists, and differs: it has no column x TEXT NOT NULL; it also has column id BIGINT NOT NULL;"
+            " it also has column title TEXT; PRIMARY KEY is (id), not (x); drop it first",
+        ),
+        (
+            "CREATE TABLE ads (id BIGINT, title TEXT NOT NULL, PRIMARY KEY (id)) HISTORY 1 DAY DELETED FOR 2 DAYS"
+            " FIRST VERSION FROM ARRIVAL",
+            AlreadyExists,
+            "exists, and differs: its column is title TEXT, not title TEXT NOT NULL; HISTORY is 1 WEEK, not 1 DAY;"
+            " DELETED FOR is 30 DAYS, not 2 DAYS; FIRST VERSION FROM is START, not ARRIVAL; drop it first",
+        ),
+        (
+            "CREATE STREAM ads (id BIGINT, title TEXT)",
+            AlreadyExists,
+            "table 'ads' exists, and differs: it is a table, not a stream; drop it first",
+        ),
+        (
+            "CREATE TABLE clicks (ad BIGINT PRIMARY KEY)",
+            AlreadyExists,
+            "stream 'clicks' exists, and differs: it is a stream, not a table; drop it first",
+        ),
         ("CREATE TABLE t (x TEXT, PRIMARY KEY (y))", SqlError, "PRIMARY KEY: there is no column 'y'"),
         ("CREATE TABLE t (x TEXT)", SqlError, "a table needs a PRIMARY KEY"),
         ("CREATE TABLE t (x DOUBLE PRIMARY KEY)", SqlError, "'x' is DOUBLE, which cannot be a key"),
