@@ -282,26 +282,35 @@ class OpenResults:
         rebuilt.failures = self.failures.without(slots)
         return rebuilt
 
-    def matched(self, start: int, stop: int) -> int:
+    def matched(self, start: int, stop: int, left_out: Array | None = None) -> int:
         """The number of matches of the tuples at [start, stop), which must be the newest tuples.
 
-        O(rows * words + pairs of their runs).
+        `left_out`: offsets of tuples that do not count, int64. O(rows * words + pairs of their runs).
         """
         count, first, last, width = 0, start >> 6, (stop - 1) >> 6, self.rows.shape[2]
+        counted = None if left_out is None else self._bits_without(left_out)
         word = first
         while word <= last:
             block, at = divmod(word, width)
             words = self.rows[block, : self._row_count, at : min(width, at + last + 1 - word)]
+            if counted is not None:
+                words = words & counted[word : word + words.shape[1]]
             if word == first and start & 63:
                 count -= int(np.bitwise_count(words[:, 0] & ~(_EVERY_BIT << np.uint64(start & 63))).sum())
             count += int(np.bitwise_count(words).sum(dtype=np.int64))
             word += words.shape[1]
         for run in reversed(self.runs):
-            here = int(np.count_nonzero(run.offsets >= start))
-            if not here:
+            offsets = run.offsets[run.offsets >= start]
+            if not len(offsets):
                 break
-            count += here
+            count += len(offsets) if left_out is None else int(np.count_nonzero(~np.isin(offsets, left_out)))
         return count
+
+    def _bits_without(self, offsets: Array) -> Array:
+        """A bit for each offset of the chunk, 0 at `offsets`: uint64[words]."""
+        bits: Array = np.zeros(self._config.chunk_rows >> 6, np.uint64)
+        offsets_to_bits(offsets.astype(np.uint16), bits)
+        return ~bits
 
     @property
     def nbytes(self) -> int:

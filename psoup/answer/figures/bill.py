@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from psoup.answer.figures.deletion_matches import deletion_pairs
 from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
@@ -158,6 +159,9 @@ def _results(views: list[StreamView]) -> tuple[Item, Item]:
     for view in views:
         live = _live_ids(view)
         for entry in view.chunks[view.archived :]:
+            if view.spec.table is not None:
+                in_open, in_packs = deletion_pairs(entry)
+                pairs, matches = pairs - in_open, matches - in_packs
             for pack in entry.results.packs:
                 sealed += pack.nbytes
                 matches += int(pack.counts.sum())

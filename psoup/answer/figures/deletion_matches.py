@@ -12,7 +12,7 @@ import numpy as np
 
 from psoup.model import DELETED_AT
 from psoup.published.snapshot import ChunkEntry
-from psoup.results.by_tuple import pairs_at
+from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.runs import order_of
 from psoup.values.columns import Array
 
@@ -32,3 +32,14 @@ def deletion_matches(chunks: Iterable[ChunkEntry], owners: Array) -> Array:
             at = order[np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)]
             counts += np.bincount(at[owners[at] == ids], minlength=len(owners))
     return counts
+
+
+def deletion_pairs(entry: ChunkEntry) -> tuple[int, int]:
+    """The numbers of matches of deletions in a chunk's open and sealed results. O(deletions + columns of results)."""
+    deleted = np.flatnonzero(entry.data.columns[DELETED_AT].values)
+    if not len(deleted):
+        return 0, 0
+    total = sum(len(ids) for ids, _ in pairs_at(entry.results, deleted))
+    shown = entry.results.open
+    unsealed = 0 if shown is None else len(open_pairs_at(shown, deleted)[0])
+    return unsealed, total - unsealed

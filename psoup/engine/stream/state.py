@@ -25,7 +25,7 @@ from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precaution
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ENTRY_BYTES, ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView, Keep, Thin
-from psoup.data.data_stem import DataSteM
+from psoup.data.data_stem import DataSteM, Piece
 from psoup.data.newest_versions import TableVersions
 from psoup.data.schema_growth import widen_chunk
 from psoup.data.stored_chunk import Stored
@@ -43,7 +43,7 @@ from psoup.expressions.tree import Expr
 from psoup.matching.new_tuples import pieces_of, probe
 from psoup.matching.old_tuples import cover
 from psoup.matching.old_work import OldTuples, work_of, work_of_columns
-from psoup.model import StreamSpec
+from psoup.model import DELETED_AT, StreamSpec
 from psoup.plan.factors import Factor
 from psoup.plan.standing_query import ClauseColumns
 from psoup.published.records import ClauseRecord
@@ -138,12 +138,18 @@ class StreamState:
                 if failed:
                     self._raised(failed, self.clauses.index.readers(failed), piece.start)
                 if self.matches is not None:
-                    self.matches += self.open.matched(piece.start, piece.start + len(piece))
+                    self.matches += self._matched(piece)
             if self.data.full:
                 self.close_open()
         if released is not None and self.versions is not None:
             self.versions.enter(entries)
         return 0 if released is None else len(released)
+
+    def _matched(self, piece: Piece) -> int:
+        """The number of matches of the newest tuples. Deletions of a table do not count, as they are not tuples."""
+        deleted = None if self.versions is None else piece.start + np.flatnonzero(piece.columns[DELETED_AT].values)
+        left_out = deleted if deleted is not None and len(deleted) else None
+        return self.open.matched(piece.start, piece.start + len(piece), left_out)
 
     def count_matches(self, *, wanted: bool) -> None:
         """Start to count the matches of new tuples at 0, or stop counting."""

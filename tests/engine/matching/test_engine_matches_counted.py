@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer.figures.bill import memory_bill
 from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Effects
 from psoup.events.events import Event
@@ -55,6 +56,37 @@ def test_matches_are_as_many_as_pairs_of_a_tuple_and_a_clause_that_it_satisfies(
         if size == 900:
             soup.maintain()
     assert expected > 10_000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_deletions_of_a_table_are_not_counted(seed: int) -> None:
+    """A deletion has no columns, so it satisfies IS NULL; it is no tuple, and a tenant does not pay for it."""
+    chance = random.Random(seed)
+    soup = Counted(EngineConfig(chunk_rows=1_024, piece_rows=256, block_rows=512, dense_share=16))
+    soup.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, x BIGINT)")
+    soup.register("SELECT k FROM t WHERE x IS NULL")
+    limits = chance.sample(range(1_000), 40)
+    soup.register_many("SELECT k FROM t WHERE k < ?", [(limit,) for limit in limits])
+    soup.submit(AlterTenant(soup.tenant, {QUOTA: 1e9}))
+    expected = matched = 0
+    for size in (1, 63, 700, 64, 1_500, 5):
+        k = np.array([chance.randrange(1_000) for _ in range(size)])
+        deleted = np.array([chance.random() < 0.3 for _ in range(size)])
+        absent = np.array([chance.random() < 0.1 for _ in range(size)])
+        soup.push("t", pa.table({"k": k, "x": pa.array(k, mask=absent), "_deleted": deleted}))
+        expected += int(np.count_nonzero(absent & ~deleted))
+        expected += sum(int(np.count_nonzero((k < limit) & ~deleted)) for limit in limits)
+        matched += sum(int(np.count_nonzero(k < limit)) for limit in limits)
+        assert soup.matches == expected, size
+    assert 10_000 < expected < matched
+    assert _pairs(soup) == expected
+    soup.maintain()
+    assert _pairs(soup) == expected, "also in sealed results"
+
+
+def _pairs(soup: LocalPSoup) -> int:
+    """The matches in the memory bill."""
+    return sum(item.count for item in memory_bill(soup.engine.snapshot()).items if item.per == "match")
 
 
 def test_nothing_is_counted_for_a_tenant_without_the_quota() -> None:
