@@ -2,7 +2,8 @@
 
     text ─ the schemas of the snapshot ─> StandingQuery ─ its windows now ─> nodes, with the tuples of each source
 
-`bind_question` refuses the statements that a registration refuses. No tuple is evaluated. Notes are remarks about valid
+`bind_question` refuses the statements that a registration refuses. No tuple is evaluated, and of a table only the
+versions that hold are counted. Notes are remarks about valid
 statements that may mean something else than their author thinks.
 """
 
@@ -19,6 +20,7 @@ from psoup.plan.canonical import exact_name, written_window
 from psoup.plan.nodes import Node, Source
 from psoup.plan.source_roles import source_roles
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.shown_rows import count_shown
 from psoup.published.snapshot import Snapshot
 
 
@@ -36,7 +38,7 @@ class CheckedStatement:
 
 
 def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int) -> CheckedStatement:
-    """Check a SELECT. `now`: the clock, microseconds. Costs what binding costs; no tuple is read.
+    """Check a SELECT. `now`: the clock, microseconds. Costs what binding costs, and O(entries) for a table.
 
     Raises what a registration of the statement raises.
     """
@@ -75,8 +77,8 @@ def _hints(query: StandingQuery) -> list[str]:
 def _of_source(node: Source, part: Reach, plan: Node) -> Findings:
     low, high = part.range.low, part.range.high
     figures = {
-        "tuples_in_window": float(part.view.left.between(low, high)),
-        "tuples_on_disk": float(part.view.left.between(low, min(high, part.view.hot_id))),
+        "tuples_in_window": float(count_shown(part.view, low, high)),
+        "tuples_on_disk": float(count_shown(part.view, low, min(high, part.view.hot_id))),
     }
     name = part.view.spec.name
     facts = {

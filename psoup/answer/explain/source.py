@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from psoup.answer.coverage import ChunkTimes, form_of, spans
 from psoup.answer.explain.factors import FactorExplanation, explain_factors
 from psoup.answer.explain.sample import NO_SAMPLE, sample_of
@@ -29,7 +27,7 @@ from psoup.plan.nodes import Node
 from psoup.plan.source_roles import SourceRole, source_roles
 from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
-from psoup.published.shown_rows import shown_rows
+from psoup.published.shown_rows import count_shown, shown_rows
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.work.read_budget import ReadBudget
 
@@ -241,7 +239,7 @@ def explain_source(
         begin=begin,
         end=end,
         factors=explain_factors(selection.factors, view, clause, sample),
-        tuples_in_window=_tuples_in(view, extent),
+        tuples_in_window=count_shown(view, extent.low, extent.high),
         matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
         chunks_covered=len(view.chunks) - forms.count("uncovered"),
@@ -289,14 +287,6 @@ def _parts(
             match = chunk_matches(entry, clause, start, stop, budget, search)
             parts.append(replace(match, offsets=shown_rows(view, entry.data, match.offsets)))
     return parts
-
-
-def _tuples_in(view: StreamView, extent: WindowRange) -> int:
-    """The number of tuples in the window. In a table: of the versions that hold. O(1), in a table O(tuples)."""
-    if view.spec.table is None:
-        return extent.high - extent.low
-    rows = [(entry.data, *_rows(entry, extent)) for entry in view.chunks]
-    return sum(len(shown_rows(view, data, np.arange(start, stop))) for data, start, stop in rows if start < stop)
 
 
 def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from psoup.answer.check import check
 from psoup.answer.figures.table_figures import table_figures
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
@@ -25,6 +26,18 @@ def test_rows_that_hold_are_counted() -> None:
     local.push("t", pa.table({"id": range(150), "_deleted": [True] * 150}))
     assert table_figures(local.engine.snapshot())["table_rows"] == 1
     assert table_figures(earlier)["table_rows"] == 141
+
+
+def test_a_check_counts_the_versions_that_hold() -> None:
+    local = LocalPSoup(config=EngineConfig(chunk_rows=64))
+    local.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    local.push("t", pa.table({"id": range(100)}))
+    local.push("t", pa.table({"id": range(10)}))
+    local.push("t", pa.table({"id": range(30), "_deleted": [True] * 30}))
+    statement = "SELECT * FROM t WHERE id > 3"
+    checked = check(local.engine.snapshot(), statement, tenant=local.tenant, now=0)
+    assert [node.figures["tuples_in_window"] for node in checked.nodes if "tuples_in_window" in node.figures] == [70]
+    assert local.explain(local.register(statement)).sources[0].tuples_in_window == 70
 
 
 def test_an_explanation_calls_a_table_a_table() -> None:
