@@ -122,6 +122,7 @@ class Service:
         self._limits = settings.limits()
         self._pauses = PushPauses(self.clock.boot)
         self._metrics = Metrics(self._figures)
+        self._metrics.by_table(self._snapshot)
         self._threads = Threads()
         self._decoders = Decoders()
         self.gate = self._make_gate()
@@ -316,8 +317,12 @@ class Service:
 
         self.pg = await opened_port(self.settings, self._answering, self._serving, self.certificates)
 
+    def _snapshot(self) -> Snapshot | None:
+        """The present snapshot. None while the service starts."""
+        return None if self.host.state == "starting" else self.host.snapshot()
+
     def _figures(self) -> dict[str, int]:
-        snapshot = None if self.host.state == "starting" else self.host.snapshot()
+        snapshot = self._snapshot()
         structures = {} if snapshot is None else bill(snapshot) | table_figures(snapshot)
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}

@@ -1,12 +1,13 @@
 """Figures for the operator: the load of the service, its refusals, its health.
 
-    calls, host, readers ──> metrics, tenant_figures ──> probes: /metrics, /healthz, /readyz
+    calls, host, readers ──> metrics, tenant_figures, table_sizes ──> probes: /metrics, /healthz, /readyz
     event loop ──> watchdog ──> metrics
 
 Files, in reading order:
 
     metrics           counters, latencies and gauges, in a registry of the service's own
     tenant_figures    quotas and refusals by tenant
+    table_sizes       keys and entries of the largest tables
     watchdog          delays of the event loop, and the callbacks that caused them
     probes            the HTTP port of metrics and health, on threads of its own
 

@@ -3,8 +3,9 @@
     calls, batches, answers, stalls    counted here as they end
     FIGURES of host and snapshot       read at each scrape; nothing is counted twice
 
-Labels are names of calls and of codes: never a stream or a query, whose number has no bound. `probes` shows them over
-HTTP. Tenants with quotas have rows of their own (`tenant_figures`), a hundred of them at the most.
+Labels are names of calls and of codes: not of streams or queries, whose number has no bound. `probes` shows them over
+HTTP. Tenants with quotas (`tenant_figures`) and the largest tables (`table_sizes`) have rows of their own, at most a
+hundred of each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from prometheus_client.registry import Collector
 from psoup.budgets import BUDGETS
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.published.snapshot import Snapshot
+from psoup_service.figures.table_sizes import TableSizes
 from psoup_service.figures.tenant_figures import TenantFigures, Usage
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
@@ -167,6 +170,10 @@ class Metrics:
     def by_group(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
         """Add the lag of each group of followers. `lags`: as for `by_follower`."""
         self.registry.register(_Lags("group", "Tuples that a group of followers has not confirmed", lags))
+
+    def by_table(self, snapshot: Callable[[], Snapshot | None]) -> None:
+        """Show the sizes of the largest tables. `snapshot`: as in `TableSizes`."""
+        self.registry.register(TableSizes(snapshot))
 
     def by_tenant(self, usage: Usage) -> None:
         """Show each tenant's use of its quotas, and its refusals, from now on."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from psoup.answer.check import check
-from psoup.answer.figures.table_figures import table_figures
+from psoup.answer.figures.table_figures import figures_by_table, table_figures
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 
@@ -22,10 +23,21 @@ def test_rows_that_hold_are_counted() -> None:
     local.push("t", pa.table({"id": range(10), "_deleted": [True] * 10}))
     local.push("u", pa.table({"id": [1, 1, 1]}))
     assert table_figures(local.engine.snapshot()) == {"tables": 2, "table_versions": 213, "table_rows": 141}
+    sizes = [("default", "t", 140, 210), ("default", "u", 1, 3)]
+    assert figures_by_table(local.engine.snapshot()) == sizes
     earlier = local.engine.snapshot()
     local.push("t", pa.table({"id": range(150), "_deleted": [True] * 150}))
     assert table_figures(local.engine.snapshot())["table_rows"] == 1
     assert table_figures(earlier)["table_rows"] == 141
+
+
+def test_only_the_largest_tables_have_figures_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psoup.answer.figures.table_figures.NAMED_TABLES", 2)
+    local = LocalPSoup()
+    for size, name in enumerate("dacb"):
+        local.execute(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY)")
+        local.push(name, pa.table({"id": range(size)}))
+    assert [(table, keys) for _, table, keys, _ in figures_by_table(local.engine.snapshot())] == [("b", 3), ("c", 2)]
 
 
 def test_a_check_counts_the_versions_that_hold() -> None:

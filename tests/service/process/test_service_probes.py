@@ -13,6 +13,7 @@ from contextlib import ExitStack
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from psoup_client import Client
 from psoup_service.figures.metrics import FIGURES, Metrics
 from psoup_service.figures.probes import MOST, Probes
 from psoup_service.process.settings import Settings
@@ -80,15 +81,26 @@ def test_connections_that_ask_nothing_take_so_many_threads_and_no_more() -> None
         probes.close()
 
 
+def _fill_table(address: str) -> None:
+    with Client(address) as client:
+        client.execute("CREATE TABLE Ads (id BIGINT PRIMARY KEY)")
+        client.push("ads", {"id": [1, 2]})
+        client.wait_for(client.delete("ads", {"id": [2]}).sequence)
+
+
 def test_every_figure_says_what_it_means() -> None:
     async def main() -> str:
         async with running_service(Settings(port=0, metrics_port=0)) as service:
             assert service._figures().keys() == FIGURES.keys()
             port = int(service.metrics_address.rpartition(":")[2])
             assert await asyncio.to_thread(_get, port, "/readyz") == (200, "serving\n")
+            await asyncio.to_thread(_fill_table, service.address)
             return (await asyncio.to_thread(_get, port, "/metrics"))[1]
 
-    families = list(text_string_to_metric_families(asyncio.run(main())))
+    text = asyncio.run(main())
+    for line in ('keys{table="Ads",tenant="default"} 1.0', 'entries{table="Ads",tenant="default"} 3.0'):
+        assert f"psoup_table_{line}" in text
+    families = list(text_string_to_metric_families(text))
     assert len(families) > len(FIGURES)
     for family in families:
         words = re.sub(r"^psoup_|_(total|created)$", "", family.name).replace("_", " ")
