@@ -151,12 +151,12 @@ class ClientSink:
     def __init__(self, writer: asyncio.StreamWriter, formats: Sequence[int]) -> None:
         self._writer = writer
         self._formats = formats
-        self._columns = 0
+        self._columns: Sequence[Column] = ()
         self.rows = 0
 
     async def begin(self, columns: Sequence[Column]) -> None:
         """Send the columns."""
-        self._columns = len(columns)
+        self._columns = columns
         formats = [TEXT] * len(columns)
         sizes = [size_of(column.oid) for column in columns]
         self._writer.write(messages.row_description(columns, sizes, formats))
@@ -164,7 +164,7 @@ class ClientSink:
     async def batch(self, rows: pa.RecordBatch) -> None:
         """Send rows."""
         self.rows += rows.num_rows
-        self._writer.write(data_rows(rows, [TEXT] * self._columns))
+        self._writer.write(data_rows(rows, self._columns, [TEXT] * len(self._columns)))
         await self._writer.drain()
 
     def notice(self, notice: Notice) -> None:

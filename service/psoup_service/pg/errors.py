@@ -42,6 +42,12 @@ _BY_REASON = {
     "MEMORY": "53200",
     "MESSAGE_TOO_LARGE": "54000",
     "TOO_MANY_CONNECTIONS": "53300",
+    "INVALID_TEXT": "22P02",
+    "INVALID_BINARY": "22P03",
+    "COPY_FORMAT": "22P04",
+    "DATETIME_OVERFLOW": "22008",
+    "NOT_UTF8": "22021",
+    "INVALID_PARAMETER_VALUE": "22023",
 }
 """SQLSTATEs for reasons of errors that PostgreSQL tells apart."""
 

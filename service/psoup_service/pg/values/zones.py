@@ -1,0 +1,132 @@
+"""The session's TimeZone: offsets from UTC for texts of timestamps.
+
+    Zone.named("Europe/Berlin").offsets([1714557600000000])   ──> [7200]
+
+Names are those of the IANA database in any case, hours east of UTC ("+2"), and POSIX's form ("CET-1", hours west).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from zoneinfo import available_timezones
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.errors import InvalidInput
+
+Array = npt.NDArray[Any]
+
+_SECOND = 1_000_000
+_HOURS = re.compile(r"([+-]?)(\d{1,2})(?::?([0-5]\d))?(?::?([0-5]\d))?$")
+_POSIX = re.compile(
+    r"<?[A-Za-z0-9+-]*[A-Za-z0-9]>?([+-]\d{1,2}(?::[0-5]\d){0,2}|(?<=[A-Za-z>])\d{1,2}(?::[0-5]\d){0,2})$"
+)
+_MOST_SECONDS = 15 * 3600 + 59 * 60 + 59
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A time zone. `name`: as SHOW TimeZone prints it. `seconds`: its offset from UTC; None if it changes."""
+
+    name: str
+    seconds: int | None = 0
+
+    @staticmethod
+    def named(name: str) -> Zone:
+        """The zone with a name. Raises InvalidInput if there is none."""
+        text = name.strip()
+        found = _names().get(text.lower())
+        if found is not None:
+            return Zone(found, 0 if found in _UTC else None)
+        match = _HOURS.match(text)
+        if match:
+            seconds = seconds_of(text)
+            if seconds is not None:
+                return Zone(text, seconds)
+        match = _POSIX.match(text)
+        if match:
+            seconds = seconds_of(match[1])
+            if seconds is not None:
+                return Zone(text, -seconds)
+        raise InvalidInput(
+            f'invalid value for parameter "TimeZone": "{name}"; write a name such as Europe/Berlin, or UTC',
+            reason="INVALID_PARAMETER_VALUE",
+        )
+
+    def offsets(self, instants: Array) -> Array:
+        """The offset from UTC in seconds at each instant, int64[n]. instants: int64[n], microseconds since 1970."""
+        if self.seconds is not None:
+            return np.full(len(instants), self.seconds, np.int64)
+        if not len(instants):
+            return np.zeros(0, np.int64)
+        # Beyond these years the rules repeat every 400 years, and Arrow's arithmetic may overflow.
+        near = _within_reach(instants)
+        zoned = pa.array(near, pa.timestamp("us", tz=self.name))
+        local = pc.local_timestamp(zoned).cast(pa.int64()).to_numpy()
+        offsets: Array = (local - near) // _SECOND
+        return offsets
+
+    def instants(self, local: Array) -> Array:
+        """The instants at which clocks of the zone show local times. int64[n], microseconds since 1970.
+
+        A time that clocks show twice is the second one; a time that they leave out counts from before the gap. So does
+        PostgreSQL.
+        """
+        if self.seconds is not None:
+            moved: Array = local - self.seconds * _SECOND
+            return moved
+        # The offsets half a day before and after: they differ only near a change.
+        before, after = self.offsets(local - 43_200 * _SECOND), self.offsets(local + 43_200 * _SECOND)
+        late = local - after * _SECOND
+        valid = self.offsets(late) == after
+        found: Array = np.where(valid, late, local - before * _SECOND)
+        return found
+
+    def instant(self, local: int) -> int:
+        """The instant at which clocks of the zone show a local time: see `instants`."""
+        if self.seconds is not None:
+            return local - self.seconds * _SECOND
+        return int(self.instants(np.array([local], np.int64))[0])
+
+
+UTC = Zone("UTC")
+_UTC = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Universal", "Etc/Universal"}
+)
+_CYCLE = 400 * 365_2425 // 10_000 * 86_400 * _SECOND
+_FIRST, _LAST = (-62_135_596_800 * _SECOND, 253_402_300_799 * _SECOND)
+
+
+def _within_reach(instants: Array) -> Array:
+    """Instants of the years 1 to 9999: those beyond are moved by a multiple of 400 years."""
+    near = instants.copy()
+    far = (instants < _FIRST) | (instants > _LAST)
+    if far.any():
+        base = 946_684_800 * _SECOND  # the year 2000: rules of the distant past do not hold before it
+        late = instants > _LAST
+        near[late] = (instants[late] - base) % _CYCLE + base + 5 * _CYCLE
+        near[instants < _FIRST] = _FIRST
+    return near
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {name.lower(): name for name in available_timezones()} | {"utc": "UTC", "gmt": "GMT"}
+
+
+def seconds_of(text: str) -> int | None:
+    """The seconds of an offset such as "+02", "-05:30" or "+0530"; None if it is not one."""
+    match = _HOURS.match(text)
+    if not match:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+    total = hours * 3600 + minutes * 60 + seconds
+    if total > _MOST_SECONDS:
+        return None
+    return -total if match[1] == "-" else total
