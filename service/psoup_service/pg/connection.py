@@ -12,50 +12,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 
-import pyarrow as pa
-
-from psoup.errors import Internal, InvalidInput, NotSupported, PSoupError
+from psoup.errors import Internal, InvalidInput, PSoupError, Unavailable
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.pg import errors, messages
-from psoup_service.pg.contract import TEXT, Column, Notice, Session
+from psoup_service.pg.channel import Channel
+from psoup_service.pg.contract import Session
+from psoup_service.pg.extended import SYNC, ExtendedQueries
+from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import Body, malformed
-from psoup_service.pg.values import data_rows, size_of
+from psoup_service.pg.portals import Account
+from psoup_service.pg.sink import ClientSink
+from psoup_service.wire.call_steps import Answering
 
 _STARTUP_BYTES = 10_000
-_MESSAGE_BYTES = 16 << 20
+_PEACE = 64
+"""Messages that are handled before other connections get a turn."""
+_COPY_LEFTOVERS = frozenset({b"d", b"c", b"f"})
+"""Messages of a COPY that has failed. The client sent them before it knew."""
 _log = logging.getLogger(__name__)
-
-_SETTINGS = {
-    "server_version": "15.0",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "is_superuser": "off",
-}
 
 
 class PgConnection:
     """A connection. `peer`: its name. `token`: the access token that came as the password."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        session: Callable[[PgConnection, dict[str, str]], Session],
-        head_s: float,
+        self, channel: Channel, answering: Answering, session: Callable[[PgConnection, dict[str, str]], Session]
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._channel = channel
+        self._answering = answering
         self._make_session = session
-        self._head_s = head_s
-        host, port = writer.get_extra_info("peername")[:2]
+        self._input = Input(channel, answering)
+        self._task = asyncio.current_task()
+        self._running = False
+        host, port = channel.extra("peername")[:2]
         self.peer = f"pg:{host}:{port}"
         self.local = is_loopback(host)
         self.token = ""
@@ -64,121 +55,142 @@ class PgConnection:
 
     async def serve(self) -> None:
         """Serve the connection to its end."""
+        channel = self._channel
+        channel.left = self._left
         try:
-            async with asyncio.timeout(self._head_s):
-                options = await self._start()
-            if options is not None:
-                await self._converse(self._make_session(self, options))
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+            async with asyncio.timeout(self._answering.limits.handshake_s):
+                session = await self._start()
+            if session is not None:
+                await self._converse(session)
+        except (ConnectionError, TimeoutError):
             pass
+        except asyncio.CancelledError:
+            if not channel.lost:
+                raise
         except PSoupError as problem:
-            with suppress(ConnectionError):
-                self._writer.write(messages.told(b"E", errors.fields_of(problem, severity="FATAL")))
-                await self._writer.drain()
+            channel.write(messages.told(b"E", errors.fields_of(problem, severity="FATAL")))
         finally:
-            self._writer.close()
+            channel.close()
 
-    async def _start(self) -> dict[str, str] | None:
-        """Read the start-up packet, and let the client in. Returns its parameters; None for a cancel request."""
+    async def _start(self) -> Session | None:
+        """Read the start-up packet, and let the client in. Returns its session; None for a cancel request."""
+        channel, seconds = self._channel, self._answering.limits.handshake_s
         while True:
-            size = struct.unpack("!i", await self._reader.readexactly(4))[0]
+            await channel.need(4, seconds)
+            size = struct.unpack("!i", channel.take(4))[0]
             if not 8 <= size <= _STARTUP_BYTES:
                 raise malformed(f"a start-up packet of {size} bytes")
-            body = Body(await self._reader.readexactly(size - 4))
+            await channel.need(size - 4, seconds)
+            body = Body(channel.take(size - 4))
             code = body.int32()
             if code in (messages.TLS, messages.GSS):
-                self._writer.write(b"N")
+                channel.write(b"N")
                 continue
             if code == messages.CANCEL:
                 return None
             if code >> 16 != 3:
                 raise malformed(f"version {code >> 16}.{code & 0xFFFF}; this service speaks 3.0")
-            options = _pairs(body)
+            session = self._make_session(self, _pairs(body))
             break
-        self._writer.write(messages.authentication(0))
-        for name, value in _SETTINGS.items():
-            self._writer.write(messages.parameter_status(name, value))
-        self._writer.write(messages.backend_key(0, 0) + messages.ready(b"I"))
-        await self._writer.drain()
-        return options
+        channel.write(messages.authentication(0))
+        for name, value in session.reported().items():
+            channel.write(messages.parameter_status(name, value))
+        channel.write(messages.backend_key(0, 0) + messages.ready(b"I"))
+        return session
 
     async def _converse(self, session: Session) -> None:
+        extended = ExtendedQueries(session, self._channel, self._input, Account(self._answering.receiving, ""))
+        count = 0
         try:
             while True:
-                kind = await self._reader.readexactly(1)
-                size = struct.unpack("!i", await self._reader.readexactly(4))[0]
-                if not 4 <= size <= _MESSAGE_BYTES:
-                    raise malformed(f"a message of {size} bytes")
-                body = Body(await self._reader.readexactly(size - 4))
-                if kind == b"X":
+                message = await self._next(session)
+                if message.kind == b"X":
                     return
-                if kind == b"Q":
-                    await self._query(session, body.text())
-                else:
-                    raise malformed(f"a message of kind {kind!r}")
+                await self._handle(session, extended, message)
+                count += 1
+                if count % _PEACE == 0:
+                    await asyncio.sleep(0)
         finally:
+            self._input.release()
+            await extended.close_all()
             await session.close()
 
-    async def _query(self, session: Session, text: str) -> None:
-        """Run the statements of the simple protocol, up to the first that fails."""
-        part = text
+    async def _next(self, session: Session) -> Message:
+        """The next message. Raises Unavailable if none comes for a long time."""
         try:
-            parts = session.split(text)
+            return await self._input.next(self._answering.limits.connection_idle_s)
+        except TimeoutError:
+            raise Unavailable(
+                "the connection was idle for long, so it is closed; open a new one", reason="CONNECTION_IDLE"
+            ) from None
+
+    async def _handle(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
+        kind = message.kind
+        if kind == SYNC:
+            extended.skipping = False
+            await extended.end_transaction()
+            self._ready(session)
+        elif extended.skipping or kind == b"H" or kind in _COPY_LEFTOVERS:
+            pass
+        elif kind == b"Q":
+            await self._query(session, extended, message)
+        elif extended.takes(kind):
+            extended.skipping = not await self._guarded(
+                session, lambda: extended.step(kind, message.body()), lambda: extended.text
+            )
+        else:
+            raise malformed(f"a message of kind {kind!r}")
+
+    async def _query(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
+        """Run the statements of the simple protocol, up to the first that fails."""
+        part = ""
+
+        async def run() -> None:
+            nonlocal part
+            extended.forget_unnamed()
+            part = message.body().text()
+            parts = session.split(part)
             if not parts:
-                self._writer.write(messages.EMPTY_QUERY)
+                self._channel.write(messages.EMPTY_QUERY)
             for part in parts:
                 statement = await session.read(part)
-                if statement is None:
-                    continue
-                sink = ClientSink(self._writer, ())
-                self._writer.write(messages.complete(await statement.run((), sink)))
+                if statement is not None:
+                    sink = ClientSink(self._channel, self._input, session.zone)
+                    self._channel.write(messages.complete(await statement.run((), sink)))
+
+        await self._guarded(session, run, lambda: part)
+        await extended.end_transaction()
+        self._ready(session)
+
+    async def _guarded(self, session: Session, work: Callable[[], Awaitable[None]], text: Callable[[], str]) -> bool:
+        """Do the work of a message; tell the client its error. Returns whether it succeeded."""
+        self._running = True
+        try:
+            await work()
+            return True
         except PSoupError as problem:
-            self._failed(session, problem, part)
+            self._failed(session, problem, text())
+        except (ConnectionError, TimeoutError):
+            raise
         except Exception as defect:
             _log.exception("a defect ended a statement")
-            self._failed(session, Internal(f"the statement failed by a defect ({type(defect).__name__})"), part)
-        self._writer.write(messages.ready(session.status))
-        await self._writer.drain()
+            self._failed(session, Internal(f"the statement failed by a defect ({type(defect).__name__})"), text())
+        finally:
+            self._running = False
+        return False
 
     def _failed(self, session: Session, problem: PSoupError, text: str) -> None:
         session.failed()
-        self._writer.write(messages.told(b"E", errors.fields_of(problem, text)))
+        self._channel.write(messages.told(b"E", errors.fields_of(problem, text)))
 
+    def _ready(self, session: Session) -> None:
+        self._channel.write(messages.ready(session.status))
 
-class ClientSink:
-    """The client as the receiver of rows."""
-
-    def __init__(self, writer: asyncio.StreamWriter, formats: Sequence[int]) -> None:
-        self._writer = writer
-        self._formats = formats
-        self._columns: Sequence[Column] = ()
-        self.rows = 0
-
-    async def begin(self, columns: Sequence[Column]) -> None:
-        """Send the columns."""
-        self._columns = columns
-        formats = [TEXT] * len(columns)
-        sizes = [size_of(column.oid) for column in columns]
-        self._writer.write(messages.row_description(columns, sizes, formats))
-
-    async def batch(self, rows: pa.RecordBatch) -> None:
-        """Send rows."""
-        self.rows += rows.num_rows
-        self._writer.write(data_rows(rows, self._columns, [TEXT] * len(self._columns)))
-        await self._writer.drain()
-
-    def notice(self, notice: Notice) -> None:
-        """Send a notice."""
-        fields = {"S": notice.severity, "V": notice.severity, "C": notice.code, "M": notice.message}
-        self._writer.write(messages.told(b"N", fields | {"D": notice.detail, "H": notice.hint}))
-
-    async def copy_out(self, columns: Sequence[Column], copied_format: int) -> None:
-        """Begin a COPY TO STDOUT."""
-        raise NotSupported("COPY is not supported yet")
-
-    async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Begin or go on with a COPY FROM STDIN."""
-        raise NotSupported("COPY is not supported yet")
+    def _left(self) -> None:
+        """End the statement of a client that has left."""
+        if self._running and self._task is not None:
+            self._channel.abort()
+            self._task.cancel()
 
 
 def _pairs(body: Body) -> dict[str, str]:

@@ -8,11 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from psoup_service.pg.values.zones import Zone
 
 TEXT, BINARY = 0, 1
 """The formats of values in the protocol."""
@@ -55,6 +58,22 @@ class Notice:
     hint: str = ""
 
 
+class CopyEncoder(Protocol):
+    """The encoder of a COPY TO STDOUT. Its bytes are complete messages of the protocol (CopyData)."""
+
+    def head(self) -> bytes:
+        """The messages before the first row."""
+        ...
+
+    def rows(self, rows: pa.RecordBatch) -> bytes:
+        """One message for each row."""
+        ...
+
+    def end(self) -> bytes:
+        """The messages after the last row."""
+        ...
+
+
 class Sink(Protocol):
     """The receiver of one execution of a statement."""
 
@@ -73,12 +92,31 @@ class Sink(Protocol):
         """Send a message beside the rows."""
         ...
 
-    async def copy_out(self, columns: Sequence[Column], copied_format: int) -> None:
-        """Take the columns of a COPY TO STDOUT; each row of the batches becomes one message of data."""
+    async def copy_out(self, columns: Sequence[Column], copied_format: int, encoder: CopyEncoder) -> None:
+        """Begin a COPY TO STDOUT. `encoder` encodes the batches that follow."""
         ...
 
     async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Ask the client for data of a COPY FROM STDIN. Returns the next piece, empty at the end."""
+        """Ask the client for data of a COPY FROM STDIN. Returns the next piece, empty at the end.
+
+        The first call begins the COPY. A piece is valid until the next call. Raises a PSoupError if the client gives
+        up, or sends nothing for a long time.
+        """
+        ...
+
+
+class Announcer(Protocol):
+    """The client of a session, outside of its statements."""
+
+    def report(self, name: str, value: str) -> None:
+        """Tell the client the value of a setting (ParameterStatus)."""
+        ...
+
+    async def notify(self, channel: str, payload: Callable[[], str]) -> None:
+        """Send a notification. Returns when it is sent: between two statements, outside of a transaction.
+
+        `payload` is called at that moment. So changes that come meanwhile are merged into one notification.
+        """
         ...
 
 
@@ -99,6 +137,15 @@ class Session(Protocol):
 
     status: bytes
     """b"I" outside of a transaction, b"T" within one, b"E" within one that has failed."""
+
+    @property
+    def zone(self) -> Zone:
+        """The session's TimeZone, for texts of timestamps."""
+        ...
+
+    def reported(self) -> Mapping[str, str]:
+        """The settings that the client is told when the session begins, and when they change."""
+        ...
 
     def split(self, text: str) -> list[str]:
         """The statements of a text of the simple protocol. Raises a PSoupError."""

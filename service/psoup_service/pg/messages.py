@@ -53,10 +53,14 @@ class Body:
         """A signed integer of four bytes."""
         return int(_INT32.unpack(self.bytes(4))[0])
 
+    def uint32(self) -> int:
+        """An unsigned integer of four bytes, such as an OID."""
+        return self.int32() & 0xFFFFFFFF
+
     def count(self, size: int) -> int:
         """A number of entries of at least `size` bytes each, which must fit into what is left."""
-        number = self.int16()
-        if number < 0 or number * size > self.left:
+        number = self.int16() & 0xFFFF
+        if number * size > self.left:
             raise malformed(f"it announces {number} entries, and {self.left} bytes follow")
         return number
 
@@ -66,6 +70,11 @@ class Body:
             raise malformed(f"a field has {size} bytes, and {self.left} are left")
         self._at += size
         return self._raw[self._at - size : self._at]
+
+    def end(self) -> None:
+        """Raise InvalidInput if bytes are left."""
+        if self.left:
+            raise malformed(f"{self.left} bytes follow its last field")
 
     def text(self) -> str:
         """A text that ends with a zero byte."""
@@ -131,7 +140,7 @@ def row_description(columns: Sequence[Column], sizes: Sequence[int], formats: Se
 
 def parameter_description(oids: Sequence[int]) -> bytes:
     """The types of a statement's parameters."""
-    return message(b"t", struct.pack(f"!h{len(oids)}I", len(oids), *oids))
+    return message(b"t", struct.pack(f"!H{len(oids)}I", len(oids), *oids))
 
 
 def notification(process: int, channel: str, payload: str) -> bytes:

@@ -13,10 +13,13 @@ from psoup.errors import InvalidInput
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.listeners import Listener
 from psoup_service.pg.calls import Calls
+from psoup_service.pg.channel import Channel
 from psoup_service.pg.connection import PgConnection
 from psoup_service.pg.session import PgSession
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
+
+_BACKLOG = 256
 
 
 class PgPort:
@@ -32,7 +35,12 @@ class PgPort:
     async def start(self, place: Listener, certificates: Certificates | None) -> None:
         """Listen. Raises InvalidInput if the port cannot be opened."""
         try:
-            self._server = await asyncio.start_server(self._accept, place.host.strip("[]"), place.port)
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Channel(self._begin, self._answering.limits.stream_idle_s),
+                place.host.strip("[]"),
+                place.port,
+                backlog=_BACKLOG,
+            )
         except OSError as problem:
             raise InvalidInput(
                 f"{place.host}:{place.port} cannot be listened on for PostgreSQL's protocol ({problem.strerror});"
@@ -52,14 +60,13 @@ class PgPort:
         for task in self._open:
             task.cancel()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None, "asyncio runs it as a task"
+    def _begin(self, channel: Channel) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(channel))
         self._open.add(task)
-        try:
-            await PgConnection(reader, writer, self._session, self._answering.limits.handshake_s).serve()
-        finally:
-            self._open.discard(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, channel: Channel) -> None:
+        await PgConnection(channel, self._answering, self._session).serve()
 
     def _session(self, connection: PgConnection, options: dict[str, str]) -> PgSession:
         return PgSession(Calls(self._answering, self._serving, connection), options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,15 +12,34 @@ from psoup_proto.v1 import statements_pb2
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Notice, Sink, Statement
 from psoup_service.pg.values import column_of
+from psoup_service.pg.values.zones import UTC
+
+_SETTINGS = {
+    "server_version": "15.0",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+}
 
 
 class PgSession:
     """See `contract.Session`."""
 
+    zone = UTC
+
     def __init__(self, calls: Calls, options: dict[str, str]) -> None:
         self.status = b"I"
         self._calls = calls
         self._options = options
+
+    def reported(self) -> Mapping[str, str]:
+        """The settings that the client should know."""
+        return _SETTINGS
 
     def split(self, text: str) -> list[str]:
         """The statements of a text, without the semicolons between them."""

@@ -1,0 +1,209 @@
+"""The bytes of a connection: messages of the client, and messages to it. Both directions are bounded.
+
+    socket ──> input: the present message, and at most INPUT_BYTES more ──> `need`, `take`
+    socket <── output <── `write`; `drain` waits for the client, and cuts a client that does not read
+
+The channel also notices that the client leaves, so that its statement can be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from psoup_service.pg.messages import malformed
+
+INPUT_BYTES = 64 * 1024
+"""Bytes that the channel reads ahead of the present message."""
+
+OUTPUT_BYTES = 64 * 1024
+"""Bytes of output that the channel collects before it hands them to the system."""
+
+
+class Gone(ConnectionError):
+    """The client has closed the connection."""
+
+
+class Channel(asyncio.Protocol):
+    """The channel of one connection. `lost`: the connection has ended."""
+
+    def __init__(self, begin: Callable[[Channel], None], stalled_s: float) -> None:
+        """`begin`: called once the connection is there. `stalled_s`: seconds in which the client must read output."""
+        self._begin: Callable[[Channel], None] | None = begin
+        self._stalled_s = stalled_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._input = bytearray()
+        self._wanted = 0
+        self._reading = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._ended = self.lost = self.secured = False
+        self.left: Callable[[], None] = lambda: None
+        """Called when the client has closed its side."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve the connection."""
+        self._transport = transport
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        self._input += data
+        if self._reading and len(self._input) > self._wanted + INPUT_BYTES:
+            self._reading = False
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """Note that the client sends nothing more."""
+        self._ended = True
+        self._wake()
+        self.left()
+        return not self.secured
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        """Note that the connection has ended."""
+        self._ended = self.lost = True
+        self._writable.set()
+        self._wake()
+        self.left()
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read as fast as the service writes."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Note that there is room for output."""
+        self._writable.set()
+
+    def extra(self, name: str) -> Any:
+        """A fact of the connection, such as "peername" or "ssl_object"."""
+        return self._transport.get_extra_info(name)
+
+    @property
+    def waiting(self) -> bool:
+        """Bytes of the client that are not taken yet."""
+        return bool(self._input)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of output that the system has not taken."""
+        return self._output_bytes + int(self._transport.get_write_buffer_size())
+
+    async def need(self, size: int, seconds: float) -> None:
+        """Wait until `size` bytes are there. Raises TimeoutError after `seconds`, and Gone if the client leaves."""
+        if len(self._input) >= size:
+            return
+        await self.drain()
+        end = self._loop.time() + seconds
+        self._wanted = size
+        self._resume_reading()
+        try:
+            while len(self._input) < size:
+                if self._ended:
+                    raise Gone
+                await self._wait(end)
+        finally:
+            self._wanted = 0
+
+    def take(self, size: int) -> bytes:
+        """Take bytes that `need` has waited for."""
+        taken = bytes(self._input[:size])
+        del self._input[:size]
+        self._resume_reading()
+        return taken
+
+    async def skip(self, size: int, seconds: float) -> None:
+        """Leave out bytes of the client, without keeping them. Raises as `need` does."""
+        while size:
+            await self.need(1, seconds)
+            size -= len(self.take(min(size, len(self._input))))
+
+    def interrupt(self, problem: BaseException) -> None:
+        """Make the present wait for the client raise `problem`."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(problem)
+
+    def write(self, raw: bytes) -> None:
+        """Add output. It is sent with the next `drain`, or when much has come together."""
+        if self.lost:
+            return
+        self._output.append(raw)
+        self._output_bytes += len(raw)
+        if self._output_bytes >= OUTPUT_BYTES:
+            self._flush()
+
+    async def drain(self) -> None:
+        """Send the output, and return when there is room for more.
+
+        A client that does not read for `stalled_s` seconds is cut. Raises CancelledError if the connection has ended.
+        """
+        self._flush()
+        if not self._writable.is_set():
+            try:
+                async with asyncio.timeout(self._stalled_s):
+                    await self._writable.wait()
+            except TimeoutError:
+                self.abort()
+                raise asyncio.CancelledError from None
+        if self.lost:
+            raise asyncio.CancelledError
+
+    async def start_tls(self, context: ssl.SSLContext, seconds: float) -> None:
+        """Shake hands. Raises OSError if that fails, and InvalidInput for bytes that came before it."""
+        if self._input:  # they are not encrypted, so anybody between the client and the service may have sent them
+            raise malformed("bytes follow the request for TLS")
+        self._flush()
+        self._transport = await self._loop.start_tls(
+            self._transport, self, context, server_side=True, ssl_handshake_timeout=seconds
+        )
+        self.secured = True
+
+    def close(self) -> None:
+        """Send the output, and close the connection."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection. Output that is not sent is lost."""
+        self._output.clear()
+        self._output_bytes = 0
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        if self._output:
+            raw = self._output[0] if len(self._output) == 1 else b"".join(self._output)
+            self._output.clear()
+            self._output_bytes = 0
+            self._transport.write(raw)
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self._ended and len(self._input) <= self._wanted + INPUT_BYTES // 2:
+            self._reading = True
+            self._transport.resume_reading()
+
+    async def _wait(self, end: float) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        timer = self._loop.call_at(end, _late, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _late(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())

@@ -1,0 +1,86 @@
+"""Messages of a client. Each is measured before it is read, and a long one is read only when there is room for it.
+
+kind, length ── too long: the connection ends
+     └─> charged, if long ── no room: the bytes are left out, and the statement is refused
+            └─> body, in time
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup_service.pg.channel import Channel
+from psoup_service.pg.messages import Body, malformed
+from psoup_service.wire.call_steps import Answering
+from psoup_service.wire.request_bodies import SLOWEST, SMALL_BYTES
+
+_HEAD = struct.Struct("!ci")
+
+
+class Message(NamedTuple):
+    """A message of the client. `problem`: the error of a message that was not read, for want of room."""
+
+    kind: bytes
+    raw: bytes
+    problem: PSoupError | None = None
+
+    def body(self) -> Body:
+        """The fields of the message. Raises its `problem`."""
+        if self.problem is not None:
+            raise self.problem
+        return Body(self.raw)
+
+
+class Input:
+    """The messages of one connection. `tenant`: pays for long ones."""
+
+    def __init__(self, channel: Channel, answering: Answering) -> None:
+        self.tenant = ""
+        self._channel = channel
+        self._limits = answering.limits
+        self._receiving = answering.receiving
+        self._held = 0
+
+    async def next(self, idle_s: float) -> Message:
+        """The next message. Gives back the room of the message before.
+
+        Raises TimeoutError if none begins within `idle_s` seconds, ResourceExhausted if one does not end in time, and
+        InvalidInput for a length that no message has.
+        """
+        self.release()
+        channel, limits = self._channel, self._limits
+        await channel.need(1, idle_s)
+        try:
+            await channel.need(_HEAD.size, limits.receive_s)
+            kind, length = _HEAD.unpack(channel.take(_HEAD.size))
+            size = length - 4
+            if not 0 <= size <= limits.ingest_message_bytes:
+                raise malformed(f"a message of {length:,} bytes; {limits.ingest_message_bytes:,} is the most")
+            seconds = limits.receive_s + size / SLOWEST
+            problem = await self._charge(size)
+            if problem is not None:
+                await channel.skip(size, seconds)
+                return Message(kind, b"", problem)
+            await channel.need(size, seconds)
+        except TimeoutError:
+            raise ResourceExhausted("a message of the client did not come in time", reason="RECEIVE_DEADLINE") from None
+        return Message(kind, channel.take(size))
+
+    def release(self) -> None:
+        """Give back the room of the last message."""
+        size, self._held = self._held, 0
+        if size:
+            self._receiving.give_back(self.tenant, size)
+
+    async def _charge(self, size: int) -> PSoupError | None:
+        """Take room for a message. Returns the error if there is none."""
+        if size <= SMALL_BYTES:
+            return None
+        try:
+            await self._receiving.take(self.tenant, size, self._limits.receive_s)
+        except ResourceExhausted as problem:
+            return problem
+        self._held = size
+        return None

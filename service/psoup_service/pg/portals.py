@@ -1,0 +1,216 @@
+"""Prepared statements and portals of a connection: bounded in number, and their bytes are charged.
+
+    Parse ─> Prepared ── Bind ─> Portal ── Execute ─> all rows, or some: the portal then waits for the next Execute
+
+A portal with a row limit runs as a task of its own, which stops within its sink.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from psoup.errors import AlreadyExists, InvalidInput, NotFound, ResourceExhausted
+from psoup_service.pg.contract import TEXT, Argument, Column, Description, Statement
+from psoup_service.pg.messages import SUSPENDED, complete
+from psoup_service.pg.sink import ClientSink
+from psoup_service.wire.request_bodies import SMALL_BYTES, Receiving
+
+MOST_STATEMENTS = 1_000
+"""The most prepared statements of a connection. JDBC keeps 256, asyncpg and psycopg 100."""
+
+MOST_PORTALS = 100
+"""The most open portals of a connection."""
+
+MOST_BYTES = 16 * 1024 * 1024
+"""The most bytes of a connection's prepared statements and portals."""
+
+_ENTRY_BYTES = 1_000
+"""The bytes that a statement or portal is charged in addition to its text or arguments."""
+
+
+class Account:
+    """The bytes that one connection keeps. The first SMALL_BYTES are free, as for requests."""
+
+    def __init__(self, receiving: Receiving, tenant: str) -> None:
+        self._receiving = receiving
+        self._tenant = tenant
+        self._kept = self._charged = 0
+
+    def add(self, size: int) -> None:
+        """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
+        if self._kept + size > MOST_BYTES:
+            raise ResourceExhausted(
+                f"the prepared statements and portals of this connection take {self._kept:,} bytes, and {size:,} more"
+                f" exceed the limit of {MOST_BYTES:,}; close some of them",
+                reason="MEMORY",
+                limit=MOST_BYTES,
+            )
+        wanted = _steps(self._kept + size)
+        if wanted > self._charged:
+            if not self._receiving.try_take(self._tenant, wanted - self._charged):
+                raise self._receiving.full()
+            self._charged = wanted
+        self._kept += size
+
+    def give_back(self, size: int) -> None:
+        """Give back bytes."""
+        self._kept -= size
+        wanted = _steps(self._kept)
+        if wanted < self._charged:
+            self._receiving.give_back(self._tenant, self._charged - wanted)
+            self._charged = wanted
+
+
+class Prepared:
+    """A prepared statement. `statement`: None for an empty text. `types`: the parameters' types that Parse named."""
+
+    def __init__(self, text: str, statement: Statement | None, types: tuple[int, ...]) -> None:
+        self.text = text
+        self.statement = statement
+        self.types = types
+        self.size = _ENTRY_BYTES + 4 * len(text) + 4 * len(types)
+        self._description: Description | None = None
+
+    async def describe(self) -> Description:
+        """The parameters and columns. The statement is asked once. Raises a PSoupError."""
+        if self._description is None:
+            if self.statement is None:
+                self._description = Description(self.types, None)
+            else:
+                self._description = await self.statement.describe()
+        return self._description
+
+    def type_of(self, number: int) -> int:
+        """The type of a parameter: as described, else as Parse named it, else 0."""
+        known = self.types if self._description is None else self._description.parameters
+        return known[number] if number < len(known) else 0
+
+    def shown_columns(self) -> tuple[Column, ...] | None:
+        """The columns that the client was told, if it was told any."""
+        return None if self._description is None else self._description.columns
+
+
+class Portal:
+    """A statement with arguments. `formats`: the formats of its columns, as Bind gave them."""
+
+    def __init__(self, prepared: Prepared, arguments: Sequence[Argument], formats: Sequence[int], size: int) -> None:
+        self.prepared = prepared
+        self.size = _ENTRY_BYTES + size
+        self._arguments = arguments
+        self._formats = formats
+        self._sink: ClientSink | None = None
+        self._task: asyncio.Task[str] | None = None
+        self._ended = False
+
+    def column_formats(self, columns: Sequence[Column]) -> list[int]:
+        """The format of each column. Raises InvalidInput if Bind gave another number of formats."""
+        if len(self._formats) <= 1:
+            return [self._formats[0] if self._formats else TEXT] * len(columns)
+        if len(self._formats) != len(columns):
+            raise InvalidInput(
+                f"Bind gives {len(self._formats)} formats for the columns, and the statement has {len(columns)}",
+                reason="PROTOCOL",
+            )
+        return list(self._formats)
+
+    async def execute(self, sink: ClientSink, limit: int) -> bytes:
+        """Run the statement, or go on with it, for at most `limit` rows; 0 for all. Returns the last message.
+
+        Raises a PSoupError. CancelledError ends the statement.
+        """
+        statement = self.prepared.statement
+        assert statement is not None, "an empty text is not executed"
+        if self._ended:
+            return complete("SELECT 0")
+        if self._task is None and not limit:
+            self._ended = True
+            return complete(await statement.run(self._arguments, sink))
+        if self._task is None or self._sink is None:
+            sink.allow(limit)
+            self._sink, self._task = sink, asyncio.create_task(_run(statement, self._arguments, sink))
+        else:
+            self._sink.allow(limit)
+        return await self._advance(self._sink, self._task)
+
+    async def close(self) -> None:
+        """End the statement, if it runs."""
+        task, self._task, self._ended = self._task, None, True
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def _advance(self, sink: ClientSink, task: asyncio.Task[str]) -> bytes:
+        try:
+            await asyncio.wait((task, sink.full), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if not task.done():
+            return SUSPENDED
+        self._ended = True
+        return complete(task.result())
+
+
+async def _run(statement: Statement, arguments: Sequence[Argument], sink: ClientSink) -> str:
+    return await statement.run(arguments, sink)
+
+
+Entry = TypeVar("Entry", Prepared, Portal)
+
+
+class Named(Generic[Entry]):
+    """The statements or the portals of a connection, by name. The unnamed one is replaced without being closed."""
+
+    def __init__(self, kind: str, most: int, account: Account) -> None:
+        self._kind = kind
+        self._most = most
+        self._account = account
+        self._entries: dict[str, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check(self, name: str) -> None:
+        """Raise the error if no entry may be added with that name."""
+        if name in self._entries and name:
+            code = "DUPLICATE_STATEMENT" if self._kind == "prepared statement" else "DUPLICATE_PORTAL"
+            raise AlreadyExists(f"{self._kind} {name[:63]!r} already exists; close it first", reason=code)
+        if len(self._entries) >= self._most and name not in self._entries:
+            raise ResourceExhausted(
+                f"{self._kind} {name[:63]!r} is one too many: {self._most:,} are open on this connection, which is the"
+                " limit; close some of them",
+                reason="TOO_MANY_OPEN",
+                limit=self._most,
+            )
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Add an entry, whose name was checked, and charge it. Raises ResourceExhausted without room."""
+        self._account.add(entry.size)
+        self._entries[name] = entry
+
+    def get(self, name: str) -> Entry:
+        """The entry with a name. Raises NotFound."""
+        entry = self._entries.get(name)
+        if entry is None:
+            shown = f"{self._kind} {name[:63]!r}" if name else f"unnamed {self._kind}"
+            code = "UNKNOWN_STATEMENT" if self._kind == "prepared statement" else "UNKNOWN_PORTAL"
+            raise NotFound(f"{shown} does not exist", reason=code)
+        return entry
+
+    def remove(self, name: str) -> Entry | None:
+        """Remove the entry with a name, and return it; None if there is none."""
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            self._account.give_back(entry.size)
+        return entry
+
+    def names(self) -> list[str]:
+        """The names of all entries."""
+        return list(self._entries)
+
+
+def _steps(size: int) -> int:
+    """The bytes to charge for `size` kept ones: in steps, so that small changes cost nothing."""
+    return 0 if size <= SMALL_BYTES else -(-size // SMALL_BYTES) * SMALL_BYTES
