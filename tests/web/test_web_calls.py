@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import descriptor_pool
 
 from psoup_client import Client
+from psoup_service.gate import client_sockets
 from psoup_service.gate.listeners import Listener
 from psoup_service.gate.roles import ALLOWED as ROLES_OF
 from psoup_service.web import connections
@@ -261,7 +262,7 @@ def test_connections_that_are_too_many_are_cut_and_others_go_on(
         opened[0].close()
         wait_until(served, lambda: page.gateway.connections < 3)
         assert page.call(INFO)["state"] == "serving", "there is room again"
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: (8, 8))
+    monkeypatch.setattr(client_sockets.resource, "getrlimit", lambda _: (8, 8))
     assert connections.most_connections() == 2, "the rest of the files are for the data"
 
 

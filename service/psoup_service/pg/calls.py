@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Protocol
 
 from google.protobuf.message import Message
 
-from psoup.errors import PSoupError, ResourceExhausted
+from psoup.errors import PermissionDenied, PSoupError, ResourceExhausted
+from psoup_proto.v1 import server_pb2
 from psoup_service.gate.audit import object_of
-from psoup_service.gate.principal import STRANGER
+from psoup_service.gate.principal import STRANGER, Principal
 from psoup_service.wire.call_steps import Answering, NamedCall
 from psoup_service.wire.calls import Ended
 
@@ -90,6 +91,17 @@ class Calls:
         self.answering = answering
         self._serving = serving
         self._client = client
+
+    async def sign_in(self) -> Principal:
+        """Identify the client by a call that every role may make. So refusals are counted and logged as all others.
+
+        Raises Unauthenticated, and Unavailable.
+        """
+        caller, name = PgCaller(self._client, server_pb2.GetServerInfoRequest()), "ServerService/GetServerInfo"
+        ended = await self.answering.one(NamedCall(name, False), caller, self._behaviour(name), None)
+        if not isinstance(ended.error, PermissionDenied):
+            _reply(name, ended)
+        return caller.principal
 
     async def one(self, name: str, request: Message) -> Any:
         """Make a call with one reply. `name`: "Service/Method". Raises a PSoupError."""

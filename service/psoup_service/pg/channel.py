@@ -167,10 +167,12 @@ class Channel(asyncio.Protocol):
         )
         self.secured = True
 
-    def close(self) -> None:
-        """Send the output, and close the connection."""
+    def close(self, seconds: float) -> None:
+        """Send the output, and close the connection. A client that does not read it for `seconds` is cut."""
         self._flush()
         self._transport.close()
+        if not self.lost:
+            self._loop.call_later(seconds, self._transport.abort)
 
     def abort(self) -> None:
         """Cut the connection. Output that is not sent is lost."""

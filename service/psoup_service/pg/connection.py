@@ -1,111 +1,161 @@
-"""One connection of PostgreSQL's protocol, from its start-up packet to its end.
+"""One connection of PostgreSQL's protocol, from its first byte to its end.
 
-    start-up ─> TLS? ─> password ─> settings ─> ready ─┬─ Query                       simple
-                                                       └─ Parse, Bind, Execute, Sync  extended
+    start-up ─> session ─> ready ─┬─ Query                       simple
+                                  └─ Parse, Bind, Execute, Sync  extended
 
-Messages are read one at a time, and each is measured before it is read. A fault of the protocol ends the connection;
-the error of a statement does not.
+Messages are read one at a time, and each is measured before it is read. A fault in the framing of messages ends the
+connection; the error of a statement does not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from psoup.errors import Internal, InvalidInput, PSoupError, Unavailable
+from psoup.errors import Internal, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.gate.client_sockets import certificate_of, notice_vanished
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.pg import errors, messages
+from psoup_service.pg.calls import Calls
+from psoup_service.pg.cancelling import CancelKey, Cancelling
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.contract import Session
 from psoup_service.pg.extended import SYNC, ExtendedQueries
 from psoup_service.pg.input import Input, Message
-from psoup_service.pg.messages import Body, malformed
+from psoup_service.pg.messages import malformed
 from psoup_service.pg.portals import Account
 from psoup_service.pg.sink import ClientSink
+from psoup_service.pg.startup import Encryption, first_packet, sign_in
 from psoup_service.wire.call_steps import Answering
 
-_STARTUP_BYTES = 10_000
 _PEACE = 64
 """Messages that are handled before other connections get a turn."""
+
 _COPY_LEFTOVERS = frozenset({b"d", b"c", b"f"})
 """Messages of a COPY that has failed. The client sent them before it knew."""
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The parts of a port that its connections share. `idle_in_transaction_s`: the longest pause in a transaction."""
+
+    answering: Answering
+    serving: dict[str, Any]
+    encryption: Encryption
+    cancelling: Cancelling
+    idle_in_transaction_s: float
+    session: Callable[[Calls, PgConnection, dict[str, str]], Session]
 
 
 class PgConnection:
     """A connection. `peer`: its name. `token`: the access token that came as the password."""
 
-    def __init__(
-        self, channel: Channel, answering: Answering, session: Callable[[PgConnection, dict[str, str]], Session]
-    ) -> None:
+    def __init__(self, channel: Channel, surroundings: Surroundings) -> None:
         self._channel = channel
-        self._answering = answering
-        self._make_session = session
-        self._input = Input(channel, answering)
+        self._around = surroundings
+        self._limits = surroundings.answering.limits
+        self._input = Input(channel, surroundings.answering)
         self._task = asyncio.current_task()
-        self._running = False
+        self._key = CancelKey(0, b"")
+        self._running = self._resting = self._idle = self._draining = False
+        self._cause: PSoupError | None = None
+        self._notes: list[tuple[str, Callable[[], str], asyncio.Future[None]]] = []
         host, port = channel.extra("peername")[:2]
         self.peer = f"pg:{host}:{port}"
         self.local = is_loopback(host)
         self.token = ""
         self.certificate_names: Sequence[str] = ()
         self.certificate_ends = 0
+        notice_vanished(channel.extra("socket"))
 
-    async def serve(self) -> None:
-        """Serve the connection to its end."""
+    async def serve(self, refusal: PSoupError | None) -> None:
+        """Serve the connection to its end. `refusal`: the error for a connection that is one too many."""
         channel = self._channel
         channel.left = self._left
         try:
-            async with asyncio.timeout(self._answering.limits.handshake_s):
-                session = await self._start()
+            async with asyncio.timeout(self._limits.handshake_s):
+                session = await self._start(refusal)
             if session is not None:
                 await self._converse(session)
-        except (ConnectionError, TimeoutError):
+        except OSError:  # the client has left, is late, or has failed in the handshake of TLS
             pass
         except asyncio.CancelledError:
+            self._fatal(_shutting_down())
             if not channel.lost:
                 raise
         except PSoupError as problem:
-            channel.write(messages.told(b"E", errors.fields_of(problem, severity="FATAL")))
+            self._fatal(problem)
+        except Exception as defect:
+            _log.exception("a defect ended a connection")
+            self._fatal(Internal(f"the connection failed by a defect ({type(defect).__name__})"))
         finally:
-            channel.close()
+            self._around.cancelling.remove(self._key.number)
+            for _, _, sent in self._notes:
+                sent.cancel()
+            channel.close(self._limits.handshake_s)
 
-    async def _start(self) -> Session | None:
-        """Read the start-up packet, and let the client in. Returns its session; None for a cancel request."""
-        channel, seconds = self._channel, self._answering.limits.handshake_s
-        while True:
-            await channel.need(4, seconds)
-            size = struct.unpack("!i", channel.take(4))[0]
-            if not 8 <= size <= _STARTUP_BYTES:
-                raise malformed(f"a start-up packet of {size} bytes")
-            await channel.need(size - 4, seconds)
-            body = Body(channel.take(size - 4))
-            code = body.int32()
-            if code in (messages.TLS, messages.GSS):
-                channel.write(b"N")
-                continue
-            if code == messages.CANCEL:
-                return None
-            if code >> 16 != 3:
-                raise malformed(f"version {code >> 16}.{code & 0xFFFF}; this service speaks 3.0")
-            session = self._make_session(self, _pairs(body))
-            break
-        channel.write(messages.authentication(0))
+    def cancel(self) -> None:
+        """End the present statement, if one runs."""
+        self._end_statement(
+            ResourceExhausted("the statement was cancelled, as its client has asked", reason="CANCELLED")
+        )
+
+    def drain(self) -> None:
+        """End the connection as soon as no statement runs."""
+        self._draining = True
+        if self._idle:
+            self._channel.interrupt(_shutting_down())
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def report(self, name: str, value: str) -> None:
+        """Tell the client the value of a setting."""
+        self._channel.write(messages.parameter_status(name, value))
+
+    async def notify(self, channel: str, payload: Callable[[], str]) -> None:
+        """Send a notification between two statements. See `contract.Announcer`."""
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._notes.append((channel, payload, sent))
+        if self._idle and self._resting:
+            self._send_notes()
+        await sent
+        await self._channel.drain()
+
+    async def _start(self, refusal: PSoupError | None) -> Session | None:
+        """Let the client in, and begin its session. Returns None after a cancel request."""
+        channel, around, seconds = self._channel, self._around, self._limits.handshake_s
+        packet = await first_packet(channel, around.encryption, seconds)
+        if isinstance(packet, CancelKey):
+            around.cancelling.cancel(packet)
+            return None
+        if refusal is not None:
+            raise refusal
+        self.certificate_names, self.certificate_ends = certificate_of(channel.extra("ssl_object"))
+        calls = Calls(around.answering, around.serving, self)
+        self._input.tenant = (await sign_in(calls, self, channel, seconds)).tenant
+        session = around.session(calls, self, packet)
+        self._key = around.cancelling.add(self.cancel)
+        channel.write(messages.authentication(messages.AUTHENTICATED))
         for name, value in session.reported().items():
-            channel.write(messages.parameter_status(name, value))
-        channel.write(messages.backend_key(0, 0) + messages.ready(b"I"))
+            self.report(name, value)
+        channel.write(messages.backend_key(self._key.number, self._key.key))
+        self._ready(session)
         return session
 
     async def _converse(self, session: Session) -> None:
-        extended = ExtendedQueries(session, self._channel, self._input, Account(self._answering.receiving, ""))
+        account = Account(self._around.answering.receiving, self._input.tenant)
+        extended = ExtendedQueries(session, self._channel, self._input, account)
         count = 0
         try:
-            while True:
-                message = await self._next(session)
-                if message.kind == b"X":
-                    return
+            while (message := await self._next(session)).kind != b"X":
                 await self._handle(session, extended, message)
                 count += 1
                 if count % _PEACE == 0:
@@ -116,13 +166,19 @@ class PgConnection:
             await session.close()
 
     async def _next(self, session: Session) -> Message:
-        """The next message. Raises Unavailable if none comes for a long time."""
+        """The next message. Raises Unavailable if none comes for a long time, or if the service ends."""
+        if self._draining and not self._channel.waiting:
+            raise _shutting_down()
+        within = session.status != b"I"
+        self._idle = True
         try:
-            return await self._input.next(self._answering.limits.connection_idle_s)
+            return await self._input.next(
+                self._around.idle_in_transaction_s if within else self._limits.connection_idle_s
+            )
         except TimeoutError:
-            raise Unavailable(
-                "the connection was idle for long, so it is closed; open a new one", reason="CONNECTION_IDLE"
-            ) from None
+            raise _idle(within) from None
+        finally:
+            self._idle = self._resting = False
 
     async def _handle(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
         kind = message.kind
@@ -135,11 +191,13 @@ class PgConnection:
         elif kind == b"Q":
             await self._query(session, extended, message)
         elif extended.takes(kind):
-            extended.skipping = not await self._guarded(
-                session, lambda: extended.step(kind, message.body()), lambda: extended.text
-            )
+            work = extended.step(message)
+            extended.skipping = not await self._guarded(session, work, lambda: extended.text)
+        elif kind == b"F":
+            self._failed(session, errors.unsupported("the message FunctionCall; send a SELECT"), "")
+            self._ready(session)
         else:
-            raise malformed(f"a message of kind {kind!r}")
+            raise malformed(f"its kind is {kind!r}")
 
     async def _query(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
         """Run the statements of the simple protocol, up to the first that fails."""
@@ -158,33 +216,56 @@ class PgConnection:
                     sink = ClientSink(self._channel, self._input, session.zone)
                     self._channel.write(messages.complete(await statement.run((), sink)))
 
-        await self._guarded(session, run, lambda: part)
+        await self._guarded(session, run(), lambda: part)
         await extended.end_transaction()
         self._ready(session)
 
-    async def _guarded(self, session: Session, work: Callable[[], Awaitable[None]], text: Callable[[], str]) -> bool:
+    async def _guarded(self, session: Session, work: Awaitable[None], text: Callable[[], str]) -> bool:
         """Do the work of a message; tell the client its error. Returns whether it succeeded."""
         self._running = True
         try:
-            await work()
+            await work
             return True
+        except asyncio.CancelledError:
+            if self._cause is None or self._task is None:
+                raise
+            self._task.uncancel()
+            self._failed(session, self._cause, text())
         except PSoupError as problem:
             self._failed(session, problem, text())
-        except (ConnectionError, TimeoutError):
+        except OSError:
             raise
         except Exception as defect:
             _log.exception("a defect ended a statement")
             self._failed(session, Internal(f"the statement failed by a defect ({type(defect).__name__})"), text())
         finally:
-            self._running = False
+            self._running, self._cause = False, None
         return False
 
     def _failed(self, session: Session, problem: PSoupError, text: str) -> None:
         session.failed()
         self._channel.write(messages.told(b"E", errors.fields_of(problem, text)))
 
+    def _fatal(self, problem: PSoupError) -> None:
+        self._channel.write(messages.told(b"E", errors.fields_of(problem, severity="FATAL")))
+
     def _ready(self, session: Session) -> None:
+        if session.status == b"I":
+            self._send_notes()
+            self._resting = True
         self._channel.write(messages.ready(session.status))
+
+    def _send_notes(self) -> None:
+        notes, self._notes = self._notes, []
+        for channel, payload, sent in notes:
+            if not sent.done():
+                self._channel.write(messages.notification(self._key.number, channel, payload()))
+                sent.set_result(None)
+
+    def _end_statement(self, cause: PSoupError) -> None:
+        if self._running and self._cause is None and self._task is not None:
+            self._cause = cause
+            self._task.cancel(cause)
 
     def _left(self) -> None:
         """End the statement of a client that has left."""
@@ -193,13 +274,18 @@ class PgConnection:
             self._task.cancel()
 
 
-def _pairs(body: Body) -> dict[str, str]:
-    options = dict[str, str]()
-    while body.left:
-        name = body.text()
-        if not name:
-            break
-        options[name] = body.text()
-    if "user" not in options:
-        raise InvalidInput("the start-up packet names no user", reason="PROTOCOL")
-    return options
+def _shutting_down() -> Unavailable:
+    return Unavailable("the service is shutting down; connect again when it is back", reason="DRAINING")
+
+
+def _idle(within: bool) -> Unavailable:
+    if within:
+        return Unavailable(
+            "the transaction was idle for long (pg_idle_in_transaction_s), so the connection is closed and the"
+            " transaction is undone; open a new one",
+            reason="TRANSACTION_IDLE",
+        )
+    return Unavailable(
+        "the connection was idle for long (connection_idle_s), so it is closed; open a new one",
+        reason="CONNECTION_IDLE",
+    )

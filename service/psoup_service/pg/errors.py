@@ -48,6 +48,10 @@ _BY_REASON = {
     "DRAINING": "57P01",
     "CONNECTION_IDLE": "57P05",
     "TLS_NEEDED": "28000",
+    "NOT_SUPPORTED": "0A000",
+    "NO_CREDENTIAL": "28P01",
+    "TOKEN_INVALID": "28P01",
+    "TOKEN_EXPIRED": "28P01",
     "UNKNOWN_SETTING": "42704",
     "MEMORY": "53200",
     "MESSAGE_TOO_LARGE": "54000",
@@ -60,6 +64,11 @@ _BY_REASON = {
     "INVALID_PARAMETER_VALUE": "22023",
 }
 """SQLSTATEs for reasons of errors that PostgreSQL tells apart."""
+
+
+def unsupported(construct: str) -> errors.FailedPrecondition:
+    """The error for a part of the protocol that the service lacks."""
+    return errors.FailedPrecondition(f"the service does not support {construct}", reason="NOT_SUPPORTED")
 
 
 def state_of(error: errors.PSoupError) -> str:

@@ -14,7 +14,7 @@ from psoup.errors import InvalidInput
 from psoup_service.pg import messages
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.contract import BINARY, TEXT, Argument, Session
-from psoup_service.pg.input import Input
+from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import Body, malformed
 from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS, Account, Named, Portal, Prepared
 from psoup_service.pg.sink import ClientSink, row_description
@@ -46,10 +46,10 @@ class ExtendedQueries:
         """Whether a message belongs to the extended protocol. Flush and Sync do not need these steps."""
         return kind in self._steps
 
-    async def step(self, kind: bytes, body: Body) -> None:
+    async def step(self, message: Message) -> None:
         """Carry out a message. Raises a PSoupError."""
         self.text = ""
-        await self._steps[kind](body)
+        await self._steps[message.kind](message.body())
 
     async def end_transaction(self) -> None:
         """Close all portals, unless a transaction is open."""

@@ -19,6 +19,9 @@ PROTOCOL_3 = 3 << 16
 CANCEL, TLS, GSS = (1234 << 16 | 5678, 1234 << 16 | 5679, 1234 << 16 | 5680)
 """Codes of start-up packets: version 3.0, a cancel request, a request for TLS, and one for GSSAPI."""
 
+AUTHENTICATED, CLEARTEXT_PASSWORD = 0, 3
+"""Codes of the authentication: its end, and a request for a password in plain text."""
+
 _INT32, _INT16 = struct.Struct("!i"), struct.Struct("!h")
 
 
@@ -103,14 +106,19 @@ def parameter_status(name: str, value: str) -> bytes:
     return message(b"S", cstring(name) + cstring(value))
 
 
-def backend_key(process: int, secret: int) -> bytes:
-    """The key with which the client may cancel its statements."""
-    return message(b"K", struct.pack("!II", process, secret))
+def backend_key(number: int, key: bytes) -> bytes:
+    """The number and the key with which the client may cancel its statements."""
+    return message(b"K", _INT32.pack(number) + key)
 
 
 def authentication(code: int) -> bytes:
-    """A step of the authentication: 0 is the end, 3 asks for a password in plain text."""
+    """A step of the authentication: one of the codes above."""
     return message(b"R", _INT32.pack(code))
+
+
+def negotiated_version(unknown: Sequence[str]) -> bytes:
+    """The newest version that the service speaks (3.0), and the options of the client that it does not know."""
+    return message(b"v", struct.pack("!II", 0, len(unknown)) + b"".join(map(cstring, unknown)))
 
 
 def ready(status: bytes) -> bytes:

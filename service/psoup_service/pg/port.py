@@ -1,23 +1,37 @@
 """The port of PostgreSQL's protocol: it is opened when the service takes calls, and closed when calls have ended.
 
 accepted ─> `PgConnection` ─> its session ─> calls
+   └── too many: refused with 53300, or cut
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Mapping
 from typing import Any
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, ResourceExhausted
 from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.client_sockets import bounded_by_files
 from psoup_service.gate.listeners import Listener
 from psoup_service.pg.calls import Calls
+from psoup_service.pg.cancelling import Cancelling
 from psoup_service.pg.channel import Channel
-from psoup_service.pg.connection import PgConnection
+from psoup_service.pg.connection import PgConnection, Surroundings
 from psoup_service.pg.session import PgSession
+from psoup_service.pg.startup import Encryption
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
+
+MOST_CONNECTIONS = 4_096
+"""The most connections at once, as for pages. At most a quarter of the files that the process may open."""
+
+_REFUSED = 64
+"""The most connections above the limit that are told why. Further ones are cut at once."""
+
+_SEND_BYTES = 256 * 1024
+"""The approximate bytes that the system buffers for a client that does not read."""
 
 _BACKLOG = 256
 
@@ -25,51 +39,65 @@ _BACKLOG = 256
 class PgPort:
     """Serves clients of PostgreSQL once started. `address`: its host and port."""
 
-    def __init__(self, answering: Answering, serving: Mapping[str, Any]) -> None:
+    def __init__(self, answering: Answering, serving: Mapping[str, Any], idle_in_transaction_s: float) -> None:
+        """`idle_in_transaction_s`: the longest pause of a client within a transaction."""
         self._answering = answering
-        self._serving = serving
+        self._serving = dict(serving)
+        self._idle_s = idle_in_transaction_s
+        self._most = bounded_by_files(MOST_CONNECTIONS)
         self._server: asyncio.Server | None = None
-        self._open = set[asyncio.Task[Any]]()
+        self._tasks = set[asyncio.Task[None]]()
+        self._open = set[PgConnection]()
+        self._around: Surroundings
         self.address = ""
 
-    async def start(self, place: Listener, certificates: Certificates | None) -> None:
-        """Listen. Raises InvalidInput if the port cannot be opened."""
-        try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: Channel(self._begin, self._answering.limits.stream_idle_s),
-                place.host.strip("[]"),
-                place.port,
-                backlog=_BACKLOG,
-            )
-        except OSError as problem:
-            raise InvalidInput(
-                f"{place.host}:{place.port} cannot be listened on for PostgreSQL's protocol ({problem.strerror});"
-                " choose another --pg-port, 0 for a free one, or -1 for none",
-                reason="ADDRESS_IN_USE",
-            ) from problem
-        self.address = f"{place.host}:{self._server.sockets[0].getsockname()[1]}"
+    async def start(self, place: Listener, certificates: Certificates | None, *, needs_certificate: bool) -> None:
+        """Listen. `needs_certificate`: clients must show one. Raises InvalidInput if the port cannot be opened."""
+        context = None if certificates is None else certificates.context()
+        encryption = Encryption(context, needed=place.outside or needs_certificate)
+        self._around = Surroundings(self._answering, self._serving, encryption, Cancelling(), self._idle_s, _session)
+        opened = _opened(place)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Channel(self._begin, self._answering.limits.stream_idle_s), sock=opened, backlog=_BACKLOG
+        )
+        host = f"[{place.host}]" if ":" in place.host and not place.host.startswith("[") else place.host
+        self.address = f"{host}:{opened.getsockname()[1]}"
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open."""
+        return len(self._tasks)
 
     def drain(self) -> None:
-        """Take no connections any more."""
+        """Take no connections any more, and end each one when no statement runs on it."""
         if self._server is not None:
             self._server.close()
+            self._server = None
+            for connection in list(self._open):
+                connection.drain()
 
     def close(self) -> None:
         """Cut all connections. Idempotent."""
         self.drain()
-        for task in self._open:
+        for task in self._tasks:
             task.cancel()
 
     def _begin(self, channel: Channel) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(channel))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        if len(self._tasks) >= self._most + _REFUSED:
+            channel.abort()
+            return
+        refusal = _too_many(self._most) if len(self._tasks) >= self._most else None
+        task = asyncio.get_running_loop().create_task(self._serve(channel, refusal))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, channel: Channel) -> None:
-        await PgConnection(channel, self._answering, self._session).serve()
-
-    def _session(self, connection: PgConnection, options: dict[str, str]) -> PgSession:
-        return PgSession(Calls(self._answering, self._serving, connection), options)
+    async def _serve(self, channel: Channel, refusal: ResourceExhausted | None) -> None:
+        connection = PgConnection(channel, self._around)
+        self._open.add(connection)
+        try:
+            await connection.serve(refusal)
+        finally:
+            self._open.discard(connection)
 
 
 async def opened_port(
@@ -79,6 +107,35 @@ async def opened_port(
     place = settings.pg_listener()
     if place is None:
         return None
-    port = PgPort(answering, serving)
-    await port.start(place, certificates)
+    port = PgPort(answering, serving, settings.pg_idle_in_transaction_s)
+    await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port
+
+
+def _session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> PgSession:
+    return PgSession(calls, parameters)
+
+
+def _opened(place: Listener) -> socket.socket:
+    """A socket that is bound to the place. Raises InvalidInput."""
+    host = place.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        opened = socket.create_server((host, place.port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        raise InvalidInput(
+            f"{place.host}:{place.port} cannot be listened on for PostgreSQL's protocol ({problem.strerror});"
+            " choose another --pg-port, 0 for a free one, or -1 for none",
+            reason="ADDRESS_IN_USE",
+        ) from problem
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+    opened.setblocking(False)
+    return opened
+
+
+def _too_many(limit: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"{limit:,} clients are connected to this port, which is the limit; close connections, or try again later",
+        reason="TOO_MANY_CONNECTIONS",
+        limit=limit,
+    )

@@ -134,18 +134,18 @@ class Portal:
             self._sink.allow(limit)
         return await self._advance(self._sink, self._task)
 
-    async def close(self) -> None:
-        """End the statement, if it runs."""
+    async def close(self, cause: object = None) -> None:
+        """End the statement, if it runs. `cause`: the error that ends it."""
         task, self._task, self._ended = self._task, None, True
         if task is not None and not task.done():
-            task.cancel()
+            task.cancel(cause)
             await asyncio.wait((task,))
 
     async def _advance(self, sink: ClientSink, task: asyncio.Task[str]) -> bytes:
         try:
             await asyncio.wait((task, sink.full), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            await self.close()
+        except asyncio.CancelledError as ending:
+            await self.close(*ending.args)
             raise
         if not task.done():
             return SUSPENDED

@@ -39,7 +39,7 @@ class ClientSink:
         formats: Callable[[Sequence[Column]], list[int]] | None = None,
         described: Sequence[Column] | None = None,
     ) -> None:
-        """`zone`: for texts of timestamps. `formats`: None in the simple protocol, which tells the columns each time."""
+        """`zone`: for texts of timestamps. `formats`: None in the simple protocol, which always tells the columns."""
         self.rows = 0
         self.full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._channel = channel

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
-import socket
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +20,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from psoup.model import SECOND
+from psoup_service.gate.client_sockets import bounded_by_files, certificate_of, notice_vanished
 
 HEAD_BYTES = 16 * 1024
 """The most bytes of a request's head."""
@@ -33,13 +30,6 @@ IDLE_S = 75
 
 MOST_CONNECTIONS = 4_096
 """The most connections at once. A browser opens up to six for a page."""
-
-_SHARE = 4
-"""Divisor of the files that the process may open. The quotient limits the connections, because the data needs files,
-too."""
-
-_VANISHED_MS = 60_000
-"""Milliseconds without an acknowledgement from the page, after which the system ends its connection."""
 
 _quiet = logging.getLogger(f"{__name__}.uvicorn")
 _quiet.setLevel(logging.CRITICAL)
@@ -74,8 +64,8 @@ class PageConnection(H11Protocol):
             return
         self.address, port = self.client or ("", 0)
         self.peer = f"http:{self.address}:{port}"
-        self.names, self.ends = _shown(transport.get_extra_info("ssl_object"))
-        _notice_vanished(transport.get_extra_info("socket"))
+        self.names, self.ends = certificate_of(transport.get_extra_info("ssl_object"))
+        notice_vanished(transport.get_extra_info("socket"))
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -130,32 +120,10 @@ class PageConnection(H11Protocol):
 
 def most_connections() -> int:
     """The most connections of pages."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // _SHARE)
+    return bounded_by_files(MOST_CONNECTIONS)
 
 
 def connection_of(scope: Scope) -> PageConnection:
     """The connection of a request."""
     connection: PageConnection = scope["state"]["connection"]
     return connection
-
-
-def _shown(secured: ssl.SSLObject | None) -> tuple[tuple[str, ...], int]:
-    """The names in a client's certificate (URIs, then DNS names), and its end in microseconds since 1970; () and 0
-    without a certificate.
-    """
-    shown = (secured.getpeercert() if secured is not None else None) or {}
-    if not shown:
-        return (), 0
-    names: Any = shown.get("subjectAltName", ())
-    ends = int(ssl.cert_time_to_seconds(str(shown["notAfter"]))) * SECOND
-    return tuple(name for kind in ("URI", "DNS") for label, name in names if label == kind), ends
-
-
-def _notice_vanished(opened: socket.socket | None) -> None:
-    """Have the system end a connection whose other side does not answer any more."""
-    if opened is None:
-        return
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED_MS)

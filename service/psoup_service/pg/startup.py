@@ -1,0 +1,135 @@
+"""The start of a connection: TLS, the start-up packet, and the access token as password.
+
+    SSLRequest ─> handshake ─┐
+                             ├─> start-up packet ─> does gRPC need a credential? ─> password ─> principal
+    (plain, on loopback) ────┘
+                             └─> cancel request: no session
+
+A password in plain text is read only over TLS or from this machine. The token determines the tenant; the name of the
+user and of the database are free.
+"""
+
+from __future__ import annotations
+
+import ssl
+import struct
+from dataclasses import dataclass
+
+from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated
+from psoup_service.gate.principal import Principal
+from psoup_service.pg import messages
+from psoup_service.pg.calls import Calls, Client
+from psoup_service.pg.cancelling import CancelKey
+from psoup_service.pg.channel import Channel
+from psoup_service.pg.errors import unsupported
+from psoup_service.pg.messages import Body, malformed
+
+_PACKET_BYTES = 10_000
+"""The most bytes of a start-up packet, as in PostgreSQL."""
+
+_PASSWORD_BYTES = 16 * 1024
+"""The most bytes of a password. Access tokens of a provider have some thousands."""
+
+_NUMBER = struct.Struct("!I")
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """The TLS of the port. `context`: None without a certificate. `needed`: connections in plain text are refused."""
+
+    context: ssl.SSLContext | None = None
+    needed: bool = False
+
+
+async def first_packet(channel: Channel, encryption: Encryption, seconds: float) -> dict[str, str] | CancelKey:
+    """Read up to the start-up packet, and encrypt the connection if the client asks for it.
+
+    Returns the parameters of the packet, or the key of a cancel request. Raises InvalidInput for other bytes,
+    PermissionDenied if the port needs TLS, and OSError if the handshake fails.
+    """
+    asked = set[int]()
+    while True:
+        await channel.need(_NUMBER.size, seconds)
+        (size,) = _NUMBER.unpack(channel.take(_NUMBER.size))
+        if not 8 <= size <= _PACKET_BYTES:
+            raise malformed(f"a start-up packet of {size:,} bytes; {_PACKET_BYTES:,} is the most")
+        await channel.need(size - 4, seconds)
+        body = Body(channel.take(size - 4))
+        code = body.int32()
+        if code in (messages.TLS, messages.GSS) and code not in asked:
+            asked.add(code)
+            await _answer(channel, encryption if code == messages.TLS else Encryption(), seconds)
+            continue
+        if code == messages.CANCEL:
+            number, key = body.int32(), body.bytes(4)
+            body.end()
+            return CancelKey(number, key)
+        if code >> 16 != 3:
+            raise malformed(f"version {code >> 16}.{code & 0xFFFF}; this service speaks 3.0")
+        if encryption.needed and not channel.secured:
+            raise PermissionDenied(
+                "this port takes only encrypted connections; connect with sslmode=require, or better verify-full",
+                reason="TLS_NEEDED",
+            )
+        return _parameters(channel, body, code & 0xFFFF)
+
+
+async def sign_in(calls: Calls, client: Client, channel: Channel, seconds: float) -> Principal:
+    """Identify the client. Its password is asked only if a call over gRPC would need a credential.
+
+    Raises Unauthenticated for a wrong token.
+    """
+    try:
+        return await calls.sign_in()
+    except Unauthenticated as problem:
+        if problem.reason != "NO_CREDENTIAL":
+            raise
+    if not (channel.secured or client.local):
+        raise PermissionDenied("a password is sent only over TLS; connect with sslmode=require", reason="TLS_NEEDED")
+    channel.write(messages.authentication(messages.CLEARTEXT_PASSWORD))
+    client.token = await _password(channel, seconds)
+    if not client.token:
+        raise Unauthenticated(
+            "the password is empty; the password is an access token, which an operator issues (psoup token issue)",
+            reason="NO_CREDENTIAL",
+        )
+    return await calls.sign_in()
+
+
+async def _answer(channel: Channel, encryption: Encryption, seconds: float) -> None:
+    """Answer a request for encryption, and encrypt the connection if the answer is yes."""
+    if encryption.context is None or channel.secured:
+        channel.write(b"N")
+    else:
+        channel.write(b"S")
+        await channel.start_tls(encryption.context, seconds)
+
+
+async def _password(channel: Channel, seconds: float) -> str:
+    await channel.need(5, seconds)
+    kind, size = struct.unpack("!cI", channel.take(5))
+    if kind != b"p" or not 5 <= size <= _PASSWORD_BYTES:
+        raise malformed(f"a message of kind {kind!r} with {size:,} bytes instead of a password")
+    await channel.need(size - 4, seconds)
+    body = Body(channel.take(size - 4))
+    password = body.text()
+    body.end()
+    return password
+
+
+def _parameters(channel: Channel, body: Body, minor: int) -> dict[str, str]:
+    """The parameters of a start-up packet. Tells the client which parts of a later version are not known."""
+    parameters = dict[str, str]()
+    while name := body.text():
+        parameters[name] = body.text()
+    body.end()
+    unknown = [name for name in parameters if name.startswith("_pq_.")]
+    for name in unknown:
+        del parameters[name]
+    if minor or unknown:
+        channel.write(messages.negotiated_version(unknown))
+    if not parameters.get("user"):
+        raise InvalidInput("the start-up packet names no user; any name is accepted", reason="PROTOCOL")
+    if parameters.get("replication", "off").lower() not in ("off", "false", "no", "0"):
+        raise unsupported("connections for replication (the parameter replication)")
+    return parameters
