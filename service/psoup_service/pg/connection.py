@@ -19,6 +19,7 @@ from psoup.errors import Internal, PSoupError, ResourceExhausted, Unavailable
 from psoup_service.gate.client_sockets import certificate_of, notice_vanished
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.pg import errors, messages
+from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.cancelling import CancelKey, Cancelling
 from psoup_service.pg.channel import Channel
@@ -26,10 +27,10 @@ from psoup_service.pg.contract import Session
 from psoup_service.pg.extended import SYNC, ExtendedQueries
 from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
-from psoup_service.pg.portals import Account
-from psoup_service.pg.sink import ClientSink
+from psoup_service.pg.sink import ClientSink, Exchange, run_into
 from psoup_service.pg.startup import Encryption, first_packet, sign_in
 from psoup_service.wire.call_steps import Answering
+from psoup_service.wire.decoders import Decoders
 
 _PEACE = 64
 """Messages that are handled before other connections get a turn."""
@@ -48,6 +49,7 @@ class Surroundings:
     serving: dict[str, Any]
     encryption: Encryption
     cancelling: Cancelling
+    encoders: Decoders
     idle_in_transaction_s: float
     session: Callable[[Calls, PgConnection, dict[str, str]], Session]
 
@@ -152,11 +154,13 @@ class PgConnection:
 
     async def _converse(self, session: Session) -> None:
         account = Account(self._around.answering.receiving, self._input.tenant)
-        extended = ExtendedQueries(session, self._channel, self._input, account)
-        count = 0
+        exchange = Exchange(
+            self._channel, self._input, account, self._around.encoders, self.peer, self._limits.stream_idle_s
+        )
+        extended, count = ExtendedQueries(session, exchange), 0
         try:
             while (message := await self._next(session)).kind != b"X":
-                await self._handle(session, extended, message)
+                await self._handle(session, exchange, extended, message)
                 count += 1
                 if count % _PEACE == 0:
                     await asyncio.sleep(0)
@@ -180,7 +184,7 @@ class PgConnection:
         finally:
             self._idle = self._resting = False
 
-    async def _handle(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
+    async def _handle(self, session: Session, exchange: Exchange, extended: ExtendedQueries, message: Message) -> None:
         kind = message.kind
         if kind == SYNC:
             extended.skipping = False
@@ -189,7 +193,7 @@ class PgConnection:
         elif extended.skipping or kind == b"H" or kind in _COPY_LEFTOVERS:
             pass
         elif kind == b"Q":
-            await self._query(session, extended, message)
+            await self._query(session, exchange, extended, message)
         elif extended.takes(kind):
             work = extended.step(message)
             extended.skipping = not await self._guarded(session, work, lambda: extended.text)
@@ -199,7 +203,7 @@ class PgConnection:
         else:
             raise malformed(f"its kind is {kind!r}")
 
-    async def _query(self, session: Session, extended: ExtendedQueries, message: Message) -> None:
+    async def _query(self, session: Session, exchange: Exchange, extended: ExtendedQueries, message: Message) -> None:
         """Run the statements of the simple protocol, up to the first that fails."""
         part = ""
 
@@ -213,8 +217,7 @@ class PgConnection:
             for part in parts:
                 statement = await session.read(part)
                 if statement is not None:
-                    sink = ClientSink(self._channel, self._input, session.zone)
-                    self._channel.write(messages.complete(await statement.run((), sink)))
+                    self._channel.write(await run_into(ClientSink(exchange, session.zone), statement, ()))
 
         await self._guarded(session, run(), lambda: part)
         await extended.end_transaction()

@@ -12,12 +12,11 @@ from collections.abc import Awaitable, Callable
 
 from psoup.errors import InvalidInput
 from psoup_service.pg import messages
-from psoup_service.pg.channel import Channel
 from psoup_service.pg.contract import BINARY, TEXT, Argument, Session
-from psoup_service.pg.input import Input, Message
+from psoup_service.pg.input import Message
 from psoup_service.pg.messages import Body, malformed
-from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS, Account, Named, Portal, Prepared
-from psoup_service.pg.sink import ClientSink, row_description
+from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS, Named, Portal, Prepared
+from psoup_service.pg.sink import ClientSink, Exchange, row_description
 
 SYNC = b"S"
 
@@ -25,11 +24,11 @@ SYNC = b"S"
 class ExtendedQueries:
     """The statements and portals of a connection. `skipping`: a message has failed, and Sync has not come yet."""
 
-    def __init__(self, session: Session, channel: Channel, input: Input, account: Account) -> None:
+    def __init__(self, session: Session, exchange: Exchange) -> None:
         self.skipping = False
         self._session = session
-        self._channel = channel
-        self._input = input
+        self._exchange = exchange
+        self._channel, account = exchange.channel, exchange.account
         self._statements: Named[Prepared] = Named("prepared statement", MOST_STATEMENTS, account)
         self._portals: Named[Portal] = Named("portal", MOST_PORTALS, account)
         self._steps: dict[bytes, Callable[[Body], Awaitable[None]]] = {
@@ -129,9 +128,7 @@ class ExtendedQueries:
             self._channel.write(messages.EMPTY_QUERY)
             return
         described = portal.prepared.shown_columns()
-        sink = ClientSink(
-            self._channel, self._input, self._session.zone, formats=portal.column_formats, described=described
-        )
+        sink = ClientSink(self._exchange, self._session.zone, formats=portal.column_formats, described=described)
         before = self._session.status
         self._channel.write(await portal.execute(sink, max(0, limit)))
         if before != b"I":

@@ -23,6 +23,7 @@ from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
+from psoup_service.wire.decoders import Decoders
 
 MOST_CONNECTIONS = 4_096
 """The most connections at once, as for pages. At most a quarter of the files that the process may open."""
@@ -45,6 +46,7 @@ class PgPort:
         self._serving = dict(serving)
         self._idle_s = idle_in_transaction_s
         self._most = bounded_by_files(MOST_CONNECTIONS)
+        self._encoders = Decoders()
         self._server: asyncio.Server | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._open = set[PgConnection]()
@@ -55,7 +57,9 @@ class PgPort:
         """Listen. `needs_certificate`: clients must show one. Raises InvalidInput if the port cannot be opened."""
         context = None if certificates is None else certificates.context()
         encryption = Encryption(context, needed=place.outside or needs_certificate)
-        self._around = Surroundings(self._answering, self._serving, encryption, Cancelling(), self._idle_s, _session)
+        self._around = Surroundings(
+            self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, _session
+        )
         opened = _opened(place)
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Channel(self._begin, self._answering.limits.stream_idle_s), sock=opened, backlog=_BACKLOG
@@ -77,10 +81,11 @@ class PgPort:
                 connection.drain()
 
     def close(self) -> None:
-        """Cut all connections. Idempotent."""
+        """Cut all connections, and end the threads. Idempotent."""
         self.drain()
         for task in self._tasks:
             task.cancel()
+        self._encoders.close()
 
     def _begin(self, channel: Channel) -> None:
         if len(self._tasks) >= self._most + _REFUSED:

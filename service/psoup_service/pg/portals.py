@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from psoup.errors import AlreadyExists, InvalidInput, NotFound, ResourceExhausted
+from psoup_service.pg.account import Account
 from psoup_service.pg.contract import TEXT, Argument, Column, Description, Statement
 from psoup_service.pg.messages import SUSPENDED, complete
-from psoup_service.pg.sink import ClientSink
-from psoup_service.wire.request_bodies import SMALL_BYTES, Receiving
+from psoup_service.pg.sink import ClientSink, run_into
 
 MOST_STATEMENTS = 1_000
 """The most prepared statements of a connection. JDBC keeps 256, asyncpg and psycopg 100."""
@@ -23,44 +23,8 @@ MOST_STATEMENTS = 1_000
 MOST_PORTALS = 100
 """The most open portals of a connection."""
 
-MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of a connection's prepared statements and portals."""
-
 _ENTRY_BYTES = 1_000
 """The bytes that a statement or portal is charged in addition to its text or arguments."""
-
-
-class Account:
-    """The bytes that one connection keeps. The first SMALL_BYTES are free, as for requests."""
-
-    def __init__(self, receiving: Receiving, tenant: str) -> None:
-        self._receiving = receiving
-        self._tenant = tenant
-        self._kept = self._charged = 0
-
-    def add(self, size: int) -> None:
-        """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
-        if self._kept + size > MOST_BYTES:
-            raise ResourceExhausted(
-                f"the prepared statements and portals of this connection take {self._kept:,} bytes, and {size:,} more"
-                f" exceed the limit of {MOST_BYTES:,}; close some of them",
-                reason="MEMORY",
-                limit=MOST_BYTES,
-            )
-        wanted = _steps(self._kept + size)
-        if wanted > self._charged:
-            if not self._receiving.try_take(self._tenant, wanted - self._charged):
-                raise self._receiving.full()
-            self._charged = wanted
-        self._kept += size
-
-    def give_back(self, size: int) -> None:
-        """Give back bytes."""
-        self._kept -= size
-        wanted = _steps(self._kept)
-        if wanted < self._charged:
-            self._receiving.give_back(self._tenant, self._charged - wanted)
-            self._charged = wanted
 
 
 class Prepared:
@@ -101,7 +65,7 @@ class Portal:
         self._arguments = arguments
         self._formats = formats
         self._sink: ClientSink | None = None
-        self._task: asyncio.Task[str] | None = None
+        self._task: asyncio.Task[bytes] | None = None
         self._ended = False
 
     def column_formats(self, columns: Sequence[Column]) -> list[int]:
@@ -126,10 +90,10 @@ class Portal:
             return complete("SELECT 0")
         if self._task is None and not limit:
             self._ended = True
-            return complete(await statement.run(self._arguments, sink))
+            return await run_into(sink, statement, self._arguments)
         if self._task is None or self._sink is None:
             sink.allow(limit)
-            self._sink, self._task = sink, asyncio.create_task(_run(statement, self._arguments, sink))
+            self._sink, self._task = sink, asyncio.create_task(run_into(sink, statement, self._arguments))
         else:
             self._sink.allow(limit)
         return await self._advance(self._sink, self._task)
@@ -141,7 +105,7 @@ class Portal:
             task.cancel(cause)
             await asyncio.wait((task,))
 
-    async def _advance(self, sink: ClientSink, task: asyncio.Task[str]) -> bytes:
+    async def _advance(self, sink: ClientSink, task: asyncio.Task[bytes]) -> bytes:
         try:
             await asyncio.wait((task, sink.full), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError as ending:
@@ -150,11 +114,7 @@ class Portal:
         if not task.done():
             return SUSPENDED
         self._ended = True
-        return complete(task.result())
-
-
-async def _run(statement: Statement, arguments: Sequence[Argument], sink: ClientSink) -> str:
-    return await statement.run(arguments, sink)
+        return task.result()
 
 
 Entry = TypeVar("Entry", Prepared, Portal)
@@ -209,8 +169,3 @@ class Named(Generic[Entry]):
     def names(self) -> list[str]:
         """The names of all entries."""
         return list(self._entries)
-
-
-def _steps(size: int) -> int:
-    """The bytes to charge for `size` kept ones: in steps, so that small changes cost nothing."""
-    return 0 if size <= SMALL_BYTES else -(-size // SMALL_BYTES) * SMALL_BYTES

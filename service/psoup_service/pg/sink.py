@@ -8,49 +8,74 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.errors import FailedPrecondition, NotSupported
+from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
 from psoup_service.pg import messages
+from psoup_service.pg.account import Account
 from psoup_service.pg.channel import Channel
-from psoup_service.pg.contract import TEXT, Column, CopyEncoder, Notice
-from psoup_service.pg.input import Input
+from psoup_service.pg.contract import TEXT, Argument, Column, CopyEncoder, Notice, Statement
+from psoup_service.pg.input import Input, Message
+from psoup_service.pg.messages import malformed
 from psoup_service.pg.values import data_rows, size_of
 from psoup_service.pg.values.zones import Zone
+from psoup_service.wire.decoders import Decoders
 
 PIECE_BYTES = 256 * 1024
 """The approximate bytes of rows that are encoded at once."""
+
+_SHORT_BYTES = 8 * 1024
+"""The bytes of rows up to which the event loop encodes them."""
+
+_SHOWN = 256
+"""The most characters of a client's reason that an error repeats."""
+
+_IGNORED = frozenset({b"d", b"H", b"S"})
+"""Messages that mean nothing within a COPY: empty data, Flush, and the Sync that libpq sends with Execute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The parts of a connection that its statements use. `peer`: its name. `stalled_s`: the longest wait for data."""
+
+    channel: Channel
+    input: Input
+    account: Account
+    encoders: Decoders
+    peer: str
+    stalled_s: float
 
 
 class ClientSink:
     """The receiver of one execution. See `contract.Sink`.
 
-    `described`: the columns that the client was told before, if any; then it is not told again. `formats`: returns the
-    format of each column. `full`: is done while the sink waits for `allow`.
+    `full`: is done while the sink waits for `allow`.
     """
 
     def __init__(
         self,
-        channel: Channel,
-        input: Input,
+        exchange: Exchange,
         zone: Zone,
         *,
         formats: Callable[[Sequence[Column]], list[int]] | None = None,
         described: Sequence[Column] | None = None,
     ) -> None:
-        """`zone`: for texts of timestamps. `formats`: None in the simple protocol, which always tells the columns."""
+        """`zone`: for texts of timestamps. `formats`: returns the format of each column; None in the simple protocol,
+        which tells the columns with each result. `described`: the columns that the client was told before, if any.
+        """
         self.rows = 0
         self.full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._channel = channel
-        self._input = input
+        self._exchange = exchange
+        self._channel = exchange.channel
         self._formats_of = formats
         self._described = described
         self._zone = zone
         self._columns: Sequence[Column] = ()
         self._formats: list[int] = []
         self._encoder: CopyEncoder | None = None
-        self._copying_in = False
+        self._copying = False
         self._left: int | None = None
         self._allowed: asyncio.Future[None] | None = None
 
@@ -70,19 +95,15 @@ class ClientSink:
         at, step = 0, _rows_of_a_piece(rows)
         while at < rows.num_rows:
             count = min(step, rows.num_rows - at)
-            await self._room()
+            await self._room(int(rows.nbytes))
             if self._left is not None:
                 count = min(count, self._left)
                 self._left -= count
-            piece = rows.slice(at, count)
-            if self._encoder is not None:
-                self._channel.write(self._encoder.rows(piece))
-            else:
-                self._channel.write(data_rows(piece, self._columns, self._formats, self._zone))
+            self._channel.write(await self._encoded(rows.slice(at, count)))
             self.rows += count
             at += count
             await self._channel.drain()
-        await self._room()
+        await self._room(0)
 
     def notice(self, notice: Notice) -> None:
         """Send a notice."""
@@ -95,8 +116,27 @@ class ClientSink:
         self._channel.write(messages.copy_response(b"H", copied_format, len(columns)) + encoder.head())
 
     async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Begin or go on with a COPY FROM STDIN."""
-        raise NotSupported("COPY is not supported yet")
+        """Begin or go on with a COPY FROM STDIN. See `contract.Sink`."""
+        if not self._copying:
+            self._copying = True
+            self._channel.write(messages.copy_response(b"G", copied_format, columns))
+        while True:
+            message = await self._next()
+            if message.kind == b"d" and message.raw:
+                return message.raw
+            if message.kind == b"c":
+                self._copying = False
+                return b""
+            if message.kind == b"f":
+                why = message.body().text()[:_SHOWN]
+                raise InvalidInput(f"the client has ended the COPY: {why}", reason="CANCELLED")
+            if message.kind not in _IGNORED:
+                raise malformed(f"its kind is {message.kind!r}, and a COPY waits for data")
+
+    def end(self) -> None:
+        """End a COPY TO STDOUT, if there is one."""
+        if self._encoder is not None:
+            self._channel.write(self._encoder.end() + messages.COPY_DONE)
 
     def allow(self, limit: int) -> None:
         """Let `limit` more rows through; 0 for all."""
@@ -105,13 +145,51 @@ class ClientSink:
         if self._allowed is not None and not self._allowed.done():
             self._allowed.set_result(None)
 
-    async def _room(self) -> None:
-        """Wait until the client wants more rows."""
-        while self._left == 0:
-            self._allowed = asyncio.get_running_loop().create_future()
-            if not self.full.done():
-                self.full.set_result(None)
-            await self._allowed
+    async def _next(self) -> Message:
+        """The next message of a COPY. Raises Unavailable if none comes for a long time."""
+        seconds = self._exchange.stalled_s
+        try:
+            message = await self._exchange.input.next(seconds)
+        except TimeoutError:
+            raise Unavailable(
+                f"no data of the COPY came for {seconds:g} s, so it is ended; send it again", reason="STREAM_IDLE"
+            ) from None
+        if message.problem is not None:
+            raise message.problem
+        return message
+
+    async def _encoded(self, rows: pa.RecordBatch) -> bytes:
+        """The messages of rows. A thread makes long ones."""
+        exchange, size = self._exchange, int(rows.nbytes)
+        if size <= _SHORT_BYTES:
+            return self._messages(rows)
+        return await exchange.encoders.run(exchange.peer, size, lambda: self._messages(rows))
+
+    def _messages(self, rows: pa.RecordBatch) -> bytes:
+        if self._encoder is not None:
+            return self._encoder.rows(rows)
+        return data_rows(rows, self._columns, self._formats, self._zone)
+
+    async def _room(self, held: int) -> None:
+        """Wait until the client wants more rows. `held`: bytes of rows that are kept meanwhile; they are charged."""
+        if self._left != 0:
+            return
+        self._exchange.account.add(held)
+        try:
+            while self._left == 0:
+                self._allowed = asyncio.get_running_loop().create_future()
+                if not self.full.done():
+                    self.full.set_result(None)
+                await self._allowed
+        finally:
+            self._exchange.account.give_back(held)
+
+
+async def run_into(sink: ClientSink, statement: Statement, arguments: Sequence[Argument]) -> bytes:
+    """Run a statement. Returns the message of its end. Raises a PSoupError."""
+    tag = await statement.run(arguments, sink)
+    sink.end()
+    return messages.complete(tag)
 
 
 def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:

@@ -1,0 +1,50 @@
+"""The bytes that a connection keeps for its client: prepared statements, arguments, and rows of open portals.
+
+They are charged to the room of requests (`Receiving`), of which each tenant has a share.
+"""
+
+from __future__ import annotations
+
+from psoup.errors import ResourceExhausted
+from psoup_service.wire.request_bodies import SMALL_BYTES, Receiving
+
+MOST_BYTES = 16 * 1024 * 1024
+"""The most bytes of a connection's prepared statements and portals."""
+
+
+class Account:
+    """The bytes that one connection keeps. The first SMALL_BYTES are free, as for requests."""
+
+    def __init__(self, receiving: Receiving, tenant: str) -> None:
+        self._receiving = receiving
+        self._tenant = tenant
+        self._kept = self._charged = 0
+
+    def add(self, size: int) -> None:
+        """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
+        if self._kept + size > MOST_BYTES:
+            raise ResourceExhausted(
+                f"the prepared statements and portals of this connection take {self._kept:,} bytes, and {size:,} more"
+                f" exceed the limit of {MOST_BYTES:,}; close some of them",
+                reason="MEMORY",
+                limit=MOST_BYTES,
+            )
+        wanted = _steps(self._kept + size)
+        if wanted > self._charged:
+            if not self._receiving.try_take(self._tenant, wanted - self._charged):
+                raise self._receiving.full()
+            self._charged = wanted
+        self._kept += size
+
+    def give_back(self, size: int) -> None:
+        """Give back bytes."""
+        self._kept -= size
+        wanted = _steps(self._kept)
+        if wanted < self._charged:
+            self._receiving.give_back(self._tenant, self._charged - wanted)
+            self._charged = wanted
+
+
+def _steps(size: int) -> int:
+    """The bytes to charge for `size` kept ones: in steps, so that small changes cost nothing."""
+    return 0 if size <= SMALL_BYTES else -(-size // SMALL_BYTES) * SMALL_BYTES
