@@ -28,7 +28,7 @@ from benchmarks.answers import aggregates, archive, buckets, changed, counters, 
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
-from benchmarks.ingest import calls, cdc, durability, fair, far, files, gate, idle, tls, upserts, wire
+from benchmarks.ingest import calls, cdc, durability, fair, far, files, gate, idle, table_start, tls, upserts, wire
 from benchmarks.joins import joins, joins_adapt, joins_as_of, joins_kept, joins_large, joins_many, joins_partners
 from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
 from benchmarks.tool.machine import machine
@@ -80,7 +80,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "push.csv": files.rows,
     "push.durable": durability.push_rows,
     "cdc": cdc.rows,
-    "recovery": durability.recovery_rows,
+    "recovery": lambda run: chain(durability.recovery_rows(run), table_start.rows(run)),
     "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run)),
     "archive": archive.rows,
     "growth": growth.rows,
