@@ -67,6 +67,10 @@ _STREAMS_LEAST = 64 * 1024 * 1024
 _PRODUCERS_SHARE = 4
 """The divisor of the budget for producers' last batches, if there are several tenants: a quarter."""
 
+_LESS = "drop streams or queries, or lessen a RETENTION"
+_LESS_OF_TABLES = "drop tables, streams or queries, or lessen a HISTORY or RETENTION"
+"""The advice for a batch to a table. Deleting rows does not help, as each deletion is an entry, too."""
+
 
 @dataclass(slots=True)
 class _BlockCharge:
@@ -109,7 +113,8 @@ class MemoryBudget:
         """
         if needed and self.used + needed > self.limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
-            raise self._refusal(f"this batch to {spec.noun} {spec.name!r} needs {needed:,} more", needed, waits)
+            wanted = f"this batch to {spec.noun} {spec.name!r} needs {needed:,} more"
+            raise self._refusal(wanted, needed, waits, _LESS if spec.table is None else _LESS_OF_TABLES)
 
     def check_queries(self, needed: int, count: int) -> None:
         """Raise ResourceExhausted if `count` queries of `needed` bytes do not fit."""
@@ -182,7 +187,7 @@ class MemoryBudget:
                 del self._blocks[first]
         return before - self.queries
 
-    def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
+    def _refusal(self, wanted: str, needed: int, waits: bool = False, less: str = _LESS) -> ResourceExhausted:
         used, producers, alone = self.used, self.producers.used, self.producers.alone
         some = f", about {producers:,} by what producers sent last" if producers else ""
         taken = f": {self.tuples:,} by tuples, about {self.queries:,} by queries{some}" if alone else " by all tenants"
@@ -190,7 +195,7 @@ class MemoryBudget:
         way = "try again when older tuples are on disk, or " if waits else ""
         return ResourceExhausted(
             f"the memory budget of {self.limit:,} bytes is used up{taken}, and {wanted}; {way}{_more(self.producers)},"
-            " drop streams or queries, or lessen a RETENTION",
+            f" {less}",
             reason="MEMORY_BUDGET",
             needed=needed,
             **facts,

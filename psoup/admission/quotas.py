@@ -26,6 +26,7 @@ LOOK = 64
 """The number of events between two counts of bytes on disk. Tuples get there long after they were accepted."""
 
 _LESS = "drop streams, or lessen a RETENTION"
+_LESS_OF_TABLES = "drop tables or streams, or lessen a HISTORY or RETENTION"
 
 
 class Judge:
@@ -136,7 +137,9 @@ class Judge:
             use.judged = quotas
         if use.most + remembered + needed > quotas.tuple_bytes:
             some = f", or send from fewer producers: {remembered:,} are what they sent last" if remembered else ""
-            raise over_quota(tenant, "tuple_bytes", use.most + remembered, needed, _LESS + some)
+            spec = self._streams[event.stream_id].spec
+            way, batch = _LESS if spec.table is None else _LESS_OF_TABLES, f"this batch to {spec.noun} {spec.name!r}"
+            raise over_quota(tenant, "tuple_bytes", use.most + remembered, needed, way + some, cause=batch)
 
     def _add_up(self, tenant: str, use: QuotaUse) -> None:
         use.most = 0

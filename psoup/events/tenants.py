@@ -165,17 +165,24 @@ def no_tenant(name: str) -> NotFound:
 
 
 def over_quota(
-    tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str, subject: str = ""
+    tenant: Tenant,
+    quota: str,
+    used: int | float,
+    needed: int | float,
+    way: str,
+    *,
+    subject: str = "",
+    cause: str = "this",
 ) -> ResourceExhausted:
     """The error for a use above a quota.
 
     `used`: the present use. `needed`: the least additional amount. `way`: advice to the tenant. `subject`: words for
-    the part of the tenant that the quota concerns, "" for the whole tenant.
+    the part of the tenant that the quota concerns, "" for the whole tenant. `cause`: words for what needs the amount.
     """
     limit = getattr(tenant.quotas, quota)
     return ResourceExhausted(
-        f"{subject}tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs"
-        f" {needed:,} more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
+        f"{subject}tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and {cause}"
+        f" needs {needed:,} more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
         f" --{quota.replace('_', '-')} N)",
         reason="QUOTA",
         quota=quota,

@@ -144,6 +144,7 @@ def test_entries_are_charged_with_their_links_and_keys() -> None:
     with pytest.raises(ResourceExhausted) as problem:
         push(full)
     assert problem.value.reason == "MEMORY_BUDGET" and "this batch to table 't' needs" in str(problem.value)
+    assert "drop tables, streams or queries, or lessen a HISTORY or RETENTION" in str(problem.value)
     state = next(iter(local.engine._streams.values()))
     assert state.versions is not None
     chunks = [entry.data for entry in local.engine.snapshot().streams["default", "t"].chunks]
