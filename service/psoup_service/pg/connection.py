@@ -66,6 +66,7 @@ class PgConnection:
         self._key = CancelKey(0, b"")
         self._running = self._resting = self._idle = self._draining = False
         self._cause: PSoupError | None = None
+        self._extended: ExtendedQueries | None = None
         self._notes: list[tuple[str, Callable[[], str], asyncio.Future[None]]] = []
         host, port = channel.extra("peername")[:2]
         self.peer = f"pg:{host}:{port}"
@@ -122,6 +123,10 @@ class PgConnection:
         """Tell the client the value of a setting."""
         self._channel.write(messages.parameter_status(name, value))
 
+    def forget(self, name: str | None) -> bool:
+        """Close prepared statements. See `contract.Announcer`."""
+        return self._extended is not None and self._extended.forget(name)
+
     async def notify(self, channel: str, payload: Callable[[], str]) -> None:
         """Send a notification between two statements. See `contract.Announcer`."""
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -157,7 +162,8 @@ class PgConnection:
         exchange = Exchange(
             self._channel, self._input, account, self._around.encoders, self.peer, self._limits.stream_idle_s
         )
-        extended, count = ExtendedQueries(session, exchange), 0
+        self._extended = extended = ExtendedQueries(session, exchange)
+        count = 0
         try:
             while (message := await self._next(session)).kind != b"X":
                 await self._handle(session, exchange, extended, message)

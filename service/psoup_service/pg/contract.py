@@ -119,6 +119,10 @@ class Announcer(Protocol):
         """
         ...
 
+    def forget(self, name: str | None) -> bool:
+        """Close a prepared statement of the extended protocol. None closes all. Returns whether there was one."""
+        ...
+
 
 class Statement(Protocol):
     """A statement that a session has read, and that runs any number of times."""
@@ -135,8 +139,10 @@ class Statement(Protocol):
 class Session(Protocol):
     """The state that a connection keeps between statements."""
 
-    status: bytes
-    """b"I" outside of a transaction, b"T" within one, b"E" within one that has failed."""
+    @property
+    def status(self) -> bytes:
+        """b"I" outside of a transaction, b"T" within one, b"E" within one that has failed."""
+        ...
 
     @property
     def zone(self) -> Zone:

@@ -66,6 +66,11 @@ class ExtendedQueries:
         for name in self._statements.names():
             self._statements.remove(name)
 
+    def forget(self, name: str | None) -> bool:
+        """Forget a statement, or all if `name` is None. Returns whether there was one."""
+        names = self._statements.names() if name is None else [name]
+        return [each for each in names if self._statements.remove(each) is not None] != []
+
     def forget_unnamed(self) -> None:
         """Forget the unnamed statement, as a simple query does."""
         self._statements.remove("")

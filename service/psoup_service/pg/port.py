@@ -19,6 +19,7 @@ from psoup_service.pg.calls import Calls
 from psoup_service.pg.cancelling import Cancelling
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.connection import PgConnection, Surroundings
+from psoup_service.pg.contract import Session
 from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
 from psoup_service.process.settings import Settings
@@ -117,7 +118,8 @@ async def opened_port(
     return port
 
 
-def _session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> PgSession:
+def begin_session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
+    """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput for a bad one."""
     return PgSession(calls, parameters)
 
 
