@@ -59,7 +59,7 @@ class PgPort:
         context = None if certificates is None else certificates.context()
         encryption = Encryption(context, needed=place.outside or needs_certificate)
         self._around = Surroundings(
-            self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, _session
+            self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, begin_session
         )
         opened = _opened(place)
         self._server = await asyncio.get_running_loop().create_server(
@@ -120,7 +120,7 @@ async def opened_port(
 
 def begin_session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
     """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput for a bad one."""
-    return PgSession(calls, parameters)
+    return PgSession(calls, parameters, connection)
 
 
 def _opened(place: Listener) -> socket.socket:

@@ -1,92 +1,216 @@
-"""The session of a connection: it reads statements and runs them by calls of the contract."""
+"""The session of a connection: it reads statements by their first words, and keeps what lasts between them.
+
+text ─ first word ─> a statement ─ run ─> calls of the contract, or a change of settings and transactions
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-import pyarrow as pa
-from sqlglot import tokenize
+from sqlglot import exp, parse_one, tokenize
+from sqlglot.errors import SqlglotError, TokenError
 
-from psoup_proto.v1 import statements_pb2
+from psoup.errors import InvalidInput
+from psoup.sql import first_word
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.contract import Argument, Description, Notice, Sink, Statement
-from psoup_service.pg.values import column_of
-from psoup_service.pg.values.zones import UTC
+from psoup_service.pg.contract import Argument, Description, Sink, Statement
+from psoup_service.pg.statements.prepared import PreparedStatements
+from psoup_service.pg.statements.reads import Reads
+from psoup_service.pg.statements.refusals import refused
+from psoup_service.pg.statements.selects import Select
+from psoup_service.pg.statements.settings import SessionSettings
+from psoup_service.pg.statements.settings_statements import read_discard, read_reset, read_set, read_show
+from psoup_service.pg.statements.transactions import Transactions
+from psoup_service.pg.statements.utility import Utility, at_once, table
+from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values.zones import Zone
 
-_SETTINGS = {
-    "server_version": "15.0",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "is_superuser": "off",
-}
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", ""})
+"""First words of queries. A text that begins with a parenthesis has none."""
+
+_ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
+"""First words of statements that run after a failure in a transaction."""
+
+_OVER_STREAMS = re.compile(r"\bFROM\b", re.IGNORECASE)
+_OF_CATALOGUE = re.compile(r"\bpg_|\binformation_schema\b|\b(?:generate_series|unnest)\b", re.IGNORECASE)
+_UNLOCK = re.compile(r"\s*SELECT\s+(?:pg_catalog\.)?pg_advisory_unlock_all\(\)\s*;?\s*", re.IGNORECASE)
+
+
+class Client(Protocol):
+    """The client of a session: see `contract.Announcer`."""
+
+    def report(self, name: str, value: str) -> None:
+        """Tell the client the value of a setting."""
+        ...
+
+    def forget(self, name: str | None) -> bool:
+        """Close prepared statements of the extended protocol."""
+        ...
+
+
+class Catalogue(Protocol):
+    """The catalogue: `psoup_service.pg.catalogue` has it."""
+
+    def reads(self, expression: exp.Expr) -> bool:
+        """Whether a SELECT reads the catalogue, or no relation at all."""
+        ...
+
+    async def statement(self, text: str, types: Sequence[int] = ()) -> Statement:
+        """The SELECT over the catalogue. Raises a PSoupError."""
+        ...
 
 
 class PgSession:
-    """See `contract.Session`."""
+    """See `contract.Session`. `client`: learns of changed settings. `catalogue`: answers SELECTs over itself."""
 
-    zone = UTC
+    def __init__(
+        self,
+        calls: Calls,
+        options: dict[str, str],
+        client: Client,
+        catalogue: Callable[[SessionSettings], Catalogue] | None = None,
+    ) -> None:
+        """Raises InvalidInput for a wrong setting among `options`."""
+        self.settings = SessionSettings(options)
+        self._client = client
+        self._catalogue = None if catalogue is None else catalogue(self.settings)
+        self._transactions = Transactions(self.settings, self._report)
+        self._prepared = PreparedStatements(self.read, client.forget)
+        self._reads = Reads(calls, self.settings)
+        transactions, settings = self._transactions, self.settings
+        self._readers: dict[str, Callable[[Words], Utility]] = {
+            "BEGIN": lambda words: transactions.read_begin(words, "BEGIN"),
+            "START": lambda words: transactions.read_begin(words, "START TRANSACTION"),
+            "COMMIT": transactions.read_commit,
+            "END": transactions.read_commit,
+            "ROLLBACK": transactions.read_rollback,
+            "ABORT": transactions.read_rollback,
+            "SAVEPOINT": transactions.read_savepoint,
+            "RELEASE": transactions.read_release,
+            "SET": lambda words: read_set(words, settings, self._report, lambda: transactions.current is not None),
+            "SHOW": lambda words: read_show(words, settings),
+            "RESET": lambda words: read_reset(words, settings, self._report),
+            "DISCARD": lambda words: read_discard(words, self._discard_all),
+            "DEALLOCATE": self._prepared.read_deallocate,
+            "CLOSE": _read_close,
+        }
 
-    def __init__(self, calls: Calls, options: dict[str, str]) -> None:
-        self.status = b"I"
-        self._calls = calls
-        self._options = options
+    @property
+    def status(self) -> bytes:
+        """See `contract.Session`."""
+        return self._transactions.status
+
+    @property
+    def zone(self) -> Zone:
+        """See `contract.Session`."""
+        return self.settings.zone
 
     def reported(self) -> Mapping[str, str]:
-        """The settings that the client should know."""
-        return _SETTINGS
+        """See `contract.Session`."""
+        return self.settings.reported()
 
     def split(self, text: str) -> list[str]:
         """The statements of a text, without the semicolons between them."""
+        if ";" not in text:
+            return [text] if text.strip() else []
         starts, parts = 0, list[str]()
-        for token in tokenize(text, read="postgres"):
+        try:
+            tokens = tokenize(text, read="postgres")
+        except TokenError:
+            return [text]
+        for token in tokens:
             if token.token_type.name == "SEMICOLON":
                 parts.append(text[starts : token.start])
                 starts = token.end + 1
         return [part for part in (*parts, text[starts:]) if part.strip()]
 
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
-        """Read one statement."""
-        return Select(self._calls, text) if text.strip() else None
+        """See `contract.Session`."""
+        word = first_word(text)
+        if not word and not text.strip():
+            return None
+        if word not in _ENDS:
+            self._transactions.check()
+        if word in _QUERIES:
+            return _Guarded(self._transactions, await self._query(text, types))
+        if word == "PREPARE":
+            return await self._prepared.read_prepare(Words(text))
+        if word == "EXECUTE":
+            return self._prepared.read_execute(Words(text))
+        reader = self._readers.get(word)
+        if reader is None:
+            raise refused(text)
+        words = Words(text)
+        words.accept(word)
+        statement = reader(words)
+        return statement if word in _ENDS else _Guarded(self._transactions, statement)
 
     def failed(self) -> None:
-        """Note that a statement has failed."""
-        if self.status == b"T":
-            self.status = b"E"
+        """See `contract.Session`."""
+        self._transactions.fail()
 
     async def close(self) -> None:
-        """End what the session holds."""
+        """See `contract.Session`."""
+        self._transactions.abandon()
+
+    async def _query(self, text: str, types: Sequence[int]) -> Statement:
+        """A SELECT over streams and views, or over the catalogue."""
+        if _OVER_STREAMS.search(text) is not None and _OF_CATALOGUE.search(text) is None:
+            return Select(self._reads, text)
+        if _UNLOCK.fullmatch(text):
+            return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
+        catalogue = self._catalogue
+        if catalogue is not None and _reads(catalogue, text):
+            return await catalogue.statement(text, types)
+        return Select(self._reads, text)
+
+    async def _discard_all(self) -> None:
+        if self._transactions.current is not None:
+            raise InvalidInput("DISCARD ALL cannot run inside a transaction block", reason="ACTIVE_TRANSACTION")
+        before = self.settings.reported()
+        self.settings.reset_all()
+        self._report(before)
+        self._prepared.forget_all()
+
+    def _report(self, before: dict[str, str]) -> None:
+        """Tell the client of the settings that differ from those before."""
+        for name, value in self.settings.reported().items():
+            if before[name] != value:
+                self._client.report(name, value)
 
 
-class Select:
-    """A SELECT over streams, by the calls Check and Ask."""
+class _Guarded:
+    """A statement that runs only if no statement of its transaction has failed."""
 
-    def __init__(self, calls: Calls, text: str) -> None:
-        self._calls = calls
-        self._text = text
+    def __init__(self, transactions: Transactions, statement: Statement) -> None:
+        self._transactions = transactions
+        self._statement = statement
 
     async def describe(self) -> Description:
-        """The types of its parameters and columns."""
-        reply = await self._calls.one("StatementService/Ask", statements_pb2.AskRequest(statement=self._text))
-        with pa.ipc.open_stream(reply.arrow_ipc) as reader:
-            return Description((), tuple(map(column_of, reader.schema)))
+        """See `contract.Statement`."""
+        self._transactions.check()
+        return await self._statement.describe()
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
-        """Ask, and hand over the rows."""
-        request = statements_pb2.AskRequest(statement=self._text)
-        reply = await self._calls.one("StatementService/Ask", request)
-        with pa.ipc.open_stream(reply.arrow_ipc) as reader:
-            await sink.begin(tuple(map(column_of, reader.schema)))
-            for batch in reader:
-                await sink.batch(batch)
-        _tell(reply.completeness, sink)
-        return f"SELECT {sink.rows}"
+        """See `contract.Statement`."""
+        self._transactions.check()
+        return await self._statement.run(arguments, sink)
 
 
-def _tell(completeness: Any, sink: Sink) -> None:
-    sink.notice(Notice("NOTICE", "00000", f"complete up to sequence {completeness.sequence}"))
+def _reads(catalogue: Catalogue, text: str) -> bool:
+    """Whether the catalogue answers a query. A text that is not PostgreSQL's SQL is for the streams."""
+    try:
+        return catalogue.reads(parse_one(text, read="postgres"))
+    except (SqlglotError, RecursionError):
+        return _OF_CATALOGUE.search(text) is not None
+
+
+def _read_close(words: Words) -> Utility:
+    """CLOSE ALL: there are no cursors."""
+    place = words.place
+    if not words.accept("ALL"):
+        raise words.source.unsupported("CLOSE of a cursor", place, hint="read answers by portals: Execute with a limit")
+    words.end()
+    return at_once("CLOSE CURSOR ALL")

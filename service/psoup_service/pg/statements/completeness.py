@@ -1,0 +1,43 @@
+"""The completeness of an answer as a NOTICE.
+
+NOTICE:  complete up to event 42; rows may still come
+NOTICE:  final; without 3 late tuples
+"""
+
+from __future__ import annotations
+
+from psoup.phrases import counted
+from psoup_proto.v1 import types_pb2
+from psoup_service.pg.contract import Notice
+
+CODE = "00000"
+"""The SQLSTATE of the notice."""
+
+
+def notice_of(contents: types_pb2.Completeness) -> Notice:
+    """The notice for an answer."""
+    said = "final" if contents.final else f"complete up to event {contents.sequence}; rows may still come"
+    lacks = [
+        counted(number, noun)
+        for number, noun in (
+            (_within(contents, "late"), "late tuple"),
+            (_within(contents, "ahead"), "tuple too far ahead of the clock"),
+            (_within(contents, "pending"), "tuple that waits for the watermark"),
+            (contents.errors, "tuple with a value that cannot be computed"),
+        )
+        if number
+    ]
+    if lacks:
+        said += f"; without {', '.join(lacks)}"
+    if contents.truncated:
+        said += "; the window begins before the oldest tuple that is kept"
+    if contents.select_errors:
+        said += f"; {counted(contents.select_errors, 'value')} could not be computed and is NULL"
+    return Notice("NOTICE", CODE, said)
+
+
+def _within(contents: types_pb2.Completeness, name: str) -> int:
+    """The tuples of a kind in the window; of all windows if the number for this one is not known."""
+    field = f"{name}_in_window"
+    known = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
+    return int(getattr(contents, field if known else name))

@@ -1,0 +1,44 @@
+"""Refusals of statements that PostgreSQL has and this service has not, each by the name of its construct."""
+
+from __future__ import annotations
+
+from psoup.errors import SqlError
+from psoup.sql.source import StatementText
+from psoup_service.pg.statements.words import Words
+
+_TWO = frozenset({"CREATE", "ALTER", "DROP", "COMMENT", "REFRESH", "REASSIGN", "IMPORT", "SECURITY", "TABLE"})
+_SKIPPED = frozenset({"OR", "REPLACE", "TEMP", "TEMPORARY", "UNLOGGED", "GLOBAL", "LOCAL", "UNIQUE", "RECURSIVE"})
+_DEFINITIONS = "streams are created and changed over gRPC: psoup sql, or Client.execute"
+_HINTS = {
+    "CREATE": _DEFINITIONS,
+    "ALTER": _DEFINITIONS,
+    "DROP": _DEFINITIONS,
+    "UPDATE": "a push to a table replaces the row with the same key",
+    "DELETE": "psoup push, or Client.push, deletes rows of a table",
+    "MERGE": "a push to a table replaces the row with the same key",
+    "TRUNCATE": "streams drop old tuples by RETENTION",
+    "DECLARE": "read answers by portals: Execute with a limit",
+    "FETCH": "read answers by portals: Execute with a limit",
+    "MOVE": "read answers by portals: Execute with a limit",
+    "NOTIFY": "the service notifies of changes of answers; send rows by INSERT",
+    "LOCK": "readers and writers do not wait for each other",
+    "EXPLAIN": "psoup explain KEY, or Client.check",
+    "TABLE": "write SELECT * FROM name",
+}
+
+
+def refused(text: str) -> SqlError:
+    """The error for a statement that is not supported. It names the construct, at its place."""
+    words = Words(text)
+    place = words.place
+    first = words.next()
+    if not first[:1].isalpha():
+        return StatementText(text).error(f"syntax error at or near {first[:40]!r}", place)
+    names = [first]
+    if first in _TWO:
+        words.accept(first)
+        while (word := words.next()) in _SKIPPED:
+            words.accept(word)
+        if word[:1].isalpha():
+            names.append(word[:40])
+    return words.source.unsupported(" ".join(names)[:80], place, hint=_HINTS.get(first, ""))

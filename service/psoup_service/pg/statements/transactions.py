@@ -1,0 +1,197 @@
+"""Transactions: BEGIN, COMMIT, ROLLBACK and savepoints.
+
+BEGIN ──> T ──COMMIT──> I          a statement fails: T ──> E ──ROLLBACK, COMMIT──> I
+          └──ROLLBACK─> I                                   └──ROLLBACK TO name──> T
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from psoup.errors import FailedPrecondition, InvalidInput
+from psoup_service.pg.contract import Notice, Sink
+from psoup_service.pg.statements.settings import SessionSettings
+from psoup_service.pg.statements.settings_statements import transaction_modes
+from psoup_service.pg.statements.utility import Utility
+from psoup_service.pg.statements.words import Words
+
+IDLE, OPEN, FAILED = b"I", b"T", b"E"
+"""The states of a session: outside of a transaction, within one, within one that has failed."""
+
+MOST_SAVEPOINTS = 1_000
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction under way. `savepoints`: their names, the oldest first."""
+
+    savepoints: list[str] = field(default_factory=list)
+
+
+class Transactions:
+    """The transactions of a session, one after the other. `status`: see `contract.Session`."""
+
+    def __init__(self, settings: SessionSettings, report: Callable[[dict[str, str]], None]) -> None:
+        """`report`: tells the client of the settings that differ from those given."""
+        self.status = IDLE
+        self.current: Transaction | None = None
+        self._settings = settings
+        self._report = report
+
+    def fail(self) -> None:
+        """Note that a statement has failed."""
+        if self.status == OPEN:
+            self.status = FAILED
+
+    def check(self) -> None:
+        """Raise FailedPrecondition if a statement of the transaction has failed."""
+        if self.status == FAILED:
+            raise FailedPrecondition(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                reason="TRANSACTION_FAILED",
+            )
+
+    def abandon(self) -> None:
+        """End the transaction without its effects, if there is one."""
+        if self.current is not None:
+            self._end(kept=False)
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def read_begin(self, words: Words, tag: str) -> Utility:
+        """BEGIN and START TRANSACTION, after their first word. Raises SqlError."""
+        if tag == "START TRANSACTION":
+            words.expect("TRANSACTION")
+        elif not words.accept("TRANSACTION"):
+            words.accept("WORK")
+        modes = transaction_modes(words)
+
+        async def run(sink: Sink) -> str:
+            if self.status != IDLE:
+                self._warn(sink, "25001", "there is already a transaction in progress")
+                return tag
+            self._begin(modes)
+            return tag
+
+        return Utility(run)
+
+    def read_commit(self, words: Words) -> Utility:
+        """COMMIT and END, after their first word. Raises SqlError."""
+        if words.next() == "PREPARED":
+            raise words.source.unsupported("COMMIT PREPARED", words.place)
+        chained = _chained(words)
+
+        async def run(sink: Sink) -> str:
+            if self.status == IDLE:
+                self._warn(sink, "25P01", "there is no transaction in progress")
+                return "COMMIT"
+            kept = self.status == OPEN
+            self._end(kept=kept)
+            if chained:
+                self._begin({})
+            return "COMMIT" if kept else "ROLLBACK"
+
+        return Utility(run)
+
+    def read_rollback(self, words: Words) -> Utility:
+        """ROLLBACK and ABORT, after their first word. Raises SqlError."""
+        if words.next() == "PREPARED":
+            raise words.source.unsupported("ROLLBACK PREPARED", words.place)
+        if not words.accept("TRANSACTION"):
+            words.accept("WORK")
+        if words.accept("TO"):
+            words.accept("SAVEPOINT")
+            name = words.name()
+            words.end()
+            return self._back_to(name)
+        chained = _chained(words)
+
+        async def run(sink: Sink) -> str:
+            if self.status == IDLE:
+                self._warn(sink, "25P01", "there is no transaction in progress")
+                return "ROLLBACK"
+            self._end(kept=False)
+            if chained:
+                self._begin({})
+            return "ROLLBACK"
+
+        return Utility(run)
+
+    def read_savepoint(self, words: Words) -> Utility:
+        """SAVEPOINT, after its first word. Raises SqlError."""
+        name = words.name()
+        words.end()
+
+        async def run(sink: Sink) -> str:
+            savepoints = self._within("SAVEPOINT").savepoints
+            if len(savepoints) >= MOST_SAVEPOINTS:
+                raise InvalidInput(f"a transaction has at most {MOST_SAVEPOINTS:,} savepoints")
+            savepoints.append(name)
+            return "SAVEPOINT"
+
+        return Utility(run)
+
+    def read_release(self, words: Words) -> Utility:
+        """RELEASE, after its first word. Raises SqlError."""
+        words.accept("SAVEPOINT")
+        name = words.name()
+        words.end()
+
+        async def run(sink: Sink) -> str:
+            savepoints = self._within("RELEASE SAVEPOINT").savepoints
+            del savepoints[_place(savepoints, name) :]
+            return "RELEASE"
+
+        return Utility(run)
+
+    def _back_to(self, name: str) -> Utility:
+        async def run(sink: Sink) -> str:
+            savepoints = self._within("ROLLBACK TO SAVEPOINT").savepoints
+            del savepoints[_place(savepoints, name) + 1 :]
+            self.status = OPEN
+            return "ROLLBACK"
+
+        return Utility(run)
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, modes: dict[str, str]) -> None:
+        self._settings.begin()
+        for name, value in modes.items():
+            self._settings.set(f"transaction_{name}", value)
+        self.status, self.current = OPEN, Transaction()
+
+    def _end(self, *, kept: bool) -> None:
+        before = self._settings.reported()
+        self._settings.end(kept=kept)
+        self.status, self.current = IDLE, None
+        self._report(before)
+
+    def _within(self, what: str) -> Transaction:
+        if self.current is None:
+            raise FailedPrecondition(f"{what} can only be used in transaction blocks", reason="NO_TRANSACTION")
+        return self.current
+
+    def _warn(self, sink: Sink, code: str, message: str) -> None:
+        if self._settings.warnings:
+            sink.notice(Notice("WARNING", code, message))
+
+
+def _chained(words: Words) -> bool:
+    """Whether the next words are AND CHAIN. Nothing follows. Raises SqlError."""
+    if not words.accept("TRANSACTION"):
+        words.accept("WORK")
+    chained = words.accept("AND", "CHAIN")
+    if not chained:
+        words.accept("AND", "NO", "CHAIN")
+    words.end()
+    return chained
+
+
+def _place(savepoints: list[str], name: str) -> int:
+    """The place of the last savepoint with a name. Raises InvalidInput if there is none."""
+    for place in reversed(range(len(savepoints))):
+        if savepoints[place] == name:
+            return place
+    raise InvalidInput(f'savepoint "{name[:60]}" does not exist', reason="UNKNOWN_SAVEPOINT")

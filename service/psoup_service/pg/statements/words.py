@@ -1,0 +1,114 @@
+"""The words of a short statement, such as SET or BEGIN, read one after the other.
+
+SET SESSION "TimeZone" TO 'UTC'   ->   SET, SESSION, "TimeZone", TO, 'UTC'
+"""
+
+from __future__ import annotations
+
+import re
+
+from psoup.errors import SqlError
+from psoup.sql.parser.texts import after_comment
+from psoup.sql.source import StatementText
+
+_SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
+_WORD = re.compile(r"[eE]?'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$+-]+|\S")
+LONGEST = 100_000
+"""The most characters of a statement that is read word by word."""
+
+
+class Words:
+    """The words of `text`, from the first on. Each method that reads a word raises SqlError if it is missing."""
+
+    def __init__(self, text: str) -> None:
+        self.source = StatementText(text)
+        if len(text) > LONGEST:
+            raise self.source.error(f"the statement has {len(text):,} characters; {LONGEST:,} is the most here")
+        self._words = list[tuple[str, int]]()
+        self._at = 0
+        at = 0
+        while (at := _after_space(text, at)) < len(text):
+            found = _WORD.match(text, at)
+            assert found is not None, "the pattern matches any character"
+            self._words.append((found.group(), at))
+            at = found.end()
+        if self._words and self._words[-1][0] == ";":
+            self._words.pop()
+
+    @property
+    def place(self) -> int:
+        """The offset of the next word; the end of the text after the last one."""
+        return self._words[self._at][1] if self._at < len(self._words) else len(self.source.text)
+
+    @property
+    def rest(self) -> str:
+        """The text from the next word on."""
+        return self.source.text[self.place :]
+
+    def next(self) -> str:
+        """The next word in capitals, without taking it. "" at the end, and for quoted words as they are written."""
+        if self._at == len(self._words):
+            return ""
+        word = self._words[self._at][0]
+        return word if word[-1] in "'\"" else word.upper()
+
+    def accept(self, *words: str) -> bool:
+        """Take the next words if they are `words`, else none."""
+        found = [word.upper() for word, _ in self._words[self._at : self._at + len(words)]]
+        if found != list(words):
+            return False
+        self._at += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Take the next words, which must be `words`."""
+        if not self.accept(*words):
+            raise self.unexpected(" ".join(words))
+
+    def name(self) -> str:
+        """Take a name: in lower case unless it is quoted."""
+        word = self._take("a name")
+        if word[0] == '"':
+            return word[1:-1].replace('""', '"')
+        if not (word[0].isalpha() or word[0] == "_"):
+            self._at -= 1
+            raise self.unexpected("a name")
+        return word.lower()
+
+    def value(self) -> str:
+        """Take a value: a text, a number, or a word as it is written."""
+        word = self._take("a value")
+        if word[-1] == "'" and len(word) > 1:
+            inner = word[word.index("'") + 1 : -1].replace("''", "'")
+            return re.sub(r"\\(.)", r"\1", inner) if word[0] in "eE" else inner
+        return word[1:-1].replace('""', '"') if word[0] == '"' else word
+
+    def end(self) -> None:
+        """Check that no word is left."""
+        if self._at < len(self._words):
+            raise self.unexpected("the end of the statement")
+
+    def unexpected(self, wanted: str) -> SqlError:
+        """The error for the next word, if `wanted` should be there."""
+        found = f"{self._words[self._at][0][:40]!r}" if self._at < len(self._words) else "the end of the statement"
+        return self.source.error(f"{found} is not expected here", self.place, hint=f"write {wanted}")
+
+    def _take(self, wanted: str) -> str:
+        if self._at == len(self._words):
+            raise self.unexpected(wanted)
+        self._at += 1
+        return self._words[self._at - 1][0]
+
+
+def _after_space(text: str, at: int) -> int:
+    """The offset after spaces and comments."""
+    while True:
+        found = _SPACE.match(text, at)
+        if found is not None:
+            at = found.end()
+        elif text.startswith("/*", at):
+            at = after_comment(text, at + 2)
+            if at < 0:
+                return len(text)
+        else:
+            return at
