@@ -1,0 +1,7 @@
+"""PostgreSQL's catalogue: `pg_catalog` and `information_schema` answer any SELECT.
+
+    text ─> tree of sqlglot ─> `translation` (allowed? types of columns) ─> text for DuckDB ─> `store` ─> rows
+                                                                   streams, queries ─> `content` ──┘
+
+DuckDB runs in memory, without files and network, with its settings locked. No text of a client reaches it.
+"""

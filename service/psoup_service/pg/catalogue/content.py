@@ -1,0 +1,324 @@
+"""The rows of the catalogue: streams and queries of a caller, and what PostgreSQL has from the beginning.
+
+    stream "trades"     ─> pg_class (relkind r), a row of pg_attribute for each column; a table's key in pg_constraint
+    query with a key    ─> pg_class (relkind v), its statement in the definitions
+
+A column that this module does not fill has 0, false or an empty text, or NULL if its type has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psoup_proto.v1 import types_pb2
+from psoup_service.pg.catalogue.relations import relations
+from psoup_service.pg.catalogue.types import by_name, lines
+
+STREAMS, QUERIES, SYSTEM, INFORMATION = 2200, 2201, 11, 13241
+"""The OIDs of the schemas streams, queries, pg_catalog and information_schema."""
+
+OWNER, DATABASE, HEAP, BTREE = 10, 5, 2, 403
+"""The OIDs of the only role, the only database, and the access methods of tables and indexes."""
+
+SEARCH_PATH = "streams, queries"
+"""The schemas in which a name without a schema is looked for, in order."""
+
+_FIRST_STREAM, _FIRST_QUERY, _LAST = 16_384, 1 << 27, 1 << 31
+_KINDS = {
+    types_pb2.KIND_BOOLEAN: "bool",
+    types_pb2.KIND_BIGINT: "int8",
+    types_pb2.KIND_DOUBLE: "float8",
+    types_pb2.KIND_DECIMAL: "numeric",
+    types_pb2.KIND_TEXT: "text",
+    types_pb2.KIND_TIMESTAMP: "timestamptz",
+    types_pb2.KIND_DATE: "date",
+}
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Content:
+    """Rows by relation. `known`: rows of the tables that functions read."""
+
+    rows: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
+
+    def add(self, schema: str, name: str, rows: Iterable[Row]) -> None:
+        """Add rows to a relation."""
+        self.rows.setdefault((schema, name), []).extend(rows)
+
+
+def content_of(streams: Sequence[Any], queries: Sequence[Any]) -> Content:
+    """The rows for streams and queries, as the contract's lists give them."""
+    content = Content()
+    _add_system(content)
+    for stream in streams:
+        _add_stream(content, stream)
+    shadows = {stream.name.lower() for stream in streams}
+    for query in queries:
+        if query.key:
+            _add_query(content, query, query.key.lower() in shadows)
+    return content
+
+
+def oid_of_stream(stream: Any) -> int:
+    """The OID of a stream. The next one is the index of its primary key, and the one after that the constraint."""
+    return _FIRST_STREAM + _number(stream.stream_id) * 4 % (_FIRST_QUERY - _FIRST_STREAM)
+
+
+def oid_of_query(query: Any) -> int:
+    """The OID of a query's view."""
+    return _FIRST_QUERY + _number(query.query_id) % (_LAST - _FIRST_QUERY)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _number(identity: str) -> int:
+    return int(identity.rsplit("-", 1)[1])
+
+
+def _add_system(content: Content) -> None:
+    content.add(
+        "pg_catalog",
+        "pg_namespace",
+        [
+            {"oid": oid, "nspname": name, "nspowner": OWNER}
+            for oid, name in (
+                (SYSTEM, "pg_catalog"),
+                (STREAMS, "streams"),
+                (QUERIES, "queries"),
+                (INFORMATION, "information_schema"),
+            )
+        ],
+    )
+    content.add("pg_catalog", "pg_am", [_am(HEAP, "heap", "t"), _am(BTREE, "btree", "i")])
+    content.add("pg_catalog", "pg_type", map(_type_row, by_name().values()))
+    content.add("pg_catalog", "pg_proc", map(_function_row, lines("procs.tsv")))
+    content.add(
+        "known", "types", ({"oid": kind.oid, "name": kind.name, "shown": kind.shown} for kind in by_name().values())
+    )
+    for relation in relations().values():
+        schema = SYSTEM if relation.schema == "pg_catalog" else INFORMATION
+        columns = [(name, kind, -1, False) for name, kind in relation.columns.items()]
+        _add_relation(content, relation.oid, relation.name, schema, relation.kind, columns)
+        shown = quoted(relation.name) if schema == SYSTEM else f"{relation.schema}.{quoted(relation.name)}"
+        _name(content, relation.oid, shown, relation.schema, relation.name, schema == SYSTEM)
+
+
+def _am(oid: int, name: str, kind: str) -> Row:
+    return {"oid": oid, "amname": name, "amtype": kind}
+
+
+def _type_row(kind: Any) -> Row:
+    row = kind.row
+    return {
+        "oid": kind.oid,
+        "typname": kind.name,
+        "typnamespace": SYSTEM,
+        "typowner": OWNER,
+        "typlen": int(row[2]),
+        "typbyval": row[3] == "t",
+        "typtype": row[4],
+        "typcategory": row[5],
+        "typispreferred": row[6] == "t",
+        "typisdefined": True,
+        "typdelim": row[7],
+        "typelem": kind.element,
+        "typarray": kind.array,
+        "typinput": int(row[10]),
+        "typoutput": int(row[11]),
+        "typreceive": int(row[12]),
+        "typsend": int(row[13]),
+        "typmodin": int(row[14]),
+        "typmodout": int(row[15]),
+        "typalign": row[16],
+        "typstorage": row[17],
+        "typtypmod": -1,
+        "typcollation": int(row[18]),
+        "typsubscript": int(row[19]),
+    }
+
+
+def _function_row(row: Sequence[str]) -> Row:
+    arguments = [int(oid) for oid in row[3].split()]
+    return {
+        "oid": int(row[0]),
+        "proname": row[1],
+        "pronamespace": SYSTEM,
+        "proowner": OWNER,
+        "prolang": 12,
+        "prokind": "f",
+        "provolatile": "i",
+        "prorettype": int(row[2]),
+        "proargtypes": arguments,
+        "pronargs": len(arguments),
+        "prosrc": row[1],
+    }
+
+
+def _columns(columns: Iterable[Any]) -> Iterator[tuple[str, str, int, bool]]:
+    for column in columns:
+        kind = _KINDS.get(column.type.kind, "text")
+        modifier = (column.type.precision << 16 | column.type.scale) + 4 if kind == "numeric" else -1
+        yield column.name, kind, modifier, not column.nullable
+
+
+def _add_relation(
+    content: Content,
+    oid: int,
+    name: str,
+    schema: int,
+    kind: str,
+    columns: Sequence[tuple[str, str, int, bool]],
+    **more: Any,
+) -> None:
+    content.add(
+        "pg_catalog",
+        "pg_class",
+        [
+            {
+                "oid": oid,
+                "relname": name,
+                "relnamespace": schema,
+                "relowner": OWNER,
+                "relam": {"r": HEAP, "i": BTREE}.get(kind, 0),
+                "relkind": kind,
+                "relpersistence": "p",
+                "relnatts": len(columns),
+                "relreplident": "d" if kind == "r" else "n",
+                "relispopulated": True,
+                "relhasrules": kind == "v",
+                "reltuples": -1.0,
+                **more,
+            }
+        ],
+    )
+    content.add(
+        "pg_catalog",
+        "pg_attribute",
+        (_attribute(oid, at + 1, *column) for at, column in enumerate(columns)),
+    )
+
+
+def _attribute(oid: int, number: int, name: str, kind: str, modifier: int, required: bool) -> Row:
+    known = by_name()[kind]
+    return {
+        "attrelid": oid,
+        "attname": name,
+        "atttypid": known.oid,
+        "attstattarget": -1,
+        "attlen": int(known.row[2]),
+        "attnum": number,
+        "attcacheoff": -1,
+        "atttypmod": modifier,
+        "attbyval": known.row[3] == "t",
+        "attalign": known.row[16],
+        "attstorage": known.row[17],
+        "attnotnull": required,
+        "attislocal": True,
+        "attcollation": int(known.row[18]),
+    }
+
+
+def _name(content: Content, oid: int, shown: str, schema: str, name: str, visible: bool) -> None:
+    spelled = {f"{schema}.{quoted(name)}", f'"{schema}"."{name}"', f'{schema}."{name}"'}
+    if visible:
+        spelled |= {quoted(name), f'"{name}"'}
+        content.add("known", "visible", [{"oid": oid}])
+    content.add("known", "names", ({"oid": oid, "name": text} for text in sorted(spelled)))
+    content.add("known", "shown", [{"oid": oid, "shown": shown}])
+
+
+def _add_stream(content: Content, stream: Any) -> None:
+    oid, key = oid_of_stream(stream), list(stream.primary_key)
+    columns = list(_columns(stream.columns))
+    more = {"reltuples": float(stream.tuples), "relhasindex": bool(key)}
+    _add_relation(content, oid, stream.name, STREAMS, "r", columns, **more)
+    _name(content, oid, quoted(stream.name), "streams", stream.name, True)
+    content.add("pg_catalog", "pg_description", [{"objoid": oid, "classoid": 1259, "description": stream.statement}])
+    if key:
+        _add_key(content, oid, stream, key)
+
+
+def _add_key(content: Content, oid: int, stream: Any, key: Sequence[str]) -> None:
+    names = [column.name.lower() for column in stream.columns]
+    numbers = [names.index(name.lower()) + 1 for name in key]
+    columns = [(*column[:3], False) for column in _columns(stream.columns[number - 1] for number in numbers)]
+    name = f"{stream.name}_pkey"
+    _add_relation(content, oid + 1, name, STREAMS, "i", columns)
+    _name(content, oid + 1, quoted(name), "streams", name, True)
+    listed = ", ".join(quoted(column) for column in key)
+    where = f"{quoted(stream.name)} USING btree ({listed})"
+    content.add(
+        "known",
+        "indexes",
+        [
+            {
+                "oid": oid + 1,
+                "definition": f"CREATE UNIQUE INDEX {quoted(name)} ON streams.{where}",
+                "columns": [quoted(column) for column in key],
+            }
+        ],
+    )
+    content.add("known", "constraints", [{"oid": oid + 2, "definition": f"PRIMARY KEY ({listed})"}])
+    zeros = [0] * len(key)
+    content.add(
+        "pg_catalog",
+        "pg_index",
+        [
+            {
+                "indexrelid": oid + 1,
+                "indrelid": oid,
+                "indnatts": len(key),
+                "indnkeyatts": len(key),
+                "indisunique": True,
+                "indisprimary": True,
+                "indimmediate": True,
+                "indisvalid": True,
+                "indisready": True,
+                "indislive": True,
+                "indkey": numbers,
+                "indcollation": zeros,
+                "indclass": zeros,
+                "indoption": zeros,
+            }
+        ],
+    )
+    content.add(
+        "pg_catalog",
+        "pg_constraint",
+        [
+            {
+                "oid": oid + 2,
+                "conname": name,
+                "connamespace": STREAMS,
+                "contype": "p",
+                "convalidated": True,
+                "conrelid": oid,
+                "conindid": oid + 1,
+                "conislocal": True,
+                "connoinherit": True,
+                "conkey": numbers,
+            }
+        ],
+    )
+
+
+def _add_query(content: Content, query: Any, shadowed: bool) -> None:
+    oid = oid_of_query(query)
+    columns = [(*column[:3], False) for column in _columns(query.columns)]
+    _add_relation(content, oid, query.key, QUERIES, "v", columns)
+    shown = f"queries.{quoted(query.key)}" if shadowed else quoted(query.key)
+    _name(content, oid, shown, "queries", query.key, not shadowed)
+    content.add("known", "definitions", [{"oid": oid, "definition": query.statement.strip().rstrip(";") + ";"}])
+    content.add(
+        "pg_catalog",
+        "pg_rewrite",
+        [{"oid": oid, "rulename": "_RETURN", "ev_class": oid, "ev_type": "1", "ev_enabled": "O", "is_instead": True}],
+    )

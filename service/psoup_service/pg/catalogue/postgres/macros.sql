@@ -1,0 +1,118 @@
+-- Functions of PostgreSQL for DuckDB. Tables of the schema `known` are filled by content.py.
+
+CREATE MACRO f_version() AS getvariable('version');
+CREATE MACRO f_current_setting(s) AS (SELECT min(setting) FROM known.settings WHERE name = lower(s)), (s, missing_ok) AS (SELECT min(setting) FROM known.settings WHERE name = lower(s));
+CREATE MACRO f_set_config(s, v, l) AS v::VARCHAR;
+
+CREATE MACRO f_pg_table_is_visible(o) AS (o::UINTEGER IN (SELECT oid FROM known.visible));
+CREATE MACRO f_pg_type_is_visible(o) AS true;
+CREATE MACRO f_pg_function_is_visible(o) AS true;
+CREATE MACRO f_pg_operator_is_visible(o) AS true;
+CREATE MACRO f_pg_opclass_is_visible(o) AS true;
+CREATE MACRO f_pg_collation_is_visible(o) AS true;
+CREATE MACRO f_pg_conversion_is_visible(o) AS true;
+CREATE MACRO f_pg_statistics_obj_is_visible(o) AS true;
+CREATE MACRO f_pg_ts_config_is_visible(o) AS true;
+CREATE MACRO f_pg_ts_dict_is_visible(o) AS true;
+CREATE MACRO f_pg_ts_parser_is_visible(o) AS true;
+CREATE MACRO f_pg_ts_template_is_visible(o) AS true;
+
+CREATE MACRO f_format_type(o, m) AS (SELECT (CASE WHEN m >= 0 AND t.oid = 1700 THEN 'numeric(' || ((m - 4) // 65536) || ',' || ((m - 4) % 65536) || ')' WHEN m >= 0 AND t.oid IN (1042, 1043) THEN t.shown || '(' || (m - 4) || ')' ELSE t.shown END) FROM known.types t WHERE t.oid = o::UINTEGER);
+CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_][a-z0-9_$]*') AND s::VARCHAR NOT IN (SELECT word FROM known.reserved) THEN s::VARCHAR ELSE '"' || replace(s::VARCHAR, '"', '""') || '"' END;
+CREATE MACRO f_quote_literal(s) AS '''' || replace(s::VARCHAR, '''', '''''') || '''';
+
+CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM known.names WHERE name = s::VARCHAR)) END;
+CREATE MACRO f_to_regtype(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM known.types WHERE shown = replace(lower(s::VARCHAR), 'pg_catalog.', '') OR name = replace(replace(lower(s::VARCHAR), 'pg_catalog.', ''), '"', ''))) END;
+CREATE MACRO f_to_regproc(s) AS CASE WHEN s IS NULL THEN NULL WHEN s::VARCHAR = '-' THEN 0 ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM cat.pg_proc WHERE proname = replace(lower(s::VARCHAR), 'pg_catalog.', ''))) END;
+CREATE MACRO f_to_regnamespace(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM cat.pg_namespace WHERE nspname = s::VARCHAR)) END;
+CREATE MACRO f_to_regrole(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), 10) END;
+CREATE MACRO f_regclass_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT shown FROM known.shown WHERE oid = o), o::VARCHAR) END;
+CREATE MACRO f_regtype_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT shown FROM known.types t WHERE t.oid = o), o::VARCHAR) END;
+CREATE MACRO f_regproc_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT proname FROM cat.pg_proc p WHERE p.oid = o), o::VARCHAR) END;
+CREATE MACRO f_regnamespace_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT nspname FROM cat.pg_namespace n WHERE n.oid = o), o::VARCHAR) END;
+CREATE MACRO f_regrole_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' WHEN o = 10 THEN getvariable('user')::VARCHAR ELSE o::VARCHAR END;
+
+CREATE MACRO f_pg_get_expr(e, r) AS e::VARCHAR, (e, r, p) AS e::VARCHAR;
+CREATE MACRO f_pg_get_viewdef(o) AS (SELECT definition FROM known.definitions d WHERE d.oid = f_to_regclass(o)), (o, p) AS (SELECT definition FROM known.definitions d WHERE d.oid = f_to_regclass(o));
+CREATE MACRO f_pg_get_constraintdef(o) AS (SELECT definition FROM known.constraints d WHERE d.oid = o::UINTEGER), (o, p) AS (SELECT definition FROM known.constraints d WHERE d.oid = o::UINTEGER);
+CREATE MACRO f_pg_get_indexdef(o) AS (SELECT definition FROM known.indexes d WHERE d.oid = o::UINTEGER), (o, k, p) AS (SELECT CASE WHEN k = 0 THEN definition ELSE columns[k] END FROM known.indexes d WHERE d.oid = o::UINTEGER);
+CREATE MACRO f_pg_get_triggerdef(o) AS NULL::VARCHAR, (o, p) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_ruledef(o) AS NULL::VARCHAR, (o, p) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_partkeydef(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_partition_constraintdef(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_statisticsobjdef_columns(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_function_result(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_function_arguments(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_function_identity_arguments(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_functiondef(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_function_sqlbody(o) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_serial_sequence(t, c) AS NULL::VARCHAR;
+CREATE MACRO f_pg_get_userbyid(o) AS CASE WHEN o = 10 THEN getvariable('user')::VARCHAR ELSE 'unknown (OID=' || o || ')' END;
+CREATE MACRO f_obj_description(o) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = 0), (o, c) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = 0);
+CREATE MACRO f_col_description(o, n) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = n);
+CREATE MACRO f_shobj_description(o, c) AS NULL::VARCHAR;
+
+CREATE MACRO f_pg_encoding_to_char(n) AS CASE n WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' ELSE '' END;
+CREATE MACRO f_pg_char_to_encoding(s) AS CASE WHEN upper(s::VARCHAR) IN ('UTF8', 'UTF-8', 'UNICODE') THEN 6 ELSE -1 END;
+CREATE MACRO f_pg_client_encoding() AS 'UTF8';
+CREATE MACRO f_getdatabaseencoding() AS 'UTF8';
+
+CREATE MACRO f_has_table_privilege(t, p) AS upper(p::VARCHAR) LIKE '%SELECT%', (u, t, p) AS upper(p::VARCHAR) LIKE '%SELECT%';
+CREATE MACRO f_has_schema_privilege(t, p) AS upper(p::VARCHAR) LIKE '%USAGE%', (u, t, p) AS upper(p::VARCHAR) LIKE '%USAGE%';
+CREATE MACRO f_has_database_privilege(t, p) AS upper(p::VARCHAR) LIKE '%CONNECT%', (u, t, p) AS upper(p::VARCHAR) LIKE '%CONNECT%';
+CREATE MACRO f_has_column_privilege(t, c, p) AS upper(p::VARCHAR) LIKE '%SELECT%', (u, t, c, p) AS upper(p::VARCHAR) LIKE '%SELECT%';
+CREATE MACRO f_has_any_column_privilege(t, p) AS upper(p::VARCHAR) LIKE '%SELECT%', (u, t, p) AS upper(p::VARCHAR) LIKE '%SELECT%';
+CREATE MACRO f_has_function_privilege(t, p) AS true, (u, t, p) AS true;
+CREATE MACRO f_has_sequence_privilege(t, p) AS false, (u, t, p) AS false;
+CREATE MACRO f_has_tablespace_privilege(t, p) AS false, (u, t, p) AS false;
+CREATE MACRO f_has_type_privilege(t, p) AS true, (u, t, p) AS true;
+CREATE MACRO f_pg_has_role(r, p) AS true, (u, r, p) AS true;
+CREATE MACRO f_row_security_active(o) AS false;
+CREATE MACRO f_pg_relation_is_publishable(o) AS false;
+CREATE MACRO f_pg_relation_is_updatable(o, t) AS 0;
+CREATE MACRO f_pg_column_is_updatable(o, n, t) AS false;
+
+CREATE MACRO f_pg_relation_size(o) AS 0::BIGINT, (o, f) AS 0::BIGINT;
+CREATE MACRO f_pg_table_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_total_relation_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_indexes_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_database_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_tablespace_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_size_pretty(n) AS n || ' bytes';
+CREATE MACRO f_pg_tablespace_location(o) AS '';
+
+CREATE MACRO f_pg_is_in_recovery() AS false;
+CREATE MACRO f_pg_is_other_temp_schema(o) AS false;
+CREATE MACRO f_pg_my_temp_schema() AS 0::UINTEGER;
+CREATE MACRO f_pg_backend_pid() AS getvariable('pid')::INTEGER;
+CREATE MACRO f_pg_postmaster_start_time() AS getvariable('started')::TIMESTAMPTZ;
+CREATE MACRO f_pg_conf_load_time() AS getvariable('started')::TIMESTAMPTZ;
+CREATE MACRO f_clock_timestamp() AS now();
+CREATE MACRO f_statement_timestamp() AS now();
+CREATE MACRO f_transaction_timestamp() AS now();
+CREATE MACRO f_txid_current() AS 1::BIGINT;
+CREATE MACRO f_age(x) AS 0;
+CREATE MACRO f_mxid_age(x) AS 0;
+CREATE MACRO f_inet_server_addr() AS NULL::VARCHAR;
+CREATE MACRO f_inet_server_port() AS NULL::INTEGER;
+CREATE MACRO f_inet_client_addr() AS NULL::VARCHAR;
+CREATE MACRO f_inet_client_port() AS NULL::INTEGER;
+CREATE MACRO f_pg_stat_get_numscans(o) AS 0::BIGINT;
+CREATE MACRO f_pg_index_column_has_property(i, c, p) AS p::VARCHAR IN ('asc', 'nulls_last', 'orderable', 'search_array', 'search_nulls', 'returnable');
+CREATE MACRO f_pg_index_has_property(i, p) AS p::VARCHAR IN ('clusterable', 'index_scan', 'bitmap_scan', 'backward_scan');
+CREATE MACRO f_pg_indexam_has_property(a, p) AS p::VARCHAR IN ('can_order', 'can_unique', 'can_multi_col', 'can_exclude', 'can_include');
+
+CREATE MACRO f_array_upper(a, d) AS CASE WHEN d = 1 THEN nullif(len(a), 0)::INTEGER END;
+CREATE MACRO f_array_lower(a, d) AS CASE WHEN d = 1 AND len(a) > 0 THEN 1 END;
+CREATE MACRO f_array_length(a, d) AS CASE WHEN d = 1 THEN nullif(len(a), 0)::INTEGER END;
+CREATE MACRO f_array_ndims(a) AS CASE WHEN len(a) > 0 THEN 1 END;
+CREATE MACRO f_cardinality(a) AS len(a)::INTEGER;
+CREATE MACRO f__pg_expandarray(a) AS unnest(list_transform(range(len(a)), lambda i: {'x': a[i + 1], 'n': (i + 1)::INTEGER}));
+CREATE MACRO f_array_text(a) AS '{' || array_to_string(a, ',') || '}';
+
+-- Texts that grow have a limit, because DuckDB does not count all of their memory.
+CREATE MACRO f_bounded(n, t) AS CASE WHEN n > 1000000 THEN error('a text of the catalogue has at most 1,000,000 characters') ELSE t END;
+CREATE MACRO f_joined(a, b) AS f_bounded(length(a::VARCHAR) + length(b::VARCHAR), a::VARCHAR || b::VARCHAR);
+CREATE MACRO f_concat(a) AS coalesce(a::VARCHAR, ''), (a, b) AS f_joined(coalesce(a::VARCHAR, ''), coalesce(b::VARCHAR, '')), (a, b, c) AS f_joined(f_joined(coalesce(a::VARCHAR, ''), coalesce(b::VARCHAR, '')), coalesce(c::VARCHAR, ''));
+CREATE MACRO f_replace(s, a, b) AS f_bounded(length(s::VARCHAR) * greatest(1, length(b::VARCHAR)), replace(s::VARCHAR, a::VARCHAR, b::VARCHAR));
+CREATE MACRO f_regexp_replace(s, a, b) AS f_bounded((1 + length(s::VARCHAR)) * greatest(1, length(b::VARCHAR)), regexp_replace(s::VARCHAR, a::VARCHAR, b::VARCHAR)), (s, a, b, o) AS f_bounded((1 + length(s::VARCHAR)) * greatest(1, length(b::VARCHAR)), regexp_replace(s::VARCHAR, a::VARCHAR, b::VARCHAR, o::VARCHAR));
