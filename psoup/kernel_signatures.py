@@ -18,6 +18,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
 SIGNATURES = Path(__file__).with_name("kernels") / "signatures.txt"
+POSTGRES = SIGNATURES.parent / "postgres" / "signatures.txt"
+"""The list of the kernels for clients of PostgreSQL. A service compiles them only if it opens the port for them."""
 _ROOM = "psoup.kernels."
 
 
@@ -25,16 +27,17 @@ def compile_listed(
     check: Callable[[], None] = lambda: None,
     *,
     backwards: bool = False,
+    listed: Path = SIGNATURES,
     done: Callable[[int, bool], None] = lambda number, compiled: None,
 ) -> int:
     """Compile all listed kernels, or load them from Numba's cache. Returns their number.
 
-    `backwards`: begin with the last line of the list, so that two processes can share the work. `check` is called
-    before each kernel, and may raise. `done` is called after each one. Its arguments are the number of kernels so far,
-    and whether this one was compiled, not loaded. Takes a second if the cache has all kernels, else nearly two minutes.
-    Does nothing if Numba's compiler is disabled.
+    `backwards`: begin with the last line of the list, so that two processes can share the work. `listed`: the file of
+    the list, SIGNATURES or POSTGRES. `check` is called before each kernel, and may raise. `done` is called after each
+    one. Its arguments are the number of kernels so far, and whether this one was compiled, not loaded. SIGNATURES takes
+    a second if the cache has all kernels, else nearly two minutes. Does nothing if Numba's compiler is disabled.
     """
-    lines = SIGNATURES.read_text().splitlines()
+    lines = listed.read_text().splitlines()
     for number, line in enumerate(reversed(lines) if backwards else lines, 1):
         check()
         name, _, arguments = line.partition("(")

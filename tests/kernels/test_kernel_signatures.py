@@ -12,18 +12,20 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
-from psoup.kernel_signatures import SIGNATURES, compile_listed, line_of
+from psoup.kernel_signatures import POSTGRES, SIGNATURES, compile_listed, line_of
 from psoup.kernels.rows.bit_blocks import count_rows
 from psoup_service.process import late_kernels
 
 LINES = SIGNATURES.read_text().splitlines()
+LATER = POSTGRES.read_text().splitlines()
 compiled = pytest.mark.skipif(not isinstance(count_rows, Dispatcher), reason="kernels are not compiled in this run")
 
 
 @compiled
 def test_every_line_is_a_kernel_with_types_that_it_takes() -> None:
-    assert sorted(set(LINES)) == LINES
-    for line in LINES:
+    assert sorted(set(LINES)) == LINES and sorted(set(LATER)) == LATER
+    assert all(line.startswith("postgres.") for line in LATER)
+    for line in LINES + LATER:
         name, _, arguments = line.partition("(")
         module, _, kernel = name.rpartition(".")
         found = getattr(import_module(f"psoup.kernels.{module}"), kernel)
@@ -33,6 +35,7 @@ def test_every_line_is_a_kernel_with_types_that_it_takes() -> None:
 @compiled
 def test_what_is_listed_is_compiled_by_then() -> None:
     assert compile_listed() == compile_listed(backwards=True) == len(LINES)
+    assert compile_listed(listed=POSTGRES) == len(LATER)
     listed = [line for line in LINES if line.startswith("rows.bit_blocks.count_rows(")]
     assert listed and set(listed) <= {line_of(count_rows, signature) for signature in count_rows.signatures}
 

@@ -18,6 +18,7 @@ import pytest
 import psoup.kernels
 from psoup.kernels import plain
 from psoup.kernels.arrive import index_probe, posting_lists
+from psoup_testing.kernel_cases import postgres
 from psoup_testing.kernel_cases.all_cases import CASES, Arguments
 from psoup_testing.suite.budget import scaled
 
@@ -99,6 +100,7 @@ SCRATCH: dict[str, tuple[int | tuple[int, int], ...]] = {
     "join.pair_filter.keep_near": (6, 7),
     "join.outer_pairs.merge_missing": (4, 5),
     "rows.increasing_subsequence.longest_rising": (1, 2),
+    **{name: (*postgres.ADDRESSED.get(name, ()), at) for name, at in postgres.WRITTEN.items()},
 }
 """Arguments, or (argument, field), whose content after the call means nothing, or only in the part that `_written`
 returns."""
@@ -116,6 +118,7 @@ KEPT = {
     "join.pair_filter.gather_texts": 8,
     "fold.segments.cut_within": 3,
     "rows.increasing_subsequence.longest_rising": 3,
+    **postgres.WRITTEN,
 }
 """The argument whose front is written."""
 KEPT_PAIRS = {

@@ -22,6 +22,7 @@ from psoup_service.pg.connection import PgConnection, Surroundings
 from psoup_service.pg.contract import Session
 from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
+from psoup_service.pg.values.kernel_start import load_kernels
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
@@ -113,6 +114,7 @@ async def opened_port(
     place = settings.pg_listener()
     if place is None:
         return None
+    await asyncio.to_thread(load_kernels)
     port = PgPort(answering, serving, settings.pg_idle_in_transaction_s)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port

@@ -24,7 +24,7 @@ from typing import Any, Self
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from psoup.kernel_signatures import SIGNATURES, compile_listed
+from psoup.kernel_signatures import POSTGRES, SIGNATURES, compile_listed
 from psoup_service.process.kernel_cache import VARIABLE, has_folder
 from psoup_service.process.kernel_progress import KernelProgress, line
 
@@ -123,6 +123,7 @@ def main() -> None:
     """Compile all kernels, and show the progress. With a folder of locks as its argument, be the second process."""
     if len(sys.argv) == 1:
         compile_together(tell=KernelProgress(line))
+        compile_listed(listed=POSTGRES)
         return
     Thread(target=_end_with_the_first, daemon=True).start()
     with locked(Path(sys.argv[1])):

@@ -18,13 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class _Late(event.Listener):
-    """Counter of late kernels.
+    """Counter of late kernels. `expected`: whether kernels are compiled now for which no client waits.
 
     Numba holds a lock while it compiles. So all events between a start and its end belong to one kernel.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.expected = False
         self._starts: list[float] = []
 
     def on_start(self, event: event.Event) -> None:
@@ -33,7 +34,7 @@ class _Late(event.Listener):
     def on_end(self, event: event.Event) -> None:
         start = self._starts.pop()
         line = line_of(event.data["dispatcher"], event.data["args"])
-        if line is None or self._starts:  # part of the compilation of another kernel
+        if line is None or self.expected or self._starts:  # part of the compilation of another kernel
             return
         self.count += 1
         took = round(time.monotonic() - start, 3)

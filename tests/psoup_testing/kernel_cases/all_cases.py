@@ -29,6 +29,7 @@ from psoup_testing.kernel_cases import (
     pair_filter,
     parquet_deltas,
     pieces,
+    postgres,
     range_pairs,
     segments,
     slot_runs,
@@ -389,4 +390,4 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "names.tuple_queries.count_bits": slot_runs.count_bits,
     "names.tuple_queries.place_bits": slot_runs.place_bits,
     "names.tuple_queries.write_out": slot_runs.write_out,
-} | match_pairs.CASES | segments.CASES  # fmt: skip
+} | match_pairs.CASES | segments.CASES | postgres.CASES  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 
-from psoup.kernel_signatures import SIGNATURES, line_of
+from psoup.kernel_signatures import POSTGRES, SIGNATURES, line_of
 
 _TESTS = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def refuse_unlisted() -> None:
     Tests themselves call kernels with what they like: with types that are not listed a copy of the kernel, so that a
     call of the product with the same types is seen in whatever order they come.
     """
-    listed = frozenset(SIGNATURES.read_text().splitlines())
+    listed = frozenset(SIGNATURES.read_text().splitlines() + POSTGRES.read_text().splitlines())
     compile_for = Dispatcher._compile_for_args
 
     def checked(kernel: Any, *arguments: Any) -> Any:
@@ -32,7 +32,8 @@ def refuse_unlisted() -> None:
         if _TESTS in caller.parents:
             kernel._types_active_call.clear()
             return _copy(kernel).compile(kinds)
-        raise AssertionError(f"{caller.name} calls a kernel that is not compiled by then; {SIGNATURES}:\n{line}")
+        place = POSTGRES if line.startswith("postgres.") else SIGNATURES
+        raise AssertionError(f"{caller.name} calls a kernel that is not compiled by then; {place}:\n{line}")
 
     Dispatcher._compile_for_args = checked
 
