@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.data.archived_chunk import Chunk
-from psoup.data.chunk_versions import ChunkVersions
+from psoup.data.chunk_versions import ChunkVersions, bits_of
 from psoup.data.versions import versions_of
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names, newest_versions, version_links
@@ -151,8 +151,9 @@ def _links(chunks: Sequence[Chunk]) -> _Links:
     for part, chunk, links in zip(places, chunks, versions, strict=True):
         left = chunk.places.left
         part[:3] = address_of(links.successors), address_of(links.ends), address_of(links.before)
+        part[3] = address_of(links.ended_bits)
         if left is not None:
-            part[3:] = address_of(left), len(left)
+            part[4:] = address_of(left), len(left)
     return first_ids, places, versions
 
 
@@ -240,6 +241,8 @@ class TableVersions:
             versions = versions_of(chunk)
             ended = int(np.count_nonzero(versions.successors[: len(chunk)]))
             ensure(versions.ended == ended, self, "ended versions are miscounted", chunk=chunk.number, ended=ended)
+            same = np.array_equal(versions.ended_bits, bits_of(versions.successors != 0))
+            ensure(same, self, "a bit of an ended version is wrong", chunk=chunk.number)
 
     def _located(self, ids: Array) -> Iterator[tuple[Chunk, Array, Array]]:
         """The chunks of entries, each with the positions of its entries in `ids`, and their rows. O(ids + chunks)."""

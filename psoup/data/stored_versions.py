@@ -46,10 +46,10 @@ def load_versions(table: TableVersions, chunks: Sequence[Chunk]) -> None:
         successors[rows] = ids[start + later]
         ends[rows] = chunk.times[later]
     for chunk, (start, stop) in zip(chunks, spans, strict=True):
-        versions_of(chunk).successors[:] = successors[start:stop]
-        versions_of(chunk).ends[:] = ends[start:stop]
-        versions_of(chunk).ended = int(np.count_nonzero(successors[start:stop]))
-        versions_of(chunk).relinked = True
+        versions = versions_of(chunk)
+        versions.successors[:], versions.ends[:] = successors[start:stop], ends[start:stop]
+        versions.count_ended()
+        versions.relinked = True
     newest.number_by(ids)
 
 

@@ -31,6 +31,8 @@ EVER = 2**63 - 1
 NOTHING_LOST = -(2**63)
 """The end before which a version counts as lost, for a reader that takes all versions that there are."""
 
+_NO_DELETIONS: Array = np.zeros(0, np.bool_)
+
 
 def open_offsets(
     data: Chunk, table: TableSpec, offsets: Array, at: int, next_id: int, lost_before: int = NOTHING_LOST
@@ -40,11 +42,24 @@ def open_offsets(
     `next_id`: the reader's. `at`: microseconds, LATEST for the versions without a successor, EVER for all versions.
     `lost_before`: versions that ended before this time are left out (HISTORY).
     """
+    if at == LATEST and lost_before == NOTHING_LOST:
+        return _latest_offsets(data, offsets, next_id)
     if at == EVER:
         return _kept(data, _ever_open_offsets(data, table, offsets, next_id), next_id, lost_before)
     out: Array = np.empty(len(offsets), np.int64)
     count = open_versions.open_rows(plain(offsets), *_arrays(data), at, next_id, not table.first_from_arrival, out)
     return _kept(data, out[:count], next_id, lost_before)
+
+
+def _latest_offsets(data: Chunk, offsets: Array, next_id: int) -> Array:
+    """The elements of `offsets` whose versions have no successor below `next_id`. O(offsets)."""
+    versions = versions_of(data)
+    if versions.deletions < 0 and len(data) == len(versions.successors):
+        versions.deletions = int(np.count_nonzero(data.columns[DELETED_AT].values))
+    deleted = _NO_DELETIONS if versions.deletions == 0 else plain(data.columns[DELETED_AT].values)
+    out: Array = np.empty(len(offsets), np.int64)
+    links = versions.ended_bits, versions.successors
+    return out[: open_versions.latest_rows(plain(offsets), deleted, *links, next_id, out)]
 
 
 def _kept(data: Chunk, offsets: Array, next_id: int, lost_before: int) -> Array:

@@ -1,7 +1,7 @@
 """The links between the versions of a table's keys, written into the arrays beside many chunks in one pass.
 
-places    for each chunk: the addresses of successors, ends, before; the places left (or 0) and their number.
-entry     7 of a key whose newest entry was 2:   before[7] = 2, ends[2] = its time, successors[2] = 7.
+places    for each chunk: the addresses of successors, ends, before, ended bits; the places left (or 0), their number.
+entry     7 of a key whose newest entry was 2:   before[7] = 2, ends[2] = its time, successors[2] = 7, bit 2 is set.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -15,7 +15,7 @@ from psoup.kernels.rows.batch_body import _longs, _pointer
 
 _AHEAD = 16
 """The entries whose elements are prefetched together, as they lie anywhere in memory."""
-LINK_PARTS = 5
+LINK_PARTS = 6
 """The numbers of a chunk in `places`."""
 
 
@@ -66,8 +66,8 @@ def link_versions(first_id, times, before, first_ids, places, ended):
             if earlier >= 0:
                 chunk = _chunk_of(first_ids, earlier)
                 row = earlier - first_ids[chunk]
-                if places[chunk, 3]:
-                    row = _last_below(carray(_pointer(places[chunk, 3]), places[chunk, 4], np.uint16), row)
+                if places[chunk, 4]:
+                    row = _last_below(carray(_pointer(places[chunk, 4]), places[chunk, 5], np.uint16), row)
                 chunks[i - start], rows[i - start] = chunk, row
                 fetch(_longs(places[chunk, 1], row + 1), row, row + 1)
                 fetch(_longs(places[chunk, 0], row + 1), row, row + 1)
@@ -76,4 +76,6 @@ def link_versions(first_id, times, before, first_ids, places, ended):
                 chunk, row = chunks[i - start], rows[i - start]
                 _longs(places[chunk, 1], row + 1)[row] = times[i]
                 _longs(places[chunk, 0], row + 1)[row] = first_id + i
+                word = row >> 6
+                _longs(places[chunk, 3], word + 1)[word] |= np.int64(1) << (row & 63)
                 ended[chunk] += 1

@@ -32,6 +32,28 @@ def open_rows(offsets, times, first, deleted, successors, ends, at, next_id, fro
 
 
 @njit(cache=True, nogil=True)
+def latest_rows(offsets, deleted, ended, successors, next_id, out):
+    """Keep the rows of `offsets` that no entry below `next_id` has ended. Returns the number.
+
+    offsets: int64[k], read. deleted: bool[n], whether a row is the entry of a deletion, or bool[0] if none is; ended:
+    int64[n / 64], a bit for each row that has a successor, maybe a later one; successors: int64[n], the ID of the key's
+    next entry, or 0; read. out: int64[k], written. O(k). The bits of a chunk are in the cache of a processor after some
+    rows, and the successors are not.
+    """
+    count, none = 0, deleted.shape[0] == 0
+    for i in range(offsets.shape[0]):
+        row = offsets[i]
+        if (ended[row >> 6] >> (row & 63)) & 1:
+            successor = successors[row]
+            if 0 < successor < next_id:
+                continue
+        if none or not deleted[row]:
+            out[count] = row
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def ever_open_rows(offsets, times, first, deleted, successors, ends, next_id, from_start, out):
     """Keep the rows of `offsets` that hold at any time: no deletions, and no versions that ended at their own time.
 

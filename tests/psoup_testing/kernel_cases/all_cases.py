@@ -305,6 +305,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "names.newest_versions.move_newest": versions.move_newest,
     "names.version_links.link_versions": versions.link_versions,
     "search.open_versions.open_rows": versions.open_rows,
+    "search.open_versions.latest_rows": versions.latest_rows,
     "search.open_versions.ever_open_rows": versions.ever_open_rows,
     "names.tag_runs.find_names": clause_names.find_names,
     "names.tag_runs.merge_names": clause_names.merge_names,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from psoup.data.chunk_versions import bits_of
 from psoup.kernels.plain.names import newest_versions
 
 Rng = np.random.Generator
@@ -13,7 +14,7 @@ Arguments = tuple[Any, ...]
 
 _PLACES = 64
 _LEFT: Any = np.zeros(8, np.uint16)
-_LINKED = [[np.zeros(size, np.int64) for _ in range(3)] for size in (20, len(_LEFT), 20)]
+_LINKED = [[np.zeros(size, np.int64) for _ in range(4)] for size in (20, len(_LEFT), 20)]
 """The arrays whose addresses are arguments of `link_versions`."""
 
 
@@ -57,7 +58,7 @@ def link_versions(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name: three chunks of 20 places. The second chunk is thinned."""
     _LEFT[:] = np.sort(rng.choice(20, len(_LEFT), replace=False))
     places = np.array([[*(each.ctypes.data for each in part), 0, 0] for part in _LINKED], np.int64)
-    places[1, 3:] = _LEFT.ctypes.data, len(_LEFT)
+    places[1, 4:] = _LEFT.ctypes.data, len(_LEFT)
     earlier = np.concatenate([np.arange(20), 20 + _LEFT.astype(np.int64)])
     before = np.where(rng.random(15) < 0.3, -1, rng.permutation(earlier)[:15])
     return 40, rng.integers(0, 99, 15), before, np.array([0, 20, 40]), places, np.zeros(3, np.int64)
@@ -76,6 +77,13 @@ def open_rows(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     rows = _rows(rng)
     return *rows, int(rng.integers(0, 12)), int(rng.integers(30, 60)), bool(rng.integers(2)), np.zeros(40, np.int64)
+
+
+def latest_rows(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    offsets, _, _, deleted, successors, _ = _rows(rng)
+    some = deleted if rng.integers(2) else deleted[:0]
+    return offsets, some, bits_of(successors != 0), successors, int(rng.integers(30, 60)), np.zeros(40, np.int64)
 
 
 def ever_open_rows(rng: Rng) -> Arguments:

@@ -19,8 +19,10 @@ def link_versions(first_id: int, times: Array, before: Array, first_ids: Array, 
             continue
         chunk = int(np.searchsorted(first_ids, earlier, "right")) - 1
         row = earlier - int(first_ids[chunk])
-        if places[chunk, 3]:
-            row = int(np.searchsorted(_at(places[chunk, 3], places[chunk, 4], np.uint16), row))
+        if places[chunk, 4]:
+            row = int(np.searchsorted(_at(places[chunk, 4], places[chunk, 5], np.uint16), row))
         _at(places[chunk, 1], row + 1, np.int64)[row] = times[i]
         _at(places[chunk, 0], row + 1, np.int64)[row] = first_id + i
+        bits = _at(places[chunk, 3], (row >> 6) + 1, np.uint64)
+        bits[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
         ended[chunk] += 1

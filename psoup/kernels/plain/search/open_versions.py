@@ -28,6 +28,15 @@ def open_rows(
     return len(held_rows)
 
 
+def latest_rows(offsets: Array, deleted: Array, ended: Array, successors: Array, next_id: int, out: Array) -> int:
+    """See the kernel."""
+    later, has_later = successors[offsets], (ended[offsets >> 6] >> (offsets & 63)) & 1
+    stays = (has_later == 0) | (later == 0) | (later >= next_id)
+    held_rows = offsets[stays & ~deleted[offsets]] if len(deleted) else offsets[stays]
+    out[: len(held_rows)] = held_rows
+    return len(held_rows)
+
+
 def ever_open_rows(
     offsets: Array,
     times: Array,
