@@ -88,6 +88,22 @@ TimeZone = Annotated[
         help="Zone of times without one, such as Europe/Berlin (else PSOUP_TIMEZONE, else UTC).",
     ),
 ]
+Delete = Annotated[
+    bool,
+    typer.Option(
+        "--delete",
+        help="Delete the rows with these keys from a table; columns that are not in the key are ignored.",
+        show_default=False,
+    ),
+]
+Patch = Annotated[
+    bool,
+    typer.Option(
+        "--patch",
+        help="Change only the columns that the files have; the rows of these keys keep the other columns.",
+        show_default=False,
+    ),
+]
 
 
 def file_options(

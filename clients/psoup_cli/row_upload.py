@@ -39,6 +39,7 @@ from psoup_client import Client, InvalidData, PSoupError, PushResult, RefusedRow
 from psoup_client.columns.convert import to_table
 from psoup_client.columns.zones import have_no_zone
 from psoup_client.ingest.deletions import check_table, marked, of_keys
+from psoup_client.ingest.patches import as_patches, check_same_columns
 from psoup_client.ingest.row_filter import sift
 
 SHOWN = 10
@@ -107,7 +108,7 @@ class PushedFiles:
     """The rows of files, with the places of sent rows that have no reply yet.
 
     `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: the greatest size of a
-    text. `deletes`: whether the rows delete their keys from a table.
+    text. `deletes`: whether the rows delete their keys from a table. `patches`: whether they are patches.
     """
 
     files: Sequence[tuple[str, str]]
@@ -117,6 +118,7 @@ class PushedFiles:
     """The number of rows that `tables` has yielded."""
     text_bytes: int = 0
     deletes: bool = False
+    patches: bool = False
     zoneless: bool = False
     """Whether the times in the files have no zone, and were taken as UTC."""
 
@@ -137,9 +139,11 @@ class PushedFiles:
 
     def target(self, client: Client, stream: str) -> StreamInfo:
         """Describe the stream or the table, with the columns that are read. Raises FailedPrecondition for deletions
-        from a stream.
+        from a stream, and for patches of one.
         """
         info = client.describe(stream)
+        if self.patches:
+            check_table(info, "--patch")
         if not self.deletes:
             return info
         check_table(info, "--delete")
@@ -148,6 +152,8 @@ class PushedFiles:
     def table(self, rows: Any, info: StreamInfo) -> pa.Table:
         """Convert rows of `tables` to the columns of a push. Raises InvalidData."""
         table = to_table(rows, info, self.options.times)
+        if self.patches:
+            return as_patches(info, table)
         return marked(table) if self.deletes else table
 
     def tables(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Any]:
@@ -171,6 +177,8 @@ class PushedFiles:
 
         Also returns a function for their places in the file, and one for their original texts.
         """
+        if self.patches:
+            _check_patches(piece)
         if self.rejects is None:
             piece.check()
             return piece.rows, piece.place, piece.written
@@ -268,6 +276,15 @@ class PushedFiles:
             if again.rows > row:
                 return again._sent[-1]
         return None
+
+
+def _check_patches(piece: FilePiece) -> None:
+    """Raise InvalidData, with the place in the file, if rows of JSON lines lack columns that other rows have."""
+    try:
+        check_same_columns(piece.rows)
+    except InvalidData as problem:
+        place = piece.place(int(problem.facts["row"]))
+        raise InvalidData(re.sub(r"^row \d+", place, problem.message)) from None
 
 
 def _with_flags(message: str) -> str:

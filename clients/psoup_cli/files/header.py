@@ -21,7 +21,7 @@ from typing import Any
 from psoup_cli.files.dialect import DELIMITERS
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
-from psoup_client.columns.convert import DELETION, pushed_columns
+from psoup_client.columns.convert import columns_for, pushed_columns
 from psoup_client.phrases import counted
 from psoup_proto.json_rows.numbers import double_of_text, whole_of_text
 
@@ -96,7 +96,7 @@ def columns_of(fields: Sequence[str], stream: StreamInfo, rules: HeaderRules, li
 
 def _check_complete(fields: Sequence[str], columns: Sequence[str | None], stream: StreamInfo, line: int) -> None:
     """Raise InvalidData if no field gives a column that needs a value."""
-    given = pushed_columns(stream, deletes=DELETION.name in columns)
+    given = columns_for(stream, columns)
     absent = [column for column in given if column.name not in columns]
     needed = [column for column in absent if not column.nullable or column.name == stream.time_column]
     if not needed:

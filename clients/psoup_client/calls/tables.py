@@ -7,6 +7,7 @@ from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.ingest.deletions import check_table, deletions
+from psoup_client.ingest.patches import as_patches, check_same_columns
 from psoup_client.ingest.push import PushResult
 from psoup_client.ingest.refused_rows import Refusing
 from psoup_client.inputs import Keys, Rows
@@ -27,26 +28,31 @@ class TableCalls(IngestCalls, StreamCalls):
         table: str,
         rows: Rows,
         *,
+        patch: bool = False,
         refused: Refusing = "raise",
         time_unit: TimeUnit | None = None,
         timeout: float | None = None,
     ) -> PushResult:
         """Put rows into a table: each replaces the row with its key, or is new. Rows are given as to `push`.
 
-        A row is whole: a column that it lacks is NULL afterwards. If rows of a batch have the same key and time, the
-        last one stands, and `replaced` counts the rest. `push` does the same for a table. Raises FailedPrecondition,
-        reason WRONG_KIND, for a stream.
+        A row is whole: a column that it lacks is NULL afterwards. With `patch=True` such a column keeps its value; None
+        sets NULL. All rows must have the same columns then, and all columns with NOT NULL. If rows of a batch have the
+        same key and time, the last one stands, and `replaced` counts the rest. `push` does the same for a table. Raises
+        FailedPrecondition, reason WRONG_KIND, for a stream.
 
         >>> from psoup_client import Client
         >>> with Client() as client:
         ...     _ = client.create_table("CREATE TABLE ads (id BIGINT PRIMARY KEY, price DOUBLE)")
         ...     _ = client.upsert("ads", [{"id": 1, "price": 90}, {"id": 2, "price": 40}])
-        ...     _ = client.upsert("ads", [{"id": 1, "price": 80}])
+        ...     _ = client.upsert("ads", [{"id": 1, "price": 80}], patch=True)
         ...     _ = client.delete("ads", [2])
         ...     client.ask("SELECT * FROM ads").rows()
         [(1, 80.0)]
         """
-        self._table(table, "upsert")
+        info = self._table(table, "upsert")
+        if patch:
+            check_same_columns(rows)
+            rows, time_unit = as_patches(info, self.convert(table, rows, TimeOptions(time_unit))), None
         return self.push(table, rows, refused=refused, time_unit=time_unit, timeout=timeout)
 
     def delete(

@@ -3,11 +3,11 @@
     pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (any library that exports Arrow)
     [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
 
-Columns are found by name, in any case. Rows for a table may have the column `_deleted`, too. Values are converted if
-none changes (`psoup_client.columns.casts`). Text becomes TIMESTAMP, DATE and DECIMAL. Floats become DECIMAL and, if
-they are whole, BIGINT (pandas makes floats of integers with gaps). A date becomes the first instant of its day. A time
-without a zone is UTC. In pandas NaN is NULL, and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises
-InvalidData that names the column and the row.
+Columns are found by name, in any case. Rows for a table may have the columns `_deleted` and `_patch`, too. Values are
+converted if none changes (`psoup_client.columns.casts`). Text becomes TIMESTAMP, DATE and DECIMAL. Floats become
+DECIMAL and, if they are whole, BIGINT (pandas makes floats of integers with gaps). A date becomes the first instant of
+its day. A time without a zone is UTC. In pandas NaN is NULL, and an index with a name is a column; elsewhere NaN is a
+DOUBLE. Raises InvalidData that names the column and the row.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
         named = columns_of_rows(data)
         if not named:
             return stream.schema.empty_table()
+        if any(str(name).lower() == PATCH.name for name, _ in named):
+            check_patches([row for row in data if _is_patch(row)])
     else:
         raise TypeError(
             f"cannot push a {type(data).__name__}: give an Arrow table, a pandas or Polars frame, "
@@ -91,8 +93,7 @@ def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
     """Find the stream's column for each column, and convert the values."""
-    deletes = any(str(name).lower() == DELETION.name for name, _ in named)
-    columns_by_name = {column.name.lower(): column for column in pushed_columns(stream, deletes=deletes)}
+    columns_by_name = {column.name.lower(): column for column in columns_for(stream, [name for name, _ in named])}
     given: dict[str, Any] = {}
     for name, values in named:
         folded = str(name).lower()
@@ -128,17 +129,47 @@ DELETION = ColumnInfo("_deleted", "BOOLEAN", pa.bool_(), True)
 """The column that rows for a table may have besides the columns of the table: whether the row deletes its key."""
 
 
-def pushed_columns(stream: StreamInfo, *, deletes: bool = True) -> tuple[ColumnInfo, ...]:
+PATCH = ColumnInfo("_patch", "BOOLEAN", pa.bool_(), True)
+"""The column that rows for a table may have as well: whether the row keeps the values of columns that it lacks."""
+
+
+def columns_for(stream: StreamInfo, names: Sequence[object]) -> tuple[ColumnInfo, ...]:
+    """The columns that rows for a stream or a table may have. `names`: the columns that they have."""
+    hidden = {DELETION.name, PATCH.name}
+    return pushed_columns(stream, marked=any(str(name).lower() in hidden for name in names))
+
+
+def pushed_columns(stream: StreamInfo, *, marked: bool = True) -> tuple[ColumnInfo, ...]:
     """The columns that rows for a stream or a table may have.
 
-    `deletes`: whether rows for a table have `_deleted`. Then only the key and the time are NOT NULL here, as deletions
-    need no other column. The service checks the other columns, row by row.
+    `marked`: whether rows for a table have `_deleted` or `_patch`. Then only the key and the time are NOT NULL here, as
+    deletions need no other column. The service checks the other columns, row by row.
     """
-    if not (stream.primary_key and deletes):
+    if not (stream.primary_key and marked):
         return stream.columns
     needed = {*stream.primary_key, stream.time_column}
     columns = [column if column.name in needed else replace(column, nullable=True) for column in stream.columns]
-    return (*columns, DELETION)
+    declared = {column.name.lower() for column in columns}
+    return (*columns, DELETION, *(() if PATCH.name in declared else (PATCH,)))
+
+
+def check_patches(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise InvalidData unless all patches, which are dicts, have the same columns. O(values)."""
+    hidden = {DELETION.name, PATCH.name}
+    names = [{str(name).lower() for name in row} - hidden for row in rows]
+    needed: set[str] = set().union(*names)
+    for number, given in enumerate(names):
+        if given != needed:
+            column = min(needed - given)
+            raise InvalidData(
+                f"row {number}: the patch lacks {column!r}, which another row has; give None to set it to NULL, or push"
+                " patches with other columns in another call",
+                facts={"row": str(number), "column": column},
+            )
+
+
+def _is_patch(row: Mapping[str, Any]) -> bool:
+    return any(str(name).lower() == PATCH.name and value is True for name, value in row.items())
 
 
 def null_reason(column: ColumnInfo, stream: StreamInfo) -> str:

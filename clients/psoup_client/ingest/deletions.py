@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client.columns.casts import TimeOptions
-from psoup_client.columns.convert import DELETION, pushed_columns, to_table
+from psoup_client.columns.convert import DELETION, PATCH, pushed_columns, to_table
 from psoup_client.columns.frames import is_series
 from psoup_client.columns.zones import instant
 from psoup_client.errors import FailedPrecondition, InvalidData
@@ -72,7 +72,7 @@ def _of_deletions(table: StreamInfo, time: Instant | None) -> StreamInfo:
             f"table {table.name!r} has no TIMESTAMP BY, so a deletion has the time of its arrival; leave time out",
             facts={"table": table.name},
         )
-    columns = [column for column in pushed_columns(table) if column != DELETION]
+    columns = [column for column in pushed_columns(table) if column not in (DELETION, PATCH)]
     if time is not None:
         columns = [replace(c, nullable=True) if c.name == table.time_column else c for c in columns]
     return replace(table, columns=tuple(columns))

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from psoup_client.columns.casts import ISO, TimeOptions, failing
 from psoup_client.columns.convert import (
-    DELETION,
     array_of,
+    columns_for,
     columns_of_rows,
     null_reason,
-    pushed_columns,
     to_table,
 )
 from psoup_client.errors import InvalidData
@@ -100,8 +99,7 @@ def _infinite(values: Any, column: ColumnInfo) -> dict[int, str]:
 def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str]:
     columns = columns_of_rows(data) if isinstance(data, list) else zip(data.column_names, data.columns, strict=True)
     named = list(columns)
-    deletes = any(str(name).lower() == DELETION.name for name, _ in named)
-    by_name = {column.name.lower(): column for column in pushed_columns(stream, deletes=deletes)}
+    by_name = {column.name.lower(): column for column in columns_for(stream, [name for name, _ in named])}
     refused = dict[int, str]()
     for name, values in named:
         column = by_name[str(name).lower()]

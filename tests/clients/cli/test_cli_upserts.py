@@ -42,6 +42,26 @@ def test_rows_are_upserted_and_deleted(psoup: Psoup, table: str, tmp_path: Path)
     assert held(psoup, table) == []
 
 
+def test_rows_are_patched(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    name = f"table{next(fixtures.numbers)}"
+    psoup("table", "create", f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, name TEXT, n BIGINT)")
+    (tmp_path / "rows.csv").write_text("id,name,n\n1,Ann,1\n2,Bob,2\n")
+    (tmp_path / "n.csv").write_text("n,id\n5,1\n,2\n")
+    (tmp_path / "names.jsonl").write_text('{"id": 1, "name": "Anna"}\n{"id": 3, "name": "Cy"}\n')
+    (tmp_path / "bad.jsonl").write_text('{"id": 1, "name": "x"}\n{"id": 3, "n": 4}\n')
+    psoup("push", name, "rows.csv")
+    for file, flags in (("n.csv", ()), ("names.jsonl", ("--whole",))):
+        assert psoup("push", "--patch", name, file, *flags).err.startswith("2 rows taken in 1 batch")
+    rows = sorted(psoup("ask", f"SELECT id, name, n FROM {name}").out.splitlines()[1:])
+    assert rows == ['1,"Anna",5', '2,"Bob",', '3,"Cy",']
+    for flags in ((), ("--rejects", "no.csv"), ("--dry-run",)):
+        said = psoup("push", "--patch", name, "bad.jsonl", *flags)
+        assert said.code == 1 and "bad.jsonl: line 1: the patch lacks 'n', which another row has" in said.err
+    assert "--delete and --patch exclude each other" in psoup("push", "--patch", "--delete", name, "n.csv").err
+    said = psoup("push", "--patch", stream, "n.csv")
+    assert said.code == 5 and f"{stream!r} is a stream, which only grows, and --patch is for tables" in said.err
+
+
 @pytest.mark.parametrize(
     ("rows", "flags", "wanted"),
     [

@@ -16,12 +16,14 @@ from psoup_cli.common import REFUSED, Address, AsJson, Since, Timeout, connect, 
 from psoup_cli.file_flags import (
     DateFormat,
     DecimalMark,
+    Delete,
     Delimiter,
     Encoding,
     Format,
     IgnoreExtra,
     NoHeader,
     Null,
+    Patch,
     Quote,
     Rename,
     ThousandsMark,
@@ -79,14 +81,6 @@ RejectsFile = Annotated[
         help="Take the rows that fit; write the rejected rows here, each with its reason.",
     ),
 ]
-Delete = Annotated[
-    bool,
-    typer.Option(
-        "--delete",
-        help="Delete the rows with these keys from a table; columns that are not in the key are ignored.",
-        show_default=False,
-    ),
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)]
 Whole = Annotated[bool, typer.Option("--whole", help="Take the files as a whole or not at all, visible all at once.")]
 BatchName = Annotated[
@@ -134,6 +128,7 @@ def push(
     rejects: RejectsFile = None,
     refused: RefusedFlag = Refusal.COUNT,
     delete: Delete = False,
+    patch: Patch = False,
     dry_run: DryRun = False,
     whole: Whole = False,
     batch_id: BatchName = None,
@@ -152,6 +147,7 @@ def push(
       psoup push flights few.csv --ids
       psoup push customers customers.csv
       psoup push --delete customers gone.csv
+      psoup push --patch customers new-cities.csv
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
@@ -166,12 +162,14 @@ def push(
     divert such rows go into the stream STREAM_late, which is created if it is missing.
 
     In a table each row replaces the row with its key, or is new. A row with true in a column _deleted deletes its key.
-    With --delete every row does so.
+    With --delete every row does so. With --patch a row keeps the values of columns that the file lacks.
 
     With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
     gets its ID when the watermark passes it.
     """
     _check_name(batch_id, whole, since)
+    if delete and patch:
+        raise typer.BadParameter("--delete and --patch exclude each other; patch in one call, and delete in another")
     if whole and refused is Refusal.DIVERT:
         raise typer.BadParameter("--refused divert is for pushes in several batches; leave --whole out")
     options = file_options(
@@ -190,7 +188,7 @@ def push(
     )
     paths = files_of(files, format)
     rejected = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
-    source = PushedFiles(paths, options, rejected, deletes=delete)
+    source = PushedFiles(paths, options, rejected, deletes=delete, patches=patch)
     try:
         with connect(address, timeout) as client:
             if rejected is not None:
