@@ -10,15 +10,18 @@ thread does this, too: four thousand parts of a hundred columns take a quarter o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from google.protobuf import duration_pb2
 
 from psoup.admission.pushes import check_times, read_columns
+from psoup.admission.table_rows import given_columns
 from psoup.config import EngineConfig
-from psoup.errors import InvalidInput, NotFound, PSoupError
+from psoup.errors import InvalidBatch, InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import STAGED, Push, Recall
-from psoup.model import FIRST_AT, FIRST_VERSION, Schema, StreamSpec
+from psoup.model import DELETED_AT, FIRST_AT, FIRST_VERSION, PATCH, Schema, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Column, arrow_schema, arrow_table
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
@@ -87,7 +90,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
         if stage.committing:
             raise InvalidInput("this stage is being committed by another call; wait for its end", reason="COMMITTING")
-        batch, schema, parts = stage.batch, arrow_schema(_pushed(self._spec(stage))), stage.chosen(request.parts)
+        batch, parts = stage.batch, stage.chosen(request.parts)
+        schema = _schema_of(self._spec(stage), parts)
         stage.committing = True
         try:
             table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
@@ -166,7 +170,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
-            table = _staged(spec, columns) if rows.num_rows else NO_ROWS
+            table = _staged(spec, columns, rows.schema.names) if rows.num_rows else NO_ROWS
             return StagedPart.of(table, len(payload))
 
         try:
@@ -183,11 +187,38 @@ def _pushed(spec: StreamSpec) -> Schema:
     return Schema(tuple(attribute for attribute in spec.schema.attributes if attribute != FIRST_VERSION))
 
 
-def _staged(spec: StreamSpec, columns: tuple[Column, ...]) -> pa.Table:
-    """The columns of a part as a table that a push may have."""
+def _staged(spec: StreamSpec, columns: tuple[Column, ...], names: Sequence[str]) -> pa.Table:
+    """The columns of a part as a table that a push may have. `names`: of the columns that the part has.
+
+    A part with patches keeps only these columns, and `_patch`.
+    """
+    given = given_columns(spec, names, columns)
     if spec.table is not None:
-        columns = columns[:FIRST_AT] + columns[FIRST_AT + 1 :]
-    return arrow_table(_pushed(spec), columns)
+        patches, columns = columns[FIRST_AT], columns[:FIRST_AT] + columns[FIRST_AT + 1 :]
+    table = arrow_table(_pushed(spec), columns)
+    if not given:
+        return table
+    kept = [spec.schema.attributes[place].name for place in (DELETED_AT, *given)]
+    return table.select(kept).append_column(PATCH, patches.to_arrow())
+
+
+def _schema_of(spec: StreamSpec, parts: Sequence[pa.Table]) -> pa.Schema:
+    """The columns of a batch in parts: those of the table or stream. Of parts with patches those that they have.
+
+    Raises InvalidBatch if a part has patches, and another one has other columns.
+    """
+    filled = [part.schema for part in parts if part.num_rows]
+    with_patches = next((schema for schema in filled if spec.schema.takes_patches and PATCH in schema.names), None)
+    if with_patches is None:
+        return arrow_schema(_pushed(spec))
+    if any(set(schema.names) != set(with_patches.names) for schema in filled):
+        raise InvalidBatch(
+            "the parts have patches, and not all of them have the same columns; give each part the same columns, or"
+            " commit a batch for each set of columns",
+            reason="PATCH_COLUMNS",
+            field="parts",
+        )
+    return with_patches
 
 
 def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:

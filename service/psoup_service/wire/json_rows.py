@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.errors import InvalidBatch, InvalidInput, ResourceExhausted
-from psoup.model import Attribute, Schema, positions
+from psoup.model import FIRST_VERSION, PATCH, TABLE_COLUMNS, Attribute, Schema, positions
 from psoup.values.kinds import arrow_type
 from psoup_proto.json_rows.columns import Misfit, column, shown
 from psoup_proto.json_rows.text import JsonFault, json_kind, json_value
@@ -66,7 +66,8 @@ def parsed(raw: bytes, field: str, kind: type[InvalidInput], *, shortest: bool =
 def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
     """The rows of a push, in columns of the stream's types. A missing name is NULL. O(values).
 
-    Raises InvalidBatch that names the row (from 0), the column and the value.
+    Raises InvalidBatch that names the row (from 0), the column and the value. All patches of a table must have the same
+    columns, as a name that only some of them lack may mean NULL or the value before.
     """
     if not raw:
         raise InvalidBatch("rows is empty; write an array of objects: [{…}, {…}]", reason=REASON)
@@ -81,11 +82,19 @@ def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
     if not arrays:  # a batch without columns has no rows
         positions(schema, ())
         arrays, attributes = [pa.nulls(len(rows))], list(schema.attributes[:1])
-    return pa.RecordBatch.from_arrays(arrays, [attribute.name for attribute in attributes])
+    return pa.RecordBatch.from_arrays(arrays, [_pushed_name(attribute) for attribute in attributes])
+
+
+def _pushed_name(attribute: Attribute) -> str:
+    """The name of a column in a push, where `_patch` has the position of a hidden column."""
+    return PATCH if attribute is FIRST_VERSION else attribute.name
 
 
 def _by_column(rows: list[Any], schema: Schema) -> dict[str, list[Any]]:
-    """The values of each column that some row names, with None where a row lacks it."""
+    """The values of each column that some row names, with None where a row lacks it.
+
+    The column `_patch` has the name of the hidden column at its position.
+    """
     names: dict[str, str] = {}
     columns: dict[str, list[Any]] = {}
     for number, row in enumerate(rows):
@@ -102,7 +111,22 @@ def _by_column(rows: list[Any], schema: Schema) -> dict[str, list[Any]]:
             values.append(value)
     for values in columns.values():
         values.extend([None] * (len(rows) - len(values)))
+    if schema.takes_patches and FIRST_VERSION.name in columns:
+        _check_patches(rows, columns, names)
     return columns
+
+
+def _check_patches(rows: list[dict[str, Any]], columns: dict[str, list[Any]], names: dict[str, str]) -> None:
+    """Raise InvalidBatch for a patch that lacks a column of another row. `names`: the column of each name."""
+    needed = columns.keys() - {attribute.name for attribute in TABLE_COLUMNS}
+    for number, (row, patches) in enumerate(zip(rows, columns[FIRST_VERSION.name], strict=True)):
+        if patches is True and (missing := sorted(needed - {names[name] for name in row})):
+            raise _refused(
+                number,
+                missing[0],
+                f"the patch lacks {missing[0]!r}, which another row has; write null to set it to NULL, or push patches"
+                " with other columns in another call",
+            )
 
 
 def _column_of(name: str, row: int, schema: Schema) -> str:
@@ -120,8 +144,8 @@ def _array(values: Sequence[Any], attribute: Attribute) -> pa.Array:
     except Misfit as problem:
         raise _refused(
             problem.row,
-            attribute.name,
-            f"{problem.shown} in column {attribute.name!r} is not a valid {attribute.type}; {problem.way_out}",
+            _pushed_name(attribute),
+            f"{problem.shown} in column {_pushed_name(attribute)!r} is not a valid {attribute.type}; {problem.way_out}",
         ) from None
 
 
