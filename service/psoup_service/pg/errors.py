@@ -97,6 +97,8 @@ def fields_of(error: errors.PSoupError, text: str = "", severity: str = "ERROR")
             fields["P"] = str(_position(text, error.line, error.column))
     if error.reason:
         fields["n"] = error.reason
+    if error.reason == "RESULT_TYPE":
+        fields["R"] = "RevalidateCachedQuery"  # asyncpg and JDBC prepare the statement again if they read this name
     return fields
 
 

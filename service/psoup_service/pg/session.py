@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from sqlglot import exp, parse_one, tokenize
-from sqlglot.errors import SqlglotError, TokenError
+from sqlglot import tokenize
+from sqlglot.errors import TokenError
 
 from psoup.errors import InvalidInput
 from psoup.sql import first_word
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
+from psoup_service.pg.statements.catalogue_reads import CatalogueReads
 from psoup_service.pg.statements.prepared import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.refusals import refused
@@ -50,32 +51,14 @@ class Client(Protocol):
         ...
 
 
-class Catalogue(Protocol):
-    """The catalogue: `psoup_service.pg.catalogue` has it."""
-
-    def reads(self, expression: exp.Expr) -> bool:
-        """Whether a SELECT reads the catalogue, or no relation at all."""
-        ...
-
-    async def statement(self, text: str, types: Sequence[int] = ()) -> Statement:
-        """The SELECT over the catalogue. Raises a PSoupError."""
-        ...
-
-
 class PgSession:
-    """See `contract.Session`. `client`: learns of changed settings. `catalogue`: answers SELECTs over itself."""
+    """See `contract.Session`. `client`: learns of changed settings."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        options: dict[str, str],
-        client: Client,
-        catalogue: Callable[[SessionSettings], Catalogue] | None = None,
-    ) -> None:
+    def __init__(self, calls: Calls, options: dict[str, str], client: Client) -> None:
         """Raises InvalidInput for a wrong setting among `options`."""
         self.settings = SessionSettings(options)
         self._client = client
-        self._catalogue = None if catalogue is None else catalogue(self.settings)
+        self._catalogue = CatalogueReads(calls, options)
         self._transactions = Transactions(self.settings, self._report)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings)
@@ -158,13 +141,10 @@ class PgSession:
     async def _query(self, text: str, types: Sequence[int]) -> Statement:
         """A SELECT over streams and views, or over the catalogue."""
         if _OVER_STREAMS.search(text) is not None and _OF_CATALOGUE.search(text) is None:
-            return Select(self._reads, text)
+            return Select(self._reads, text, types)
         if _UNLOCK.fullmatch(text):
             return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
-        catalogue = self._catalogue
-        if catalogue is not None and _reads(catalogue, text):
-            return await catalogue.statement(text, types)
-        return Select(self._reads, text)
+        return await self._catalogue.statement(text, types) or Select(self._reads, text, types)
 
     async def _discard_all(self) -> None:
         if self._transactions.current is not None:
@@ -197,14 +177,6 @@ class _Guarded:
         """See `contract.Statement`."""
         self._transactions.check()
         return await self._statement.run(arguments, sink)
-
-
-def _reads(catalogue: Catalogue, text: str) -> bool:
-    """Whether the catalogue answers a query. A text that is not PostgreSQL's SQL is for the streams."""
-    try:
-        return catalogue.reads(parse_one(text, read="postgres"))
-    except (SqlglotError, RecursionError):
-        return _OF_CATALOGUE.search(text) is not None
 
 
 def _read_close(words: Words) -> Utility:

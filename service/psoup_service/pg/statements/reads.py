@@ -17,6 +17,7 @@ from psoup_service.pg.contract import Column, Sink
 from psoup_service.pg.statements.completeness import notice_of
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.values import column_of
+from psoup_service.pg.values.zones import Zone
 from psoup_service.wire import convert
 from psoup_service.wire.written import Written
 
@@ -32,6 +33,11 @@ class Reads:
     def __init__(self, calls: Calls, settings: SessionSettings) -> None:
         self._calls = calls
         self._settings = settings
+
+    @property
+    def zone(self) -> Zone:
+        """The session's zone, for times without one."""
+        return self._settings.zone
 
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""

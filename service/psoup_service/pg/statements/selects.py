@@ -7,32 +7,50 @@ text ─> `Relations`: streams only ──> Ask     describe ─> Check: bound, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import pyarrow as pa
 
 from psoup.errors import SqlError
 from psoup.model import DataType, Kind, decimal
+from psoup.sql.source import StatementText
 from psoup.values.kinds import arrow_type
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.pg.contract import Argument, Column, Description, Sink
+from psoup_service.pg.statements.parameters import Place, known_types, places_of, with_samples, with_values
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.relations import Framed, Relations
-from psoup_service.pg.statements.texts import located
+from psoup_service.pg.statements.texts import Edited, located
 from psoup_service.pg.values import column_of
+from psoup_service.pg.values.types import FLOAT8, TEXT_OID, TIMESTAMPTZ, type_of
 
 _QUALIFIED = re.compile(r"\b(?:streams|queries)\b", re.IGNORECASE)
 """A text without these words names no relation with its schema."""
 
+_GUESSES = {TEXT_OID: "'x'", TIMESTAMPTZ: "TIMESTAMP '2020-01-01'", FLOAT8: "1.5e0"}
+"""Types of parameters that are tried, one after the other, where the statement does not tell them; a value of each.
+
+A comparison with a value of another type is refused. DOUBLE comes last, because BOOLEAN is compared with it, too.
+"""
+_MOST_GUESSED = 16
+"""The most parameters of a statement whose types are tried. Others are texts."""
+
+T = TypeVar("T")
+
+
+Work = Callable[[Framed, tuple[Place, ...]], Awaitable[T]]
+
 
 class Select:
-    """A SELECT. `relations`: finds the relations that it names."""
+    """A SELECT. `types`: the OIDs of its parameters, 0 where the client names none."""
 
-    def __init__(self, reads: Reads, text: str) -> None:
+    def __init__(self, reads: Reads, text: str, types: Sequence[int] = ()) -> None:
         self._reads = reads
         self._relations = Relations(reads.call)
         self._text = text
+        self._types = tuple(types)
         self._described: Description | None = None
 
     async def describe(self) -> Description:
@@ -43,22 +61,28 @@ class Select:
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """See `contract.Statement`."""
-        shown = None if self._described is None else self._described.columns
-
-        async def send(framed: Framed) -> None:
-            if framed.key:
-                await self._reads.invoke(framed.key, sink, shown)
-            else:
-                await self._reads.ask(framed.text, sink, shown)
-
-        await self._over(send)
+        await self.send(arguments, sink, None if self._described is None else self._described.columns)
         return f"SELECT {sink.rows}"
 
-    async def _over(self, work: Any) -> Any:
+    async def send(self, arguments: Sequence[Argument], sink: Sink, shown: Sequence[Column] | None) -> None:
+        """Send the rows. `shown`: the columns that the client knows. Raises a PSoupError."""
+
+        async def answered(framed: Framed, places: tuple[Place, ...]) -> None:
+            oids = known_types(places, self._types if self._described is None else self._described.parameters)
+            filled = with_values(framed.text, places, arguments, oids, self._reads.zone)
+            if framed.key:
+                await self._reads.invoke(framed.key, sink, shown)
+                return
+            with _placed(self._text, (*framed.edits, filled)):
+                await self._reads.ask(filled.text, sink, shown)
+
+        await self._over(answered)
+
+    async def _over(self, work: Work[T]) -> T:
         """Do work with the statement over streams. A name that no stream has may be the key of a query."""
         framed = await self._framed()
         try:
-            return await self._placed(work, framed)
+            return await work(framed, places_of(framed.text))
         except SqlError as problem:
             if problem.reason != "UNKNOWN_STREAM":
                 raise
@@ -66,24 +90,72 @@ class Select:
                 framed = await self._relations.framed(self._text, plain=True)
             except SqlError:
                 raise problem from None
-        return await self._placed(work, framed)
+        return await work(framed, places_of(framed.text))
 
     async def _framed(self) -> Framed:
         if _QUALIFIED.search(self._text) is None:
             return Framed(self._text)
         return await self._relations.framed(self._text)
 
-    async def _placed(self, work: Any, framed: Framed) -> Any:
-        try:
-            return await work(framed)
-        except SqlError as problem:
-            raise located(problem, self._text, framed.edits) from None
-
-    async def _describe(self, framed: Framed) -> Description:
+    async def _describe(self, framed: Framed, places: tuple[Place, ...]) -> Description:
         if framed.query is not None:
             return Description((), columns_of(framed.query.columns))
-        reply = await self._reads.call("QueryService/Check", queries_pb2.CheckRequest(statement=framed.text))
-        return Description((), columns_of(reply.query.columns))
+        oids = known_types(places, self._types)
+        while True:
+            sampled, left = with_samples(framed.text, places, oids)
+            with _placed(self._text, (*framed.edits, sampled)):
+                try:
+                    reply = await self._check(sampled.text, parameters=bool(left))
+                    break
+                except SqlError as problem:
+                    number = _at(sampled.text, problem)
+                    if number is None:
+                        raise
+                    oids[left[number]] = TEXT_OID  # it stands where Check takes constants only
+        for number, kind in zip(left, reply.parameter_types, strict=True):
+            if kind.kind:
+                oids[number] = type_of(_data_type(kind))[0]
+        if not all(oids):
+            return await self._guessed(framed, places, oids, [at for at, oid in enumerate(oids) if not oid])
+        return Description(tuple(oids), columns_of(reply.query.columns))
+
+    async def _guessed(
+        self, framed: Framed, places: tuple[Place, ...], oids: list[int], left: list[int]
+    ) -> Description:
+        """The description with a type that fits for each parameter of `left`: the first of some that Check takes."""
+        oids = [oid or TEXT_OID for oid in oids]
+        for number in left[:_MOST_GUESSED]:
+            for oid, value in _GUESSES.items():
+                sampled, _ = with_samples(framed.text, places, oids, {number: value})
+                with suppress(SqlError):
+                    await self._check(sampled.text)
+                    oids[number] = oid
+                    break
+        sampled, _ = with_samples(framed.text, places, oids)
+        with _placed(self._text, (*framed.edits, sampled)):
+            reply = await self._check(sampled.text)
+        return Description(tuple(oids), columns_of(reply.query.columns))
+
+    async def _check(self, text: str, *, parameters: bool = False) -> queries_pb2.CheckResponse:
+        request = queries_pb2.CheckRequest(statement=text, parameters=parameters)
+        reply = await self._reads.call("QueryService/Check", request)
+        assert isinstance(reply, queries_pb2.CheckResponse)
+        return reply
+
+
+def _at(text: str, problem: SqlError) -> int | None:
+    """The number of the parameter at the place of an error, from 0; None if there is none."""
+    offset = StatementText(text).offset(problem.line, problem.column)
+    return next((place.number for place in places_of(text) if place.start == offset), None)
+
+
+@contextmanager
+def _placed(written: str, edits: Sequence[Edited]) -> Iterator[None]:
+    """A context that puts errors to their places in the statement as it was written."""
+    try:
+        yield
+    except SqlError as problem:
+        raise located(problem, written, edits) from None
 
 
 def columns_of(columns: Sequence[types_pb2.Column]) -> tuple[Column, ...]:

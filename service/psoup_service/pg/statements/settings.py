@@ -66,7 +66,7 @@ def _span(value: str) -> str:
 
 
 def _encoding(value: str) -> str:
-    if value.replace("-", "").replace("_", "").upper() not in ("UTF8", "UNICODE"):
+    if value.strip("'\"").replace("-", "").replace("_", "").upper() not in ("UTF8", "UNICODE"):
         raise ValueError("UTF8")
     return "UTF8"
 
