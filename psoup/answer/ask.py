@@ -21,7 +21,7 @@ from psoup.data.windows import check_window
 from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
 from psoup.execution.select.archive_work import COVER
 from psoup.execution.select.window import WindowChoice
-from psoup.model import StreamSpec
+from psoup.model import DataType, StreamSpec
 from psoup.plan.nodes import Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
@@ -84,6 +84,20 @@ def bind_question(
     for source in query.sources:
         check_window(source.window, source.spec)
     return BoundQuestion(query, form, template)
+
+
+def bind_unknown(snapshot: Snapshot, sql: str, *, tenant: str) -> tuple[StandingQuery, tuple[DataType | None, ...]]:
+    """Bind a SELECT with NULL for each of its parameters. Also returns the types that they should have.
+
+    A type is None if the parameter may have any type. Raises what a registration of the statement raises.
+    """
+    check_budget(sql)
+    template = prepare(sql, _schemas(snapshot, tenant), snapshot.names(tenant))
+    values = dict.fromkeys(template.names) if template.names[0] else (None,) * len(template.names)
+    query = template.bind(values)
+    for source in query.sources:
+        check_window(source.window, source.spec)
+    return query, template.types
 
 
 class Questions:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from psoup.answer.ask import bind_question
+from psoup.answer.ask import bind_question, bind_unknown
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_nodes
 from psoup.execution.select.window import Reach, reaches, windows_of
-from psoup.model import NOW
+from psoup.model import NOW, DataType
 from psoup.plan.absences import absences
 from psoup.plan.canonical import exact_name, written_window
 from psoup.plan.nodes import Node, Source
@@ -28,28 +28,35 @@ from psoup.published.snapshot import Snapshot
 class CheckedStatement:
     """A bound statement, and its plan, last step first. `sequence`: the last event that the check reflects.
 
-    `notes`: remarks for the author.
+    `notes`: remarks for the author. `parameters`: the expected type of each parameter, None if any type will do.
     """
 
     query: StandingQuery
     nodes: tuple[PlanNode, ...]
     sequence: int
     notes: tuple[str, ...] = ()
+    parameters: tuple[DataType | None, ...] = ()
 
 
-def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int) -> CheckedStatement:
+def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int, with_parameters: bool = False) -> CheckedStatement:
     """Check a SELECT. `now`: the clock, microseconds. Costs what binding costs, and O(entries) for a table.
 
-    Raises what a registration of the statement raises.
+    `with_parameters`: the statement has parameters, and is checked with NULL for each. Raises what a registration of
+    the statement raises.
     """
-    query = bind_question(snapshot, sql, tenant=tenant).query
+    if with_parameters:
+        query, types = bind_unknown(snapshot, sql, tenant=tenant)
+    else:
+        query, types = bind_question(snapshot, sql, tenant=tenant).query, ()
     views = [snapshot.streams[tenant, each.spec.name.lower()].for_source(each) for each in query.sources]
     seen = reaches(views, windows_of(query, None), now)
 
     def findings(node: Node) -> Findings:
         return _of_source(node, seen[node.place], query.plan) if isinstance(node, Source) else NOTHING
 
-    return CheckedStatement(query, plan_nodes(query.plan, findings), snapshot.sequence, (*query.notes, *_hints(query)))
+    return CheckedStatement(
+        query, plan_nodes(query.plan, findings), snapshot.sequence, (*query.notes, *_hints(query)), types
+    )
 
 
 def _hints(query: StandingQuery) -> list[str]:

@@ -965,19 +965,23 @@ class CheckRequest(_message.Message):
 
     STATEMENT_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
-    """As in RegisterRequest, without parameters."""
+    """As in RegisterRequest, without parameters unless `parameters` is set."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    parameters: _builtins.bool
+    """The statement has parameters. The reply tells their types, and describes the query for parameters that are NULL."""
     def __init__(
         self,
         *,
         statement: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
+        parameters: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -994,6 +998,7 @@ class CheckResponse(_message.Message):
     UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    PARAMETER_TYPES_FIELD_NUMBER: _builtins.int
     update_pattern: Global___UpdatePattern.ValueType
     """How its rows come and leave while time goes on."""
     sequence: _builtins.int
@@ -1012,6 +1017,12 @@ class CheckResponse(_message.Message):
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Remarks for the author of the statement: as in ExplainResponse, and hints at windows that may be too short."""
 
+    @_builtins.property
+    def parameter_types(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.DataType]:
+        """Of a request with `parameters`: the type that the statement expects of each, in their order. Its kind is unspecified
+        where any type will do.
+        """
+
     def __init__(
         self,
         *,
@@ -1020,10 +1031,11 @@ class CheckResponse(_message.Message):
         update_pattern: Global___UpdatePattern.ValueType = ...,
         sequence: _builtins.int = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        parameter_types: _abc.Iterable[_types_pb2.DataType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "notes", b"notes", "query", b"query", "sequence", b"sequence", "update_pattern", b"update_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "notes", b"notes", "parameter_types", b"parameter_types", "query", b"query", "sequence", b"sequence", "update_pattern", b"update_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from psoup.answer.check import CheckedStatement, check
 from psoup.published.snapshot import Snapshot
-from psoup_proto.v1 import queries_pb2
+from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
@@ -24,10 +24,10 @@ class CheckCalls:
         """Describe the standing query that the statement would become."""
         backend, tenant, sql = self._backend, self._backend.tenant(caller), request.statement
         await backend.reflecting(request.min_sequence)
-        now = backend.now()
+        now, with_parameters = backend.now(), request.parameters
 
         def made(snapshot: Snapshot) -> queries_pb2.CheckResponse:
-            return _response(check(snapshot, sql, tenant=tenant, now=now))
+            return _response(check(snapshot, sql, tenant=tenant, now=now, with_parameters=with_parameters))
 
         return await backend.host.bound(made, tenant, caller.peer())
 
@@ -40,4 +40,7 @@ def _response(checked: CheckedStatement) -> queries_pb2.CheckResponse:
         update_pattern=nodes[0].update_pattern,
         sequence=checked.sequence,
         notes=checked.notes,
+        parameter_types=[
+            types_pb2.DataType() if kind is None else convert.data_type(kind) for kind in checked.parameters
+        ],
     )
