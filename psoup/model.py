@@ -29,6 +29,8 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
             raise InvalidBatch(f"column {name!r} comes twice in the batch; send it once", column=name)
         by_name[name.lower()] = position
     places: dict[str, int] = {}
+    if PATCH in by_name and schema.takes_patches:
+        places[FIRST_VERSION.name] = by_name.pop(PATCH)
     for attribute in schema.attributes:
         name = attribute.name.lower()
         if name in by_name and attribute != FIRST_VERSION:
@@ -155,10 +157,20 @@ class Schema:
         return "table" if any(attribute.hidden for attribute in self.attributes[:1]) else "stream"
 
     def pushed_index(self, name: str) -> int | None:
-        """The position of a column that rows of a push may have: as `index`, and also `_deleted` of a table."""
+        """The position of a column that rows of a push may have: as `index`, and also `_deleted`, `_patch` of a table.
+
+        The column `_patch` has the position of `_first` (`PATCH`).
+        """
         if name.lower() == DELETION.name and self.noun == "table":
             return DELETED_AT
+        if name.lower() == PATCH and self.takes_patches:
+            return FIRST_AT
         return self.index(name)
+
+    @property
+    def takes_patches(self) -> bool:
+        """Whether rows of a push may have `_patch`. A stream has no patches, nor a table with a column of that name."""
+        return self.noun == "table" and self.index(PATCH) is None
 
     def index(self, name: str) -> int | None:
         """The position of `name` (any case), or None. Hidden attributes have no name for callers."""
@@ -178,7 +190,12 @@ The links to the entries before and after it take 24 bytes. A place in the hash 
 DELETION = Attribute("_deleted", DataType(Kind.BOOLEAN, beside=ENTRY_BYTES), hidden=True)
 """The first column of a table's tuples: whether the tuple is the entry of a deletion. NULL is false."""
 FIRST_VERSION = Attribute("_first", BOOLEAN, hidden=True)
-"""The second column of a table's tuples: whether the tuple is the first version of its key. The engine writes it."""
+"""The second column of a table's tuples: whether the tuple is the first version of its key. The engine writes it.
+
+Until a tuple is released, the column says whether the row is a patch.
+"""
+PATCH = "_patch"
+"""The column of a push that says whether a row is a patch: it keeps the values of the columns that the batch lacks."""
 TABLE_COLUMNS = (DELETION, FIRST_VERSION)
 """The hidden columns of each table, before its own. ALTER TABLE adds columns at the end."""
 DELETED_AT, FIRST_AT = range(len(TABLE_COLUMNS))

@@ -25,7 +25,7 @@ from psoup.admission.catalog import KnownStream
 from psoup.admission.clock_heartbeats import live_after
 from psoup.admission.producers import check_identity
 from psoup.admission.refused_rows import rows_refused
-from psoup.admission.table_rows import count_replaced, table_columns
+from psoup.admission.table_rows import count_replaced, given_columns, table_columns
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
@@ -75,7 +75,7 @@ def read_columns(
         if column.type.kind is Kind.TEXT:
             check_text(attribute.name, column, config.text_bytes)
         check_finite(attribute.name, column)
-    return columns if spec.table is None else table_columns(spec, spec.table, columns)
+    return columns if spec.table is None else table_columns(spec, spec.table, columns, table.schema.names)
 
 
 def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:
@@ -351,6 +351,7 @@ def decide_push(
         before=before,
         live=stream.spec.by_clock and live_after(stream, batch, now),
         source=source,
+        given=given_columns(stream.spec, command.table.schema.names, columns),
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
@@ -366,7 +367,8 @@ def _identified(
     digest = command.digest
     if not digest:
         columns = columns or read_columns(spec, command.table, config)
-        digest = payload_digest(columns)
+        given = given_columns(spec, command.table.schema.names, columns)
+        digest = digest_of([payload_digest(columns), np.array(given)]) if given else payload_digest(columns)
     return columns, digest_of([digest, command.source]) if command.source and digest != STAGED else digest
 
 

@@ -1,14 +1,16 @@
-"""The rows of a push to a table: upserts, and deletions, which have only their key.
+"""The rows of a push to a table: upserts, patches, and deletions, which have only their key.
 
     k     price   _deleted            k     price   _deleted
     UA    10.5    -           ──>     UA    10.5    false
     DL    9.0     true                DL    -       true       the entry of a deletion keeps no other column
 
-A column with NOT NULL needs a value in each upsert. A key is never NULL; `psoup.values.from_arrow` refuses that.
+A column with NOT NULL needs a value in each upsert. A key is never NULL; `psoup.values.from_arrow` refuses that. A
+batch with patches needs all columns with NOT NULL, as the key of a patch may have no row whose values it could keep.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from psoup.data.newest_versions import key_lanes
 from psoup.errors import InvalidBatch
 from psoup.kernels.names import newest_versions
-from psoup.model import DELETED_AT, TIMESTAMP, Kind, StreamSpec, TableSpec
+from psoup.model import DELETED_AT, FIRST_AT, TIMESTAMP, Kind, StreamSpec, TableSpec, positions
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import clear_null_text
 
@@ -24,17 +26,39 @@ KEY_BYTES = 65_536
 """The most bytes of text in the key of a row."""
 
 
-def table_columns(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Check the columns of a push to a table, and remove the values of deletions. Raises InvalidBatch. O(bytes)."""
+def table_columns(
+    spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...], names: Sequence[str]
+) -> tuple[Column, ...]:
+    """Check the columns of a push to a table, and remove the values of deletions. Raises InvalidBatch. O(bytes).
+
+    `names`: the names of the columns that the batch has.
+    """
     _check_keys(spec, table, columns)
     given = columns[DELETED_AT]
     deleted: Array = given.values if given.valid is None else given.values & given.valid
+    _check_patches(spec, table, given_columns(spec, names, columns))
     for place in table.required:
         _check_required(spec, place, columns[place], deleted)
     if not deleted.any():
         return columns
     stays = {DELETED_AT, *table.key, spec.time_attribute}
     return tuple(column if place in stays else _emptied(column, deleted) for place, column in enumerate(columns))
+
+
+def given_columns(spec: StreamSpec, names: Sequence[str], columns: tuple[Column, ...]) -> tuple[int, ...]:
+    """The positions of the columns that a batch gives, if some of its rows are patches; else empty. O(rows).
+
+    `names`: the names of the columns that the batch has.
+    """
+    if spec.table is None:
+        return ()
+    flags = columns[FIRST_AT]
+    patches = flags.values if flags.valid is None else flags.values & flags.valid
+    if not patches.any():
+        return ()
+    places = positions(spec.schema, names)
+    every = enumerate(spec.schema.attributes)
+    return tuple(place for place, attribute in every if attribute.name.lower() in places and not attribute.hidden)
 
 
 def count_replaced(spec: StreamSpec, batch: Batch) -> int:
@@ -66,6 +90,19 @@ def _check_keys(spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...])
             reason="KEY_TOO_LONG",
             row=row,
             limit=KEY_BYTES,
+        )
+
+
+def _check_patches(spec: StreamSpec, table: TableSpec, given: tuple[int, ...]) -> None:
+    """Raise InvalidBatch if a batch with patches lacks a column with NOT NULL. `given`: as of `given_columns`."""
+    missing = [place for place in table.required if place not in given] if given else []
+    if missing:
+        name = spec.schema.attributes[missing[0]].name
+        raise InvalidBatch(
+            f"the patches lack the column {name!r}, which is NOT NULL in table {spec.name!r}: a key without a row would"
+            " have no value to keep; give the column, or push whole rows",
+            reason="PATCH_NOT_NULL",
+            column=name,
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk_versions import ChunkVersions, bits_of
+from psoup.data.patches import PatchRows, resolved
 from psoup.data.versions import versions_of
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names, newest_versions, version_links
@@ -174,12 +175,14 @@ class TableVersions:
         assert spec.table is not None
         self._table = spec.table
 
-    def release(self, batch: Batch, first_id: int) -> tuple[Batch, Entries]:
+    def release(self, batch: Batch, first_id: int, patches: Sequence[PatchRows] = ()) -> tuple[Batch, Entries]:
         """Put the released rows of a batch, which get the IDs from `first_id` on. Returns the rows with hidden columns.
 
-        The caller appends them, and then calls `enter`. O(rows).
+        Patches get the values that they keep. The caller appends the rows, and then calls `enter`. O(rows).
         """
         before = self.newest.put(batch.columns, first_id)
+        if patches:
+            batch = resolved(batch, first_id, before, patches, self._located)
         given = batch.columns[DELETED_AT]
         deleted: Array = given.values.copy() if given.valid is None else given.values & given.valid
         self.note_deletions(deleted)

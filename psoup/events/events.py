@@ -92,7 +92,8 @@ class Pushed:
     producer had sent in its epoch before this batch, None if not known. `live`: whether the stream is live after the
     event, so that its watermark may follow the clock (`psoup.admission.clock_heartbeats`). `source`: the producer's
     source position after the event, b"" without one. A batch without one repeats the recorded one, so that the log may
-    forget earlier batches.
+    forget earlier batches. `given`: the positions of the columns that the batch gives, if it has patches of a table
+    (`psoup.data.patches`); else empty.
     """
 
     sequence: int
@@ -111,6 +112,7 @@ class Pushed:
     before: int | None = None
     live: bool = False
     source: bytes = b""
+    given: tuple[int, ...] = ()
 
     @property
     def accepted(self) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.errors import InvalidBatch
-from psoup.model import DataType, Kind, Schema, positions
+from psoup.model import FIRST_VERSION, PATCH, DataType, Kind, Schema, positions
 from psoup.values.columns import Column, empty_column, null_column
 from psoup.values.kinds import TYPES, accepts, memory_type
 
@@ -35,7 +35,8 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch, name: s
                 missing[attribute.type] = null_column(attribute.type, table.num_rows)
             columns.append(missing[attribute.type])
             continue
-        column = column_from_arrow(attribute.name, attribute.type, _column(table, at))
+        name_given = PATCH if attribute is FIRST_VERSION else attribute.name
+        column = column_from_arrow(name_given, attribute.type, _column(table, at))
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
             why = _null_reason(schema, attribute.name, name)

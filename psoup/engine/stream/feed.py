@@ -12,6 +12,7 @@ from __future__ import annotations
 from psoup.config import Shape
 from psoup.data.arrivals import Arrivals, ArrivalView
 from psoup.data.data_stem import ReorderBuffer
+from psoup.data.patches import PatchRows, WaitingPatches
 from psoup.data.refusals import Refusals, RefusedTimes
 from psoup.data.stored_chunk import Stored
 from psoup.engine.stream.attention import Attention
@@ -32,6 +33,9 @@ class StreamFeed:
         self._pending = ReorderBuffer(shape)
         self._ready: list[Batch] = []
         self._arrivals = Arrivals()
+        self._patches = WaitingPatches()
+        self.patches: list[PatchRows] = []
+        """The patches among the tuples of the last `release`. Empty for a stream."""
         self._ready_first = 0
         self._watermark: int | None = None
         self._heard: int | None = None
@@ -62,6 +66,8 @@ class StreamFeed:
         if not count and not stored:
             return
         first = self._arrivals.add(event.sequence, count, whole=not stored)
+        if event.given and count:
+            self._patches.add(first, count, event.given)
         if self._event_time:
             self._pending.add(batch, first)
         elif count:
@@ -70,7 +76,7 @@ class StreamFeed:
     def release(self, next_id: int) -> Batch | None:
         """Release the tuples up to the watermark, in stream order, as one batch of all pushes.
 
-        The tuples get the IDs from `next_id` on. Returns None if there is nothing to release.
+        The tuples get the IDs from `next_id` on. Returns None if there is nothing to release. Sets `patches`.
         """
         if self._event_time:
             released = None if self._watermark is None else self._pending.release(self._watermark)
@@ -84,6 +90,7 @@ class StreamFeed:
         else:
             return None
         self._arrivals.release(next_id, numbers)
+        self.patches = self._patches.release(numbers)
         self._attention.changed()
         return batch
 

@@ -74,8 +74,8 @@ class StreamState:
         self.config = config
         self.keep, self.replace_file = keep, replace_file
         self.folds = rooms.folds
-        self.thinned_bytes = 0
-        """The bytes of tuples that thinning has freed since the last `expire`."""
+        self.freed_bytes = 0
+        """The bytes of tuples that thinning has freed since the last `expire`, less the bytes that patches keep."""
         self.feed = StreamFeed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
@@ -126,7 +126,9 @@ class StreamState:
         compute = costs.timed(care.compute, timer)
         released = self.feed.release(self.data.next_id)
         if released is not None and self.versions is not None:
-            released, entries = self.versions.release(released, self.data.next_id)
+            before = released.nbytes
+            released, entries = self.versions.release(released, self.data.next_id, self.feed.patches)
+            self.freed_bytes -= released.nbytes - before
         rest = released
         while rest is not None:
             taken, rest = self.data.append(rest)
@@ -169,7 +171,7 @@ class StreamState:
         last = None if clock is None or not data.open.length else data.last_time
         if last is not None and outlived(data.spec, last, now):
             self.close_open()
-        thinned, self.thinned_bytes = self.thinned_bytes, 0
+        thinned, self.freed_bytes = self.freed_bytes, 0
         freed = shelf.drop(shelf.expired(data.spec, now, data.next_id))
         freed += shelf.archive(shelf.cold(data.spec, now, data.next_id))
         if freed:
@@ -185,7 +187,7 @@ class StreamState:
         spec = self.data.spec
         file = None if file is None else widen_chunk(file, spec)
         freed = self.shelf.thin(seen, widen_chunk(data, spec), file)
-        self.thinned_bytes += freed or 0
+        self.freed_bytes += freed or 0
         if freed is not None and self.versions is not None:
             self.versions.chunks_changed()
             self.versions.leave(seen, np.flatnonzero(~data.places.has(seen.ids_of(0, len(seen)))))

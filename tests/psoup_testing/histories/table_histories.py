@@ -88,9 +88,16 @@ def draw_rows(
     return deletes, rows
 
 
-def pushed(columns: Sequence[Attribute], rows: Sequence[Sequence[Value]], deletes: Sequence[bool | None]) -> pa.Table:
-    """The rows as Arrow. Has a column `_deleted` if some row says whether it deletes."""
+def pushed(
+    columns: Sequence[Attribute],
+    rows: Sequence[Sequence[Value]],
+    deletes: Sequence[bool | None],
+    patches: Sequence[bool | None],
+) -> pa.Table:
+    """The rows as Arrow. Has columns `_deleted` and `_patch` if some row says whether it is a deletion or a patch."""
     arrays = {a.name: arrow_array(a.type, [row[place] for row in rows]) for place, a in enumerate(columns)}
     if any(flag is not None for flag in deletes):
         arrays["_deleted"] = pa.array(deletes, pa.bool_())
+    if any(flag is not None for flag in patches):
+        arrays["_patch"] = pa.array(patches, pa.bool_())
     return pa.table(arrays)

@@ -1,4 +1,4 @@
-"""Random upserts and deletions of a table, with the list of its entries: the naive truth beside PSoup.
+"""Random upserts, patches and deletions of a table, with the list of its entries: the naive truth beside PSoup.
 
 upserts.push(soup)     some keys get new versions, some are deleted
 upserts.entries        one for each tuple ID: the key, the row (None for a deletion), and the entry before
@@ -58,12 +58,18 @@ class Upserts:
         return sorted(number for number in self._newest.values() if self.entries[number].row is not None)
 
     def push(self, soup: LocalPSoup, most_keys: int = 12) -> None:
-        """Push a batch of distinct keys."""
+        """Push a batch of distinct keys: whole rows, or patches that lack a column."""
         draw, rows = self.draw, list[dict[str, object]]()
+        lacks = draw.choice(("", "", "", "price", "place"))
         for key in draw.sample(range(self.keys), draw.randrange(1, most_keys + 1)):
             price, place = draw.choice([None, *range(9)]), draw.choice([None, "x", "y"])
-            deleted = draw.random() < 0.25
+            deleted, newest = draw.random() < 0.25, self._newest.get(key, -1)
             rows.append({"k": key, "price": price, "place": place, "_deleted": deleted or draw.choice([None, False])})
-            self.entries.append(Entry(key, None if deleted else (price, place), self._newest.get(key, -1)))
+            kept = (self.entries[newest].row if newest >= 0 else None) or (None, None)
+            row = kept[0] if lacks == "price" else price, kept[1] if lacks == "place" else place
+            self.entries.append(Entry(key, None if deleted else row, newest))
             self._newest[key] = len(self.entries) - 1
-        soup.push(self.table, pa.Table.from_pylist(rows, _SCHEMA))
+        batch = pa.Table.from_pylist(rows, _SCHEMA)
+        if lacks:
+            batch = batch.drop_columns([lacks]).append_column("_patch", pa.array([True] * len(rows)))
+        soup.push(self.table, batch)

@@ -31,7 +31,7 @@ from psoup_testing.histories.table_queries import alone, joined
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.oracles.model import Declaration, ModelStream
 from psoup_testing.oracles.questions import again, plain_rows
-from psoup_testing.oracles.table_versions import NaiveTable, entry
+from psoup_testing.oracles.table_versions import KEPT, NaiveTable, entry
 
 START = 1_600_000_000 * SECOND
 AHEAD = 10**15
@@ -111,20 +111,29 @@ class TableDuel:
     # Steps -----------------------------------------------------------------------------------------------
 
     def push(self, name: str = "") -> None:
-        """Push a batch to a table or the stream, with some columns left out, and equal keys and times."""
+        """Push a batch to a table or the stream, with some columns left out, and equal keys and times.
+
+        Rows of a table may be patches.
+        """
         side = self.sides[name or self.draw.choice("ttus")]
         shape, draw = side.shape, self.draw
         base = max(side.model.watermark or 0, START - 5 * SECOND)
         spread = draw.choice((0, 1, 6))
         times = [base + draw.randint(0, spread) * SECOND for _ in range(draw.choice((1, 3, 20, 60)))]
-        present = [a for a in side.columns if not a.nullable or a.name in shape.keys or draw.random() < 0.85]
+        patched, share = bool(shape.keys) and draw.random() < 0.3, draw.choice((0.1, 0.5, 0.85))
+        share = share if patched else 0.85
+        present = [a for a in side.columns if not a.nullable or a.name in shape.keys or draw.random() < share]
         deletes, rows = draw_rows(draw, shape, present, times)
-        self.soup.push(shape.name, pushed(present, rows, deletes))
+        patches = [draw.choice((True, True, True, False, None)) if patched else None for _ in rows]
+        self.soup.push(shape.name, pushed(present, rows, deletes, patches))
         places = [present.index(a) if a in present else None for a in side.columns]
-        whole = [[None if place is None else row[place] for place in places] for row in rows]
         if shape.keys:
-            side.model.push([entry(side.spec, flag, row) for flag, row in zip(deletes, whole, strict=True)], self.now)
+            cells = [[KEPT if place is None else row[place] for place in places] for row in rows]
+            marks = zip(deletes, cells, patches, strict=True)
+            entries = [entry(side.spec, deleted, row, bool(patch)) for deleted, row, patch in marks]
+            side.model.push(entries, self.now)
         else:
+            whole = [[None if place is None else row[place] for place in places] for row in rows]
             side.model.push([tuple(row) for row in whole], self.now)
 
     @property

@@ -2,13 +2,15 @@
 
     push ─> `ModelStream` ─> released entries, in stream order ─ by key ─> versions with [begin, end)
 
-An entry is a row of the model: whether it deletes, then the declared columns.
+An entry is a row of the model: whether it deletes, then the declared columns. A patch has PATCHES there, and KEPT in
+place of the values that it keeps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psoup.model import StreamSpec
 from psoup_testing.histories.values import Value
@@ -16,6 +18,9 @@ from psoup_testing.oracles.model import ModelStream
 
 BEGINNING = -(2**63)
 FOREVER = 2**63 - 1
+KEPT: Any = "the value of the entry before"
+PATCHES = "patches"
+"""In place of `deletes` in the entry of a patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,11 @@ class NaiveTable:
         for tuple_id, (time, _, _, (deletes, *row)) in enumerate(self.stream.released()):
             key = tuple(row[place - 2] for place in table.key)
             before = last.get(key)
+            if deletes is PATCHES:
+                row = _resolved(row, () if before is None else before.row)
             if before is not None:
                 versions[versions.index(before)] = _ended(before, time)
-            if deletes:
+            if deletes is True:
                 last[key], deleted[key] = None, time
                 continue
             forgotten = (
@@ -80,14 +87,26 @@ class NaiveTable:
         return BEGINNING if now is None else now - table.history
 
 
+def _resolved(row: Sequence[Value], before: Sequence[Value]) -> list[Value]:
+    """A patch with the values of the version before it, which may have columns that were added later."""
+    values = [*row, *([KEPT] * (len(before) - len(row)))]
+    held = [*before, *([None] * len(values))]
+    return [old if value is KEPT else value for value, old in zip(values, held, strict=False)]
+
+
 def _ended(version: Version, time: int) -> Version:
     return Version(version.tuple_id, version.time, version.begin, time, version.row)
 
 
-def entry(spec: StreamSpec, deletes: bool | None, row: Sequence[Value]) -> tuple[Value, ...]:
-    """The entry of a pushed row, as the table keeps it: a deletion has its key and its time only."""
+def entry(spec: StreamSpec, deletes: bool | None, row: Sequence[Value], patches: bool = False) -> tuple[Value, ...]:
+    """The entry of a pushed row, as the table keeps it: a deletion has its key and its time only.
+
+    `row`: has KEPT for columns that the batch lacks. They are NULL unless the row `patches` a version.
+    """
     table = spec.table
     assert table is not None
     key_and_time = {*table.key, spec.time_attribute}
     values = [value if not deletes or place + 2 in key_and_time else None for place, value in enumerate(row)]
-    return (bool(deletes), *values)
+    if patches and not deletes:
+        return (PATCHES, *values)
+    return (bool(deletes), *(None if value is KEPT else value for value in values))

@@ -174,7 +174,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
-        **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex()),
+        **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex(), given=event.given),
         **({"before": event.before} if event.number and event.before is not None else {}),
     )
     return row if spooled is None else row._replace(spool=spooled.key)
@@ -345,6 +345,7 @@ class Decoder:
             facts.get("before", 0 if facts["producer"] and not facts["number"] else None),
             facts.get("live", False),
             bytes.fromhex(facts.get("source", "")),
+            tuple(facts.get("given", ())),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
