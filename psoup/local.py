@@ -66,6 +66,7 @@ from psoup.execution.many.window_packs import check_packs
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing_query import Parameter
+from psoup.published.expired_rows import ExpiredRows
 from psoup.published.lifetimes import DAY
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.sql.lifetime import lifetime_days
@@ -80,9 +81,8 @@ _NAMED = re.compile(r"\$[A-Za-z_]")
 class LocalPSoup:
     """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
-    Errors are from `psoup.errors`. With a `keep`, such as a store's, `maintain` stores closed chunks, and streams may
-    have an ARCHIVE. `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises
-    Corrupt.
+    Errors are from `psoup.errors`. `keep`: stores closed chunks in `maintain`, so that streams may have an ARCHIVE.
+    `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises Corrupt.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LocalPSoup:
         admission.share_published(self.engine.snapshot)
         self._verify = verify
         self.tenant = tenant
-        self._questions = Questions()
+        self._questions, self._expiring = Questions(), ExpiredRows()
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
@@ -202,9 +202,8 @@ class LocalPSoup:
     ) -> range:
         """Register several queries, all or none: statements, or one with parameters for each row of values.
 
-        Returns their IDs. `key`, `labels`: the columns of a table of rows with the keys and labels. A parameter `$name`
-        takes the column of its name; other parameters take the remaining columns in order. Other arguments are as for
-        `register`.
+        Returns their IDs. `key`, `labels`: columns of a table of rows. A parameter `$name` takes the column of its
+        name. Other parameters take the remaining columns in order. Other arguments are as for `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
@@ -347,8 +346,7 @@ class LocalPSoup:
 
     def matches_between(self, stream: str, first: int, count: int) -> Matched:
         """The result of `matches` for each of `count` successive tuples. `first`: the first ID."""
-        snapshot, now = self.engine.snapshot(), self.clock.now()
-        return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
+        return matches_between(self.engine.snapshot(), stream, first, count, tenant=self.tenant, now=self.clock.now())
 
     def results(
         self,
@@ -381,12 +379,14 @@ class LocalPSoup:
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
     def maintain(self) -> int:
-        """Do all maintenance that is due, and unregister expired queries. Returns the number of tasks."""
+        """Do all maintenance that is due, and end expired queries and rows. Returns the number of tasks."""
         tasks, snapshot, now = 0, self.engine.snapshot(), self.clock.now()
         snapshot.lifetimes.tick(now)
         snapshot.followed.tick(now)
         if len(due := snapshot.lifetimes.due(now)):
             self.submit(UnregisterMany(due, tenant=self.tenant, expired=True))
+        for command in self._expiring.due(snapshot, now):
+            self.submit(command)
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
             tasks += 1

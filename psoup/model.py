@@ -207,7 +207,7 @@ class TableSpec:
 
     `key`: the positions of the primary key. `required`: the positions of the other columns with NOT NULL. The schema
     calls them nullable, as the entry of a deletion has only its key. `history`: how long an ended version is kept.
-    `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY.
+    `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY, or None.
     `first_from_arrival`: whether the first version of a key holds from its time, not from the beginning. So it is by
     default with TIMESTAMP BY.
     """
@@ -283,6 +283,12 @@ class StreamSpec:
     def primary_key(self) -> tuple[str, ...]:
         """The names of the columns of a table's primary key. Empty for a stream."""
         return () if self.table is None else tuple(self.schema.attributes[place].name for place in self.table.key)
+
+    @property
+    def expires_by(self) -> str:
+        """The name of the column of EXPIRES BY. Empty without it."""
+        place = None if self.table is None else self.table.expires
+        return "" if place is None else self.schema.attributes[place].name
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
         """A copy of the definition with `added` columns at the end."""

@@ -62,7 +62,8 @@ class StreamInfo(html.Facts):
     when it came. `next_tuple_id`: the ID that the next released tuple will get.
 
     A table has a `primary_key`, the columns of its key. `history`: how long it keeps versions that have ended.
-    `deleted_for`: how long it remembers deletions.
+    `deleted_for`: how long it remembers deletions. `expires_by`: the column with the time at which the clock deletes a
+    row, "" without EXPIRES BY.
     """
 
     name: str
@@ -99,6 +100,7 @@ class StreamInfo(html.Facts):
     primary_key: tuple[str, ...] = ()
     history: dt.timedelta | None = None
     deleted_for: dt.timedelta | None = None
+    expires_by: str = ""
 
     @property
     def kind(self) -> str:
@@ -175,6 +177,7 @@ class StreamInfo(html.Facts):
             primary_key=tuple(message.primary_key),
             history=message.history.ToTimedelta() if message.HasField("history") else None,
             deleted_for=message.deleted_for.ToTimedelta() if message.HasField("deleted_for") else None,
+            expires_by=message.expires_by,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
             first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
             first_time_in_memory=(

@@ -19,12 +19,14 @@ import numpy as np
 from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.attach_targets import target_on
 from psoup.admission.attachment import decide_attach
+from psoup.admission.beforehand import Before, Ready
 from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
+from psoup.admission.expired_rows import ExpiringTables
 from psoup.admission.groups import KnownGroups, decide_group
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.producers import Producers
@@ -47,6 +49,7 @@ from psoup.events.commands import (
     Command,
     CreateStream,
     DropStream,
+    ExpireRows,
     Heartbeat,
     Locate,
     Push,
@@ -78,12 +81,6 @@ from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAl
 from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array
 
-Ready = Callable[[Event], object]
-"""A function that is called with an event before admission adopts it."""
-
-Before = Binding | Foreseen | None
-"""The result of work on a command before `prepare`: a binding, a foreseen event, or None."""
-
 
 class Admission:
     """Checks commands, and makes their events with sequence and time: the first step of prepare, log, apply.
@@ -107,6 +104,7 @@ class Admission:
         self._next_stream = 1
         self._next_query = 1
         self._budget = MemoryBudget(config.memory_bytes, self._known)
+        self._expiring = ExpiringTables(self._streams, self._budget)
         self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
         listed = self.tags, self._tokens, self._known, self._groups
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
@@ -115,6 +113,7 @@ class Admission:
         """Read keys, labels and bytes from the writer's snapshots from now on. Before that, admission keeps them."""
         self.tags.share(snapshot)
         self.judge.share(snapshot)
+        self._expiring.share(snapshot)
 
     @property
     def sequence(self) -> int:
@@ -192,6 +191,7 @@ class Admission:
         if prepared.event is not None:
             self._adopt(prepared.event)
             self.judge.note(prepared.event)
+            self._expiring.note(prepared.event)
         return prepared
 
     def replay(self, event: Event) -> None:
@@ -242,6 +242,8 @@ class Admission:
                 return decide_heartbeat(self._stream(command), command, self._config, self._sequence + 1, now)
             case RaiseWatermarks():
                 return self.clock_streams.decide(command, self._config, self._sequence, now)
+            case ExpireRows():
+                return self._expiring.decide(command, self._sequence, now)
             case Register() | RegisterMany():
                 return self._decide_registration(command, now, before if isinstance(before, Binding) else None)
             case Unregister():

@@ -16,11 +16,12 @@ from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFou
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
-from psoup.model import DEFAULT_AHEAD, Attribute, StreamSpec
+from psoup.model import DEFAULT_AHEAD, Attribute, Kind, StreamSpec
 from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup.sql.parser.guards import check_budget
+from psoup.sql.table_spec import EVENT_TIME, NO_EVENT_TIME
 from psoup.values.columns import Array
 
 _EXAMPLES = 3
@@ -92,6 +93,8 @@ def decide_alter(
         _check_lateness(stream)
     if alteration.by_clock:
         _check_by_clock(stream)
+    if alteration.expires:
+        _check_expires(stream.spec, alteration.expires)
     if spec == stream.spec:
         return stream.stream_id, None
     text = alter_statement(replace(alteration, stream=spec.name))
@@ -183,6 +186,34 @@ def _check_by_clock(stream: KnownStream) -> None:
         )
     way_out = "WATERMARK BY CLOCK would make rows late that the job holds; its rows move the watermark"
     check_not_fed(stream.spec, stream.past, way_out)
+
+
+def _check_expires(spec: StreamSpec, column: str) -> None:
+    """Raise an error if the rows of a table cannot expire by a column."""
+    place = spec.schema.index(column)
+    if place is None:
+        names = ", ".join(spec.schema.names[:12])
+        raise InvalidInput(
+            f"EXPIRES BY: table {spec.name!r} has no column {column!r}; its columns are {names}",
+            reason="UNKNOWN_COLUMN",
+            stream=spec.name,
+            column=column,
+        )
+    if spec.event_time:
+        raise FailedPrecondition(
+            f"table {spec.name!r} has TIMESTAMP BY, which excludes EXPIRES BY: {EVENT_TIME}; {NO_EVENT_TIME}",
+            reason="EVENT_TIME",
+            stream=spec.name,
+        )
+    attribute = spec.schema.attributes[place]
+    if attribute.type.kind is not Kind.TIMESTAMP:
+        raise InvalidInput(
+            f"EXPIRES BY needs a TIMESTAMP, and {attribute.name!r} of table {spec.name!r} is {attribute.type}; name"
+            " another column, or add one: ALTER TABLE … ADD COLUMN column TIMESTAMP",
+            reason="TYPE_MISMATCH",
+            stream=spec.name,
+            column=attribute.name,
+        )
 
 
 def _check_lateness(stream: KnownStream) -> None:

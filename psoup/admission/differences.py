@@ -52,6 +52,7 @@ def _clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
         ("IDLE AFTER", _duration(existing.idle_after), _duration(stated.idle_after)),
         ("AHEAD", _ahead(existing), _ahead(stated)),
         ("RETENTION", _kept(existing.retention), _kept(stated.retention)),
+        ("EXPIRES BY", existing.expires_by.lower() or "absent", stated.expires_by.lower() or "absent"),
     ):
         if is_now != wanted:
             yield f"{word} is {is_now}, not {wanted}"

@@ -160,6 +160,19 @@ class RaiseWatermarks:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpireRows:
+    """Delete rows of a table that have expired (EXPIRES BY). The host commands it, not a client.
+
+    `ids`: the tuple IDs of versions that seemed to be expired, int64[k], ascending. Admission looks again, and deletes
+    only the rows that still have these versions (`psoup.admission.expired_rows`).
+    """
+
+    stream_id: int
+    ids: Array
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """Register the query of a SELECT statement.
 
@@ -250,6 +263,7 @@ Command = (
     | Attach
     | Heartbeat
     | RaiseWatermarks
+    | ExpireRows
     | Register
     | RegisterMany
     | Unregister

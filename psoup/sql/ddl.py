@@ -71,6 +71,8 @@ def _change_text(change: Alteration) -> str:
         return f"HISTORY {describe_duration(change.history)}"
     if change.deleted_for is not None:
         return f"DELETED FOR {describe_duration(change.deleted_for)}"
+    if change.expires is not None:
+        return f"EXPIRES BY {name_text(change.expires)}" if change.expires else "EXPIRES NEVER"
     if change.default_ahead:
         return "AHEAD DEFAULT"
     if change.ahead is not None:
@@ -86,7 +88,8 @@ def _column_text(attribute: Attribute) -> str:
 class Alteration:
     """The change of an ALTER statement: new `attributes`, or another value of an option.
 
-    `table`: whether it is ALTER TABLE, which may change `history` and `deleted_for`.
+    `table`: whether it is ALTER TABLE, which may change `history`, `deleted_for` and `expires`. `expires`: the column
+    of EXPIRES BY, "" for EXPIRES NEVER. The stream must have it (`psoup.admission.definitions`).
 
     `lenient`: names of attributes that the stream may have already. `default_ahead`: whether the statement says AHEAD
     DEFAULT. Then `ahead` is the service's default; None straight from the statement.
@@ -102,6 +105,7 @@ class Alteration:
     table: bool = False
     history: int | None = None
     deleted_for: int | None = None
+    expires: str | None = None
 
     @property
     def of_ahead(self) -> bool:
@@ -120,6 +124,9 @@ class Alteration:
             return replace(spec, table=replace(spec.table, history=self.history))
         if spec.table is not None and self.deleted_for is not None:
             return replace(spec, table=replace(spec.table, deleted_for=self.deleted_for))
+        if spec.table is not None and self.expires is not None:
+            place = spec.schema.index(self.expires) if self.expires else None
+            return replace(spec, table=replace(spec.table, expires=place))
         return spec.with_columns(self.attributes)
 
 
@@ -131,6 +138,10 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
         return Alteration(name, default_ahead=True, table=table)
     if watermark is not None:
         return Alteration(name, by_clock=_by_clock(watermark), table=table)
+    if node.args.get("never_expires"):
+        return Alteration(name, table=table, expires="")
+    if (column := node.args.get("expires")) is not None:
+        return Alteration(name, table=table, expires=column.name)
     for option, (field, word) in _ALTERED.items():
         if (value := node.args.get(option)) is not None:
             changed: dict[str, Any] = {field: duration(source, value, word)}

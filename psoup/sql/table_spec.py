@@ -1,4 +1,4 @@
-"""The part of CREATE TABLE and ALTER TABLE that streams do not have: the primary key, HISTORY, DELETED FOR.
+"""The part of CREATE TABLE and ALTER TABLE that streams do not have: the primary key, HISTORY, DELETED FOR, EXPIRES BY.
 
     CREATE TABLE t (k TEXT, price DOUBLE, PRIMARY KEY (k)) HISTORY 7 DAYS DELETED FOR 30 DAYS FIRST VERSION FROM ARRIVAL
     columns of its tuples: _deleted, _first, k, price       `_deleted` and `_first` are hidden
@@ -8,6 +8,9 @@ FIRST VERSION FROM says otherwise.
 
 A key is one or several columns. It is never NULL. The schema calls all other columns nullable, because the entry of a
 deletion has only its key. `TableSpec` has the columns with NOT NULL.
+
+EXPIRES BY names a TIMESTAMP column. The clock deletes a row at the time in it (`psoup.published.expired_rows`). In
+event time the clock does not know the time of a deletion. So EXPIRES BY excludes TIMESTAMP BY.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ def table_schema(source: StatementText, node: exp.Expr, attributes: tuple[Attrib
         tuple(required),
         DEFAULT_HISTORY if history is None else duration(source, history, "HISTORY"),
         DEFAULT_DELETED_FOR if deleted is None else duration(source, deleted, "DELETED FOR"),
-        first_from_arrival=node.args.get("timestamp") is not None if word is None else word.name.upper() == "ARRIVAL",
+        _expires(source, node, attributes),
+        node.args.get("timestamp") is not None if word is None else word.name.upper() == "ARRIVAL",
     )
     return Schema((*TABLE_COLUMNS, *stored)), table
 
@@ -85,11 +89,29 @@ def _key(source: StatementText, node: exp.Expr) -> list[exp.Expr]:
     return list(listed or of_columns)
 
 
-def _place(source: StatementText, column: exp.Expr, names: Sequence[str]) -> int:
+def _expires(source: StatementText, node: exp.Expr, attributes: Sequence[Attribute]) -> int | None:
+    """The position of the column of EXPIRES BY. None without it. Raises SqlError for a column that it cannot be."""
+    column = node.args.get("expires")
+    if column is None:
+        return None
+    place = _place(source, column, [attribute.name.lower() for attribute in attributes], "EXPIRES BY")
+    if node.args.get("timestamp") is not None:
+        raise source.error(f"EXPIRES BY and TIMESTAMP BY exclude each other: {EVENT_TIME}", column, hint=NO_EVENT_TIME)
+    if attributes[place].type.kind is not Kind.TIMESTAMP:
+        problem = f"EXPIRES BY needs a TIMESTAMP, and {attributes[place].name!r} is {attributes[place].type}"
+        raise source.error(problem, column, reason="TYPE_MISMATCH")
+    return place + len(TABLE_COLUMNS)
+
+
+EVENT_TIME = "the clock deletes expired rows, and does not know a time in event time for that"
+NO_EVENT_TIME = "push deletions with their times, or create the table without TIMESTAMP BY"
+
+
+def _place(source: StatementText, column: exp.Expr, names: Sequence[str], clause: str = "PRIMARY KEY") -> int:
     folded = column.name.lower()
     if folded not in names:
         hint = nearest(column.name, names) or f"its columns are {', '.join(names[:12])}"
-        problem = f"PRIMARY KEY: there is no column {column.name!r}"
+        problem = f"{clause}: there is no column {column.name!r}"
         raise source.error(problem, column, hint=hint, reason="UNKNOWN_COLUMN")
     return names.index(folded)
 
@@ -102,6 +124,8 @@ def table_options(spec: StreamSpec, table: TableSpec) -> tuple[str, list[str]]:
         options.append(f"HISTORY {describe_duration(table.history)}")
     if table.deleted_for != DEFAULT_DELETED_FOR:
         options.append(f"DELETED FOR {describe_duration(table.deleted_for)}")
+    if table.expires is not None:
+        options.append(f"EXPIRES BY {name_text(spec.expires_by)}")
     if table.first_from_arrival != spec.event_time:
         options.append(f"FIRST VERSION FROM {'ARRIVAL' if table.first_from_arrival else 'START'}")
     return f"PRIMARY KEY ({key})", options

@@ -137,7 +137,8 @@ class Service:
         self.pg: PgPort | None = None
         self._watch: asyncio.Task[None] | None = None
         heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
-        self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance, heartbeats)
+        parts = self._store, self._threads, settings, self._allowance, heartbeats, self._wait
+        self.regular = RegularWork(self.host, *parts)
         self._stopped = False
 
     def _make_host(self, quarantine: Sequence[str]) -> Host[Snapshot]:

@@ -20,7 +20,9 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 """Words that sqlglot refuses as names in expressions, but allows as names in declarations."""
 
 _STREAM_OPTIONS = "TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION, ARCHIVE"
-_TABLE_OPTIONS = "TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, HISTORY, DELETED FOR, FIRST VERSION FROM"
+_TABLE_OPTIONS = (
+    "TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, HISTORY, DELETED FOR, FIRST VERSION FROM, EXPIRES BY"
+)
 _WATERMARK_NEEDS = (
     "WATERMARK BY needs CLOCK or ROWS: the watermark of a live stream follows the clock, too, or only its rows"
 )
@@ -29,6 +31,7 @@ _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 _HISTORY_NEEDS = "HISTORY needs a duration, as in HISTORY 7 DAYS"
 _DELETED_NEEDS = "DELETED FOR needs a duration, as in DELETED FOR 30 DAYS"
 _FIRST_NEEDS = "FIRST VERSION FROM needs START or ARRIVAL"
+_EXPIRES_NEEDS = "EXPIRES BY needs a column, as in EXPIRES BY valid_until"
 
 
 class Definitions(Compositions):
@@ -124,6 +127,10 @@ class Definitions(Compositions):
             return ("history", self._parse_duration(_HISTORY_NEEDS)), "HISTORY 7 DAYS"
         if table and self._match_text_seq("DELETED", "FOR"):
             return ("deleted", self._parse_duration(_DELETED_NEEDS)), "DELETED FOR 30 DAYS"
+        if table and self._match_text_seq("EXPIRES", "NEVER"):
+            return ("never_expires", True), "EXPIRES NEVER"
+        if table and self._match_text_seq("EXPIRES", "BY"):
+            return ("expires", self._name(_EXPIRES_NEEDS)), "EXPIRES BY column"
         return None
 
     def _parse_added_column(self, lenient: list[str], table: bool) -> Any:
@@ -136,7 +143,7 @@ class Definitions(Compositions):
             examples = "ADD COLUMN column TYPE, LATENESS 5 SECONDS, AHEAD 5 MINUTES, WATERMARK BY CLOCK"
             if table:
                 allowed = "columns can be added, or an option be changed"
-                examples += ", HISTORY 7 DAYS, DELETED FOR 30 DAYS"
+                examples += ", HISTORY 7 DAYS, DELETED FOR 30 DAYS, EXPIRES BY column"
             self.refuse(f"{allowed}: {examples}")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
@@ -169,6 +176,9 @@ class Definitions(Compositions):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
         if self._match_text_seq("ARCHIVE"):
             return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
+        if self._curr and self._curr.text.upper() == "EXPIRES":
+            hint = "RETENTION 7 DAYS says how long a stream keeps its tuples; the rows of a table may have EXPIRES BY"
+            self.refuse("a stream has no EXPIRES BY", hint=hint)
         self.refuse(f"expected {_STREAM_OPTIONS} or the end")
 
     def _parse_table_option(self) -> tuple[str, Any]:
@@ -176,6 +186,8 @@ class Definitions(Compositions):
             return "history", self._parse_duration(_HISTORY_NEEDS)
         if self._match_text_seq("DELETED", "FOR"):
             return "deleted", self._parse_duration(_DELETED_NEEDS)
+        if self._match_text_seq("EXPIRES", "BY"):
+            return "expires", self._name(_EXPIRES_NEEDS)
         if self._match_text_seq("FIRST", "VERSION", "FROM"):
             word = self._name(_FIRST_NEEDS)
             if word.name.upper() not in ("START", "ARRIVAL"):

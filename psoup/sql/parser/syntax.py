@@ -70,8 +70,9 @@ class CreateStreamNode(exp.Expression):
 class AlterStreamNode(exp.Expression):
     """ALTER STREAM or ALTER TABLE with the new columns, or with the new value of an option.
 
-    `watermark` is an identifier; `ahead`, `lateness`, `history` and `deleted` are Durations. `lenient`: the
-    names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT.
+    `watermark` and `expires` are identifiers; `ahead`, `lateness`, `history` and `deleted` are Durations. `lenient`:
+    the names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT. `never_expires`: it has EXPIRES
+    NEVER.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -85,6 +86,8 @@ class AlterStreamNode(exp.Expression):
         "table": False,
         "history": False,
         "deleted": False,
+        "expires": False,
+        "never_expires": False,
     }
 
 

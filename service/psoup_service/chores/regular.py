@@ -3,6 +3,7 @@
 clock          every second        the wall clock is compared with boot time
 watermarks     every second        watermarks of live streams follow the clock
 expiry         every hour          queries that have expired are unregistered
+row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
 arrival watch  every half minute   queries that take much of the writer's time are reported
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
@@ -15,11 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from psoup.published.snapshot import Snapshot
-from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead
+from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, row_expiry
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
-from psoup_service.chores.expiry import Expiry
+from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
+from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
 from psoup_service.host.background import Background
@@ -47,11 +49,13 @@ class RegularWork:
         settings: Settings,
         allowance: ReadLimits,
         heartbeats: ClockHeartbeats,
+        wait: ExpiryWait,
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads = threads
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
         self.expiry = Expiry(host, store)
+        self.row_expiry = RowExpiry(host, wait.edge)
         self.folding = FoldAhead(host, threads, self.background)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.heartbeats = heartbeats
@@ -64,6 +68,7 @@ class RegularWork:
         self.heartbeats.begin()
         start("watermarks", self.heartbeats.run, clock_heartbeats.EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
+        start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
         start("gate", gate.run, credentials.EVERY_S)
@@ -74,7 +79,12 @@ class RegularWork:
     def figures(self) -> dict[str, int]:
         """Figures for the operator."""
         ended = {"background_errors": self.supervisor.failures, "ahead_refused": self.background.refusals}
-        return {**self.shares.figures(), **ended, "clock_heartbeats": self.heartbeats.count}
+        return {
+            **self.shares.figures(),
+            **ended,
+            "clock_heartbeats": self.heartbeats.count,
+            "rows_expired": self.row_expiry.expired,
+        }
 
     def stop(self) -> None:
         """End all work."""

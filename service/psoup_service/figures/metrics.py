@@ -34,6 +34,7 @@ FIGURES = {
     "background_errors": "Errors that have ended a background task since the start; each is started again",
     "clauses": "Different FROM-WHERE parts of standing queries",
     "clauses_left_index": "Clauses that left the index since the start, as they could not be evaluated",
+    "rows_expired": "Rows of tables that were deleted since the start, as their time had come (EXPIRES BY)",
     "clock_heartbeats": "Events by which watermarks have followed the clock since the start (WATERMARK BY CLOCK)",
     "clock_ahead_seconds": "Seconds by which the wall clock is ahead while a step of it is not followed, else 0",
     "clock_behind_seconds": "Seconds by which the clock is before the last event, or the greatest time so far, else 0",

@@ -14,6 +14,7 @@ from psoup.events.commands import (
     Command,
     CreateStream,
     DropStream,
+    ExpireRows,
     Heartbeat,
     Locate,
     Push,
@@ -52,6 +53,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
+        case ExpireRows():
+            return COMMAND_BYTES + command.ids.nbytes
         case RaiseWatermarks():
             return COMMAND_BYTES
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
@@ -65,10 +68,10 @@ def size_of(command: Command) -> int:
 def grows(command: Command) -> bool:
     """Whether a full store refuses a command. It does not refuse drops and unregistrations, because they make room.
 
-    It refuses heartbeats by the clock, because it refuses pushes, too.
+    It refuses heartbeats by the clock, because it refuses pushes, too. So it does with deletions of expired rows.
     """
     match command:
-        case RaiseWatermarks():
+        case RaiseWatermarks() | ExpireRows():
             return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
@@ -98,7 +101,7 @@ def stream_of(command: Command) -> StreamKey | None:
     match command:
         case Push() | Recall() | Locate() | Heartbeat() | Attach():
             return command.tenant, command.stream.lower()
-        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
+        case CreateStream() | AlterStream() | DropStream() | ExpireRows() | Register() | RegisterMany():
             return None
         case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None

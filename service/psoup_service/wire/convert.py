@@ -154,6 +154,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         primary_key=spec.primary_key,
         history=None if spec.table is None else duration(spec.table.history),
         deleted_for=None if spec.table is None else duration(spec.table.deleted_for),
+        expires_by=spec.expires_by,
         retention=duration(retention.duration),
         retention_rows=retention.rows,
         create_time=timestamp(description.created),

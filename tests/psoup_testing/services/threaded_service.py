@@ -69,6 +69,10 @@ class Serving:
         """Let watermarks follow the clock, as the service does every second; returns whether one has moved."""
         return asyncio.run_coroutine_threadsafe(self.service.regular.heartbeats.once(), self._loop).result()
 
+    def expire_rows(self) -> int:
+        """Delete expired rows of tables, as the service does every second; returns how many."""
+        return asyncio.run_coroutine_threadsafe(self.service.regular.row_expiry.once(), self._loop).result()
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """The event loop does nothing meanwhile."""

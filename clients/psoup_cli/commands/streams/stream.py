@@ -261,14 +261,16 @@ def _kept(info: StreamInfo) -> list[tuple[str, str]]:
     """The lines about the time for which tuples are kept."""
     if info.history is None or info.deleted_for is None:
         return [("retention", _retention(info))]
-    return [("history", _span(info.history)), ("deleted for", _span(info.deleted_for))]
+    times = [("history", _span(info.history)), ("deleted for", _span(info.deleted_for))]
+    return [*times, ("expires by", info.expires_by)] if info.expires_by else times
 
 
 def _versions(info: StreamInfo) -> str:
     """Describe the times of a table."""
     if info.history is None or info.deleted_for is None:
         return ""
-    return f", keeps versions for {_span(info.history)} and deletions for {_span(info.deleted_for)}"
+    expires = f", deletes a row at the time in {info.expires_by}" if info.expires_by else ""
+    return f", keeps versions for {_span(info.history)} and deletions for {_span(info.deleted_for)}{expires}"
 
 
 _UNITS = {

@@ -49,7 +49,8 @@ def create(
     Create a table. PRIMARY KEY names the columns that tell rows apart; they are never NULL. The types are the types
     of streams, and a key is not a DOUBLE. Without TIMESTAMP BY a version of a row holds from its arrival. The first
     version of a key holds from the beginning. HISTORY is the time for which replaced versions are kept; the default is
-    7 days. DELETED FOR is the time for which deletions are remembered; the default is 30 days.
+    7 days. DELETED FOR is the time for which deletions are remembered; the default is 30 days. EXPIRES BY names a
+    TIMESTAMP column: the service deletes a row at the time in it.
     """
     stream.create(sql, if_not_exists, as_json, address, timeout)
 
@@ -66,9 +67,12 @@ def alter(
       psoup table alter "ALTER TABLE customers ADD COLUMN country TEXT"
       psoup table alter "ALTER TABLE customers HISTORY 90 DAYS"
       psoup table alter "ALTER TABLE customers DELETED FOR 60 DAYS"
+      psoup table alter "ALTER TABLE offers EXPIRES BY valid_until"
+      psoup table alter "ALTER TABLE offers EXPIRES NEVER"
 
-    Add columns to a table; existing rows have NULL in them. Or change how long it keeps replaced versions, and
-    deletions. Standing queries do not see new columns; register a query anew to select them.
+    Add columns to a table; existing rows have NULL in them. Or change how long it keeps replaced versions and
+    deletions, or the column by which its rows expire. Standing queries do not see new columns; register
+    a query anew to select them.
     """
     stream.alter(sql, as_json, address, timeout)
 
