@@ -61,6 +61,7 @@ class Stream(_message.Message):
     PRIMARY_KEY_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     DELETED_FOR_FIELD_NUMBER: _builtins.int
+    EXPIRES_BY_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -103,6 +104,8 @@ class Stream(_message.Message):
     """With WATERMARK BY CLOCK: whether the stream is live, so that its watermark follows the clock. Its last tuple was
     within `lateness` and `max_ahead` of the clock when it came.
     """
+    expires_by: _builtins.str
+    """The column of EXPIRES BY: the clock deletes a row of the table at the time in it. Empty without it."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """Its columns as declared. The pseudo-columns _id and _time can be selected too, and are not listed."""
@@ -198,10 +201,11 @@ class Stream(_message.Message):
         primary_key: _abc.Iterable[_builtins.str] | None = ...,
         history: _duration_pb2.Duration | None = ...,
         deleted_for: _duration_pb2.Duration | None = ...,
+        expires_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "deleted_for", b"deleted_for", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "history", b"history", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "deleted_for", b"deleted_for", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "history", b"history", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "primary_key", b"primary_key", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "deleted_for", b"deleted_for", "expires_by", b"expires_by", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "history", b"history", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "primary_key", b"primary_key", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
