@@ -16,7 +16,7 @@ Files, in reading order:
     join_inputs       the inputs of a join as sides; rows of a composite input by position
     pairs             the pairs of two inputs that satisfy all conditions
     conditions        conditions over several leaves, tested on rows
-    partner_rows      outer joins: rows without a partner are added to the pairs
+    partner_rows      outer joins: rows without a partner are added to the pairs; rows with at most one partner
     existence         SEMI, ANTI: the rows that have a partner, without all pairs if these are many
     key_order         rows of both inputs in the order of keys and bands
     closest           ASOF: the closest partner of each row

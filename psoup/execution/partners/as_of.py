@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, key_groups
 from psoup.execution.partners.pairs import FailedOperands
+from psoup.execution.partners.partner_rows import single_partners
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.tree import sources_of
 from psoup.joins.budget import JoinBudget
@@ -31,8 +33,6 @@ from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Source
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
 
-_ROWS = 65_536
-"""The most rows of one piece."""
 _BYTES = 64
 """Bytes of a row of an input while the versions are searched: keys, times and the hash tables."""
 
@@ -47,23 +47,18 @@ def version_rows(
         _find(evaluation, node, left, right, partners)
     elif left.rows:
         _count_all(evaluation, node, left)
-    conditions = None
+    passed = None
     if node.rest:
         facts, leaves = left.facts.beside(right.facts), [*left.leaves, *right.leaves]
         conditions = Conditions(node.rest, facts, leaves, evaluation.reading)
         evaluation.add(conditions)
-    for start in range(0, left.rows, _ROWS):
-        part = partners[start : start + _ROWS]
-        rows = np.arange(start, start + len(part), dtype=np.int32)
-        met = np.flatnonzero(part >= 0)
-        if conditions is not None and len(met):
-            passed = conditions.passed([*left.at(rows[met]), *right.at(part[met])])
-            part[met[~passed]] = MISSING
-            met = met[passed]
-        if node.kind is JoinKind.AS_OF:
-            rows, part = rows[met], part[met]
-        if len(rows):
-            yield rows, part
+        passed = partial(_passed, conditions, left, right)
+    yield from single_partners(partners, inner=node.kind is JoinKind.AS_OF, passed=passed)
+
+
+def _passed(conditions: Conditions, left: JoinInput, right: JoinInput, rows: Array, versions: Array) -> Array:
+    """Whether the other conditions hold for pairs of positions in both inputs: bool[k]."""
+    return conditions.passed([*left.at(rows), *right.at(versions)])
 
 
 def _lost_before(reading: Reading, table: Node) -> int:

@@ -17,15 +17,13 @@ from psoup.execution.partners.input_numbers import numbered
 from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, key_groups, numbered_values
 from psoup.execution.partners.pairs import FailedOperands, Pairs
+from psoup.execution.partners.partner_rows import single_partners
 from psoup.expressions.tree import sources_of
 from psoup.joins.key_columns import Edge, JoinKeys, keyed
 from psoup.model import Kind
 from psoup.plan.nodes import JoinKind, PartnerJoin
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
-
-_ROWS = 65_536
-"""The most rows of one piece."""
 
 
 def closest_rows(
@@ -36,13 +34,7 @@ def closest_rows(
     if left.rows and right.rows:
         evaluation.room.hold(4 * left.rows, "the closest partners")
         _find(evaluation, node, left, right, partners)
-    for start in range(0, left.rows, _ROWS):
-        part = partners[start : start + _ROWS]
-        rows = np.arange(start, start + len(part), dtype=np.int32)
-        if node.kind is JoinKind.ASOF:
-            rows, part = rows[part >= 0], part[part >= 0]
-        if len(rows):
-            yield rows, part
+    yield from single_partners(partners, inner=node.kind is JoinKind.ASOF)
 
 
 def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:

@@ -9,7 +9,7 @@ Rows without a partner are merged in as the pairs come, so they need no sort.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from psoup.plan.partners import MISSING, JoinKind
 from psoup.values.columns import Array
 
 _ROWS = 65_536
-"""The most rows without a partner in one piece."""
+"""The most rows without a partner in one piece, and the most rows with at most one partner."""
 
 
 def partnered_rows(pairs: Iterator[tuple[Array, Array]], left_rows: int, room: JoinBudget) -> Array:
@@ -37,6 +37,28 @@ def positions_of(flags: Array) -> Iterator[Array]:
         rows = np.flatnonzero(flags[start : start + _ROWS])
         if len(rows):
             yield rows + start
+
+
+def single_partners(
+    partners: Array, *, inner: bool, passed: Callable[[Array, Array], Array] | None = None
+) -> Iterator[tuple[Array, Array]]:
+    """Yield the rows of a join in which each row of the left has at most one partner: positions in both inputs.
+
+    `partners`: int32[rows of the left], MISSING for none. `inner`: leave rows without a partner out. `passed`: tells
+    which pairs stay (bool[k]), from positions in both inputs; the row of another pair has no partner. O(rows).
+    """
+    for start in range(0, len(partners), _ROWS):
+        part = partners[start : start + _ROWS]
+        rows = np.arange(start, start + len(part), dtype=np.int32)
+        met = np.flatnonzero(part >= 0)
+        if passed is not None and len(met):
+            stays = passed(rows[met], part[met])
+            part[met[~stays]] = MISSING
+            met = met[stays]
+        if inner:
+            rows, part = rows[met], part[met]
+        if len(rows):
+            yield rows, part
 
 
 def outer_rows(

@@ -44,9 +44,14 @@ class EndBits:
     @property
     def offsets(self) -> Array:
         """The offsets, int64, ascending. Each call makes a new array. O(rows / 64 + matches)."""
-        offsets: Array = np.empty(self.count, np.int64)
-        bits_to_offsets(self.bits, self.start, self.stop, offsets)
-        return offsets
+        return offsets_of(self.bits, self.start, self.stop, self.count)
+
+
+def offsets_of(bits: Array, start: int, stop: int, count: int) -> Array:
+    """The offsets in [start, stop) of the `count` set bits there, int64, ascending. O(rows / 64 + count)."""
+    offsets: Array = np.empty(count, np.int64)
+    bits_to_offsets(bits, start, stop, offsets)
+    return offsets
 
 
 def end_bits(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> EndBits | None:

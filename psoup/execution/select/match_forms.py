@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.data.archived_chunk import Chunk
-from psoup.execution.select.match_bits_at_ends import EndBits
-from psoup.kernels.rows.bitmaps import bits_to_offsets
+from psoup.execution.select.match_bits_at_ends import EndBits, offsets_of
 from psoup.published.snapshot import ChunkEntry
 from psoup.values.columns import Array
 
@@ -101,9 +100,7 @@ class KeptBits:
     @property
     def offsets(self) -> Array:
         """The offsets, int64, ascending. Each call makes a new array. O(rows of the chunk / 8)."""
-        offsets: Array = np.empty(self.count, np.int64)
-        bits_to_offsets(self.bits, 0, len(self.data), offsets)
-        return offsets
+        return offsets_of(self.bits, 0, len(self.data), self.count)
 
     def among(self, rows: Array) -> Array:
         """The elements of `rows`, int64 offsets, that match. O(rows)."""

@@ -16,7 +16,7 @@ import pytest
 
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
-from psoup.execution.partners import closest, composition, existence, join_inputs, partner_rows
+from psoup.execution.partners import composition, existence, join_inputs, partner_rows
 from psoup.execution.plan import rows_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message, form_of, read
@@ -243,7 +243,7 @@ def by_all_ways(plan: Node, reading: Reading) -> list[list[tuple[Any, ...]]]:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of a few rows, so that each answer has many."""
-    for module in (partner_rows, closest, composition):
+    for module in (partner_rows, composition):
         monkeypatch.setattr(module, "_ROWS", 4)
     monkeypatch.setattr(join_inputs, "_GROUP_ROWS", 5)
 

@@ -6,11 +6,10 @@ import pytest
 
 from psoup.execution.join import join_case, sides
 from psoup.execution.over import over_rows
-from psoup.execution.partners import closest, composition, filtered_rows, join_inputs, partner_rows
+from psoup.execution.partners import composition, filtered_rows, join_inputs, partner_rows
 from psoup.execution.relations import table_rows
 
 PIECES = (
-    (closest, "_ROWS", 7),
     (composition, "_ROWS", 7),
     (partner_rows, "_ROWS", 7),
     (filtered_rows, "_MAX_ROWS", 5),
