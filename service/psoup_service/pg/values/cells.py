@@ -37,6 +37,7 @@ from psoup_service.pg.contract import BINARY
 from psoup_service.pg.contract import TEXT as PLAIN
 from psoup_service.pg.values import types
 from psoup_service.pg.values.binary import DAYS_TO_2000, MICROS_TO_2000, before, binary_of
+from psoup_service.pg.values.float_digits import shortest_texts
 from psoup_service.pg.values.plain import plain_values
 from psoup_service.pg.values.texts import text_of
 from psoup_service.pg.values.zones import Zone
@@ -131,7 +132,7 @@ def _textual(column: pa.Array, oid: int, zone: Zone) -> Cells:
         write = kernels.time_texts
         return _made(column, kernels.MOST_TIME, lambda ends, out: write(numbers, offsets, _TIMES[oid], ends, out))
     if oid in _EXPONENTS:
-        return _written(column, column.cast(pa.string()), kernels.MOST_FLOAT, kernels.float_texts, _EXPONENTS[oid])
+        return _written(column, shortest_texts(column), kernels.MOST_FLOAT, kernels.float_texts, _EXPONENTS[oid])
     if oid == types.BOOL:
         letters = np.where(column.fill_null(False).to_numpy(zero_copy_only=False), _TRUE, _FALSE).astype(np.uint8)
         return _from_arrays(column, np.arange(len(column) + 1, dtype=np.int64), letters)

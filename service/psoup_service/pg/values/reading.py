@@ -156,12 +156,14 @@ def _timestamp(oid: int, text: str, zone: Zone) -> int:
             raise misread(oid, text)
         micros = _micros(oid, text, match)
         offset = _offset(oid, text, match[5].strip())
-    local = days * _DAY + micros
-    if not -(2**63) + _DAY < local < 2**63 - _DAY:
+    instant = days * _DAY + micros
+    if oid == types.TIMESTAMPTZ and offset is not None:
+        instant -= offset * 1_000_000
+    elif oid == types.TIMESTAMPTZ and -(2**63) + _DAY <= instant < 2**63 - _DAY:
+        instant = zone.instant(instant)
+    if not -(2**63) <= instant < 2**63:
         raise beyond(oid, text)
-    if oid == types.TIMESTAMP:
-        return local
-    return zone.instant(local) if offset is None else local - offset * 1_000_000
+    return instant
 
 
 def _offset(oid: int, text: str, written: str) -> int | None:

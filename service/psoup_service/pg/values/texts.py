@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from psoup_service.pg.values import types
+from psoup_service.pg.values.float_digits import shortest
 
 Text = Callable[[Any], bytes]
 
@@ -71,7 +72,7 @@ def float_text(value: float, digits: int = 15) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
-    written = repr(float(value)) if digits == 15 else str(np.float32(value))
+    written = shortest(np.float64(value) if digits == 15 else np.float32(value))
     mantissa, _, exponent = written.partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")

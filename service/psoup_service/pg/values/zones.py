@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import numpy.typing as npt
@@ -65,11 +66,13 @@ class Zone:
             return np.full(len(instants), self.seconds, np.int64)
         if not len(instants):
             return np.zeros(0, np.int64)
-        # Beyond these years the rules repeat every 400 years, and Arrow's arithmetic may overflow.
-        near = _within_reach(instants)
+        near = np.clip(instants, _FIRST, _LAST)  # beyond, Arrow's arithmetic may overflow
         zoned = pa.array(near, pa.timestamp("us", tz=self.name))
         local = pc.local_timestamp(zoned).cast(pa.int64()).to_numpy()
         offsets: Array = (local - near) // _SECOND
+        late = instants >= _LAST
+        if late.any():
+            offsets[late] = _late_offsets(self.name, instants[late])
         return offsets
 
     def instants(self, local: Array) -> Array:
@@ -99,20 +102,24 @@ UTC = Zone("UTC")
 _UTC = frozenset(
     {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Universal", "Etc/Universal"}
 )
-_CYCLE = 400 * 365_2425 // 10_000 * 86_400 * _SECOND
-_FIRST, _LAST = (-62_135_596_800 * _SECOND, 253_402_300_799 * _SECOND)
+_FIRST = -62_135_596_800 * _SECOND
+_LAST = 2_114_380_800 * _SECOND
+"""The years 1 and 2037. From then on Arrow knows no summer time, and Python does."""
+_CYCLE = 146_097 * 86_400
+"""The seconds of 400 years, after which the calendar repeats itself."""
+_BASE = 2_208_988_800
+"""The year 2040."""
 
 
-def _within_reach(instants: Array) -> Array:
-    """Instants of the years 1 to 9999: those beyond are moved by a multiple of 400 years."""
-    near = instants.copy()
-    far = (instants < _FIRST) | (instants > _LAST)
-    if far.any():
-        base = 946_684_800 * _SECOND  # the year 2000: rules of the distant past do not hold before it
-        late = instants > _LAST
-        near[late] = (instants[late] - base) % _CYCLE + base + 5 * _CYCLE
-        near[instants < _FIRST] = _FIRST
-    return near
+def _late_offsets(name: str, instants: Array) -> Array:
+    """The offsets in seconds of instants after `_LAST`, by the rules that hold then. A microsecond each."""
+    zone = ZoneInfo(name)
+    seconds = (instants // _SECOND - _BASE) % _CYCLE + _BASE
+    offsets = [datetime.fromtimestamp(each, zone).utcoffset() or _NO_TIME for each in seconds.tolist()]
+    return np.array([offset.total_seconds() for offset in offsets], np.int64)
+
+
+_NO_TIME = timedelta(0)
 
 
 @cache
