@@ -33,6 +33,8 @@ def streams() -> None:
 
 
 Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, in any case.", show_default=False)]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Accept an equal one of that name.")]
+Cascade = Annotated[bool, typer.Option("--cascade", help="Unregister the queries on it, too.")]
 
 
 def facts(info: StreamInfo) -> dict[str, Any]:
@@ -45,9 +47,7 @@ def facts(info: StreamInfo) -> dict[str, Any]:
 @app.command("create", short_help="Create a stream from a CREATE STREAM statement.")
 def create(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="CREATE STREAM ...", show_default=False)],
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Accept an equal stream of that name.")
-    ] = False,
+    if_not_exists: IfNotExists = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -168,28 +168,7 @@ def show_stream(
         shown = {"groups": list(map(dataclasses.asdict, groups))}
         print_json(facts(info) | shown | {"followers": list(map(dataclasses.asdict, followers))})
         return
-    print_pairs(
-        [
-            (info.kind, info.name),
-            *([("primary key", ", ".join(info.primary_key))] if info.primary_key else []),
-            ("time", _time(info)),
-            *_kept(info),
-            ("created", info.created),
-            ("now", info.now),
-            ("watermark", info.watermark),
-            ("oldest tuple", info.first_time),
-            ("versions" if info.primary_key else "tuples", _in_memory(info)),
-            *_archive(info),
-            ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
-            ("next tuple ID", f"{info.next_tuple_id}"),
-            (
-                "pending",
-                f"{counted(info.pending, 'tuple')} {verb(info.pending, 'waits', 'wait')} for the watermark",
-            ),
-            ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
-            ("queries", f"{info.queries:,}"),
-        ]
-    )
+    print_pairs(_described(info))
     print()
     print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
     if followers:
@@ -200,6 +179,28 @@ def show_stream(
         print()
         names = ["group", "position", "lag", "workers", "busy", "last confirmation", "queries"]
         print_table(names, map(_group, groups), [False, True, True, True, True, False, False])
+
+
+def _described(info: StreamInfo) -> list[tuple[str, Any]]:
+    """The lines about a stream, without its columns: names and values."""
+    waits = f"{counted(info.pending, 'tuple')} {verb(info.pending, 'waits', 'wait')} for the watermark"
+    return [
+        (info.kind, info.name),
+        *([("primary key", ", ".join(info.primary_key))] if info.primary_key else []),
+        ("time", _time(info)),
+        *_kept(info),
+        ("created", info.created),
+        ("now", info.now),
+        ("watermark", info.watermark),
+        ("oldest tuple", info.first_time),
+        ("versions" if info.primary_key else "tuples", _in_memory(info)),
+        *_archive(info),
+        ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
+        ("next tuple ID", f"{info.next_tuple_id}"),
+        ("pending", waits),
+        ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
+        ("queries", f"{info.queries:,}"),
+    ]
 
 
 def _group(group: GroupInfo) -> tuple[Any, ...]:
@@ -303,7 +304,7 @@ def _archive(info: StreamInfo) -> list[tuple[str, str]]:
 @app.command("drop", short_help="Drop a stream and its tuples.")
 def drop(
     name: Name,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Unregister the queries on it, too.")] = False,
+    cascade: Cascade = False,
     yes: Yes = False,
     address: Address = None,
     timeout: Timeout = None,

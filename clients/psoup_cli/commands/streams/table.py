@@ -35,7 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name, in
 @app.command("create", short_help="Create a table from a CREATE TABLE statement.")
 def create(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="CREATE TABLE ...", show_default=False)],
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Accept an equal table of that name.")] = False,
+    if_not_exists: stream.IfNotExists = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -112,7 +112,7 @@ def show_table(
 @app.command("drop", short_help="Drop a table and its rows.")
 def drop(
     name: Name,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Unregister the queries on it, too.")] = False,
+    cascade: stream.Cascade = False,
     yes: Yes = False,
     address: Address = None,
     timeout: Timeout = None,
