@@ -94,7 +94,8 @@ def _parts(source: PostgresSource, table: SourceTable, target: TargetTable, snap
             cursor.execute("SET TRANSACTION SNAPSHOT %s", [snapshot])
             columns = sql.SQL(", ").join(sql.Identifier(name) for name in chosen)
             place = sql.Identifier(table.schema, table.name)
-            statement = sql.SQL("COPY (SELECT {} FROM ONLY {}) TO STDOUT (FORMAT csv)").format(columns, place)
+            only = sql.SQL("" if table.root else "ONLY ")  # without it, the rows of partitions come
+            statement = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(columns, only, place)
             for batch in _csv(cursor, statement.as_string(connection), len(chosen)):
                 arrays = [
                     to_column(cells, type_id, column)

@@ -40,7 +40,12 @@ class Relations:
             transaction.describe(self._picker)
 
     def describe(self, relation: RelationMessage) -> None:
-        """Use a description. Raises FailedPrecondition, reason SOURCE_CHANGED, for a change that needs the operator."""
+        """Use a description. Raises FailedPrecondition, reason SOURCE_CHANGED, for a change that needs the operator.
+
+        The descriptions of single partitions come, too, and are left out.
+        """
+        if self._table.root and relation.relation != self._table.root:
+            return
         if relation.identity == NOTHING:
             raise self._changed(
                 "has REPLICA IDENTITY NOTHING now, and deletions would be lost",

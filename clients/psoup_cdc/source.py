@@ -50,9 +50,17 @@ FROM pg_replication_slots WHERE slot_name = %s
 _DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
 _READER_SECONDS = 10.0
 """The seconds for which a slot may have a reader whose client has ended."""
-_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "a partitioned table"}
-FULL, NOTHING = "f", "n"
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+_TABLE_KIND, _PARTITIONED = "r", "p"
+FULL, NOTHING, _DEFAULT, _INDEX = "f", "n", "d", "i"
 """Values of REPLICA IDENTITY."""
+_PARTITIONS = """
+SELECT n.nspname, c.relname, c.relkind, c.relreplident
+FROM pg_partition_tree(%s) p JOIN pg_class c ON c.oid = p.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.isleaf ORDER BY 1, 2
+"""
+_PARTITIONS_FROM = 130_000
+"""The first version of PostgreSQL whose changes name the partitioned table instead of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class SourceTable:
     """The definition of a table. `generated`: names of generated columns, which PostgreSQL does not send.
 
     `primary_key`, `identity_key`: names of columns. The second are those that a deletion tells; all of them with FULL.
-    `rows`: an estimate.
+    `rows`: an estimate. `root`: the OID of a partitioned table, 0 for another table.
     """
 
     schema: str
@@ -71,6 +79,7 @@ class SourceTable:
     primary_key: tuple[str, ...]
     identity_key: tuple[str, ...]
     rows: int
+    root: int = 0
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
@@ -154,7 +163,9 @@ class PostgresSource:
                 reason="UNKNOWN_SOURCE",
             )
         oid, schema, name, kind, identity, estimate = rows[0]
-        if kind != "r":
+        if kind == _PARTITIONED:
+            self._check_partitions(oid, f"{schema}.{name}", identity)
+        elif kind != _TABLE_KIND:
             raise FailedPrecondition(
                 f"{schema}.{name} is {_KINDS.get(kind, 'not a table')}, whose changes are not followed; name a table",
                 reason="SOURCE_KIND",
@@ -167,7 +178,30 @@ class PostgresSource:
         whole = tuple(column.name for column in sent)
         sent_key = whole if identity == FULL else () if identity == NOTHING else index if identity == "i" else primary
         generated = tuple(column[0] for column in columns if column[3])
-        return SourceTable(schema, name, identity, sent, generated, primary, sent_key, estimate)
+        root = oid if kind == _PARTITIONED else 0
+        return SourceTable(schema, name, identity, sent, generated, primary, sent_key, estimate, root)
+
+    def _check_partitions(self, oid: int, table: str, identity: str) -> None:
+        """Raise FailedPrecondition if the changes of a partitioned table do not come whole, with its primary key."""
+        [(version,)] = self.ask("SELECT current_setting('server_version_num')::int")
+        if version < _PARTITIONS_FROM:
+            raise FailedPrecondition(
+                f"{table} is a partitioned table, whose changes PostgreSQL 13 sends, and later ones; name a partition",
+                reason="SOURCE_KIND",
+            )
+        for schema, name, kind, of_partition in [*self.ask(_PARTITIONS, oid), ("", "", _TABLE_KIND, identity)]:
+            place = f"the partition {schema}.{name} of {table}" if name else f"the partitioned table {table}"
+            if kind != _TABLE_KIND:
+                raise FailedPrecondition(
+                    f"{place} is {_KINDS.get(kind, 'not a table')}, whose changes are not followed; detach it",
+                    reason="SOURCE_KIND",
+                )
+            if of_partition == _INDEX or (name and of_partition == NOTHING):
+                raise FailedPrecondition(
+                    f"{place} has REPLICA IDENTITY {'NOTHING' if of_partition == NOTHING else 'USING INDEX'}, and"
+                    " deletions in partitions need the primary key: ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL",
+                    reason="REPLICA_IDENTITY",
+                )
 
     def slot(self) -> SlotState | None:
         """The state of the slot; None if there is none."""
@@ -189,7 +223,8 @@ class PostgresSource:
         """Create the publication of the table anew, with its comment."""
         name, place = sql.Identifier(self.name), sql.Identifier(table.schema, table.name)
         self.ask(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(name))
-        self.ask(sql.SQL("CREATE PUBLICATION {} FOR TABLE ONLY {}").format(name, place))
+        options = sql.SQL(" WITH (publish_via_partition_root = true)" if table.root else "")
+        self.ask(sql.SQL("CREATE PUBLICATION {} FOR TABLE ONLY {}{}").format(name, place, options))
         self.claim(owner)
 
     def claim(self, owner: str) -> None:

@@ -130,6 +130,33 @@ def test_large_values_that_did_not_change_are_those_of_the_version_before(clean:
     assert [row[:3] for row in same(client, server, "a, b, n, doc")] == [(2, "k", 6)]
 
 
+def test_a_partitioned_table_is_followed_as_one_table(clean: Postgres, client: Client) -> None:
+    """Partitions have their own order of columns, others come later, and rows move from one to another."""
+    server = clean
+    server.run(
+        "CREATE TABLE t (k int, v int, doc text, PRIMARY KEY (k)) PARTITION BY RANGE (k)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE high (doc text, gone int, v int, k int NOT NULL)",
+        "ALTER TABLE high DROP COLUMN gone",
+        "ALTER TABLE t ATTACH PARTITION high FOR VALUES FROM (100) TO (200)",
+        "ALTER TABLE high ALTER doc SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT n, 0, repeat('d', 3000) FROM generate_series(0, 199) n",
+    )
+    assert follow(client, server).copied == 200
+    same(client, server, "k, v, doc")
+    server.run("UPDATE t SET v = 1 WHERE k % 2 = 0", "DELETE FROM high WHERE k > 150")
+    server.run("CREATE TABLE later PARTITION OF t FOR VALUES FROM (200) TO (300) PARTITION BY RANGE (k)")
+    server.run(
+        "CREATE TABLE last PARTITION OF later DEFAULT", "INSERT INTO t SELECT n, 2 FROM generate_series(200, 220) n"
+    )
+    server.run("UPDATE t SET k = k + 200 WHERE k BETWEEN 50 AND 60")
+    follow(client, server)
+    assert len(same(client, server, "k, v, doc")) == 151 + 21
+    server.run("TRUNCATE t", "INSERT INTO t VALUES (7, 7, 'seven')")
+    follow(client, server)
+    assert same(client, server, "k, v, doc") == [(7, 7, "seven")]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_transactions_leave_the_same_rows(clean: Postgres, client: Client, seed: int) -> None:
     server, chance, steps = clean, random.Random(seed), 40
@@ -188,7 +215,19 @@ def test_random_transactions_leave_the_same_rows(clean: Postgres, client: Client
         ("CREATE TABLE t (a text PRIMARY KEY)", "a BIGINT, PRIMARY KEY (a)", "column 'a' of table 't' is a BIGINT"),
         ("CREATE TABLE t (a numeric PRIMARY KEY)", None, "column 'a' is a NUMERIC that no DECIMAL"),
         ("CREATE VIEW t AS SELECT 1 AS a", None, "public.t is a view"),
-        ("CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a)", None, "a partitioned table"),
+        (
+            "CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a); CREATE TABLE u PARTITION OF t DEFAULT;"
+            " ALTER TABLE u REPLICA IDENTITY NOTHING",
+            None,
+            "the partition public.u of public.t has REPLICA IDENTITY NOTHING",
+        ),
+        (
+            "CREATE TABLE t (a int PRIMARY KEY) PARTITION BY RANGE (a);"
+            " ALTER TABLE t REPLICA IDENTITY USING INDEX t_pkey",
+            None,
+            "the partitioned table public.t has REPLICA IDENTITY USING INDEX",
+        ),
+        ("CREATE TABLE t (a int) PARTITION BY RANGE (a)", None, "has no primary key"),
         ("CREATE TABLE other (a int)", None, "PostgreSQL has no table t"),
     ],
 )
