@@ -126,8 +126,9 @@ class ExtendedQueries:
         self._channel.write(messages.NO_DATA if columns is None else row_description(columns, formats))
 
     async def _execute(self, body: Body) -> None:
-        portal, limit = self._portals.get(body.text()), body.int32()
+        name, limit = body.text(), body.int32()
         body.end()
+        portal = self._portals.get(name)
         self.text = portal.prepared.text
         if portal.prepared.statement is None:
             self._channel.write(messages.EMPTY_QUERY)

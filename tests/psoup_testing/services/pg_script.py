@@ -1,0 +1,185 @@
+"""A session of PostgreSQL's protocol whose statements are orders to the test: for tests of the wire alone.
+
+rows 1000        that many rows of a column n, in batches of 1,000      wait       runs until it is cancelled
+copy in          takes data until its end                              fail       ends with an error
+copy out 3       rows as the data of a COPY                            defect     ends with a defect
+begin, commit    the status of a transaction                           echo       the arguments, as texts
+listen           notifications 1 and 2, as soon as they may be sent
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import InvalidInput
+from psoup_service.pg import port
+from psoup_service.pg.calls import Calls
+from psoup_service.pg.connection import PgConnection
+from psoup_service.pg.contract import TEXT, Argument, Column, Description, Sink, Statement
+from psoup_service.pg.values.zones import UTC
+from psoup_service.process.settings import Settings
+from psoup_testing.services.threaded_service import Serving
+
+BATCH_ROWS = 1_000
+INT8, TEXT_OID = 20, 25
+
+
+class Lines:
+    """An encoder of a COPY: each row is its number and a line end."""
+
+    def head(self) -> bytes:
+        """No message."""
+        return b""
+
+    def rows(self, rows: pa.RecordBatch) -> bytes:
+        """One message for each row."""
+        lines = [b"%d\n" % number for number in rows.column(0).to_pylist()]
+        return b"".join(b"d" + (len(line) + 4).to_bytes(4, "big") + line for line in lines)
+
+    def end(self) -> bytes:
+        """No message."""
+        return b""
+
+
+class ScriptedStatement:
+    """One order."""
+
+    def __init__(self, session: ScriptedSession, order: str, types: Sequence[int]) -> None:
+        self._session = session
+        self._order, _, self._more = order.strip().partition(" ")
+        self._types = tuple(types)
+
+    async def describe(self) -> Description:
+        """The columns of an order."""
+        columns = {"rows": (Column("n", INT8),), "echo": (Column("value", TEXT_OID),)}
+        return Description(self._types, columns.get(self._order))
+
+    async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        """Carry out the order."""
+        order: Callable[[Sequence[Argument], Sink], asyncio.Future[str]] = getattr(self, f"_{self._order}")
+        return await order(arguments, sink)
+
+    async def _rows(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        await sink.begin((Column("n", INT8),))
+        await self._send(int(self._more), sink)
+        return f"SELECT {sink.rows}"
+
+    async def _send(self, count: int, sink: Sink) -> None:
+        try:
+            for start in range(0, count, BATCH_ROWS):
+                await sink.batch(_numbers(start, min(count, start + BATCH_ROWS)))
+                self._session.reached = start
+        except asyncio.CancelledError:
+            self._session.ended.append("rows")
+            raise
+
+    async def _wait(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        self._session.ended.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._session.ended.append("wait")
+        return ""
+
+    async def _copy(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        if self._more == "in":
+            count = 0
+            while piece := await sink.copy_in(1, TEXT):
+                count += piece.count(b"\n")
+        else:
+            count = int(self._more.split()[1])
+            await sink.copy_out((Column("n", INT8),), TEXT, Lines())
+            await self._send(count, sink)
+        return f"COPY {count}"
+
+    async def _fail(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        raise InvalidInput("the order fails")
+
+    async def _defect(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        raise ZeroDivisionError
+
+    async def _begin(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        self._session.status = b"T"
+        return "BEGIN"
+
+    async def _commit(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        self._session.status = b"I"
+        return "COMMIT"
+
+    async def _echo(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        await sink.begin((Column("value", TEXT_OID),))
+        texts = [f"{argument.raw!r} {argument.format} {argument.oid}" for argument in arguments]
+        await sink.batch(pa.record_batch({"value": pa.array(texts, pa.string())}))
+        return f"SELECT {sink.rows}"
+
+    async def _listen(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        for number in ("1", "2"):
+            task = asyncio.create_task(self._session.client.notify("news", lambda number=number: number))
+            self._session.tasks.add(task)
+        return "LISTEN"
+
+
+class ScriptedSession:
+    """See `contract.Session`. `ended`: the orders that were cancelled or ended early, in this and other sessions."""
+
+    zone = UTC
+    ended: list[str] = []
+    reached = 0
+    open = 0
+
+    def __init__(self, calls: Calls, client: PgConnection, parameters: dict[str, str]) -> None:
+        self.status = b"I"
+        self.client = client
+        self.parameters = parameters
+        self.tasks = set[asyncio.Task[None]]()
+        ScriptedSession.open += 1
+
+    def reported(self) -> Mapping[str, str]:
+        """A setting that the client is told."""
+        return {"server_version": "15.0", "client_encoding": "UTF8"}
+
+    def split(self, text: str) -> list[str]:
+        """The orders of a text."""
+        return [part for part in text.split(";") if part.strip()]
+
+    async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
+        """Read an order."""
+        return ScriptedStatement(self, text, types) if text.strip() else None
+
+    def failed(self) -> None:
+        """Note that an order has failed."""
+        if self.status == b"T":
+            self.status = b"E"
+
+    async def close(self) -> None:
+        """End the session."""
+        for task in self.tasks:
+            task.cancel()
+        ScriptedSession.open -= 1
+
+
+def _numbers(start: int, stop: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(start, stop), pa.int64())})
+
+
+@contextmanager
+def scripted(settings: Settings) -> Iterator[Serving]:
+    """A service whose port for clients of PostgreSQL carries out orders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(port, "begin_session", ScriptedSession)
+        served = Serving(settings)
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+def pg_address(served: Serving) -> str:
+    """The address of the port for clients of PostgreSQL."""
+    assert served.service.pg is not None, "the settings open the port"
+    return served.service.pg.address
