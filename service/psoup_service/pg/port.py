@@ -30,7 +30,7 @@ from psoup_service.wire.decoders import Decoders
 MOST_CONNECTIONS = 4_096
 """The most connections at once, as for pages. At most a quarter of the files that the process may open."""
 
-_REFUSED = 64
+REFUSED = 64
 """The most connections above the limit that are told why. Further ones are cut at once."""
 
 _SEND_BYTES = 256 * 1024
@@ -90,7 +90,7 @@ class PgPort:
         self._encoders.close()
 
     def _begin(self, channel: Channel) -> None:
-        if len(self._tasks) >= self._most + _REFUSED:
+        if len(self._tasks) >= self._most + REFUSED:
             channel.abort()
             return
         refusal = _too_many(self._most) if len(self._tasks) >= self._most else None

@@ -10,8 +10,9 @@ listen           notifications 1 and 2, as soon as they may be sent
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -61,7 +62,7 @@ class ScriptedStatement:
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """Carry out the order."""
-        order: Callable[[Sequence[Argument], Sink], asyncio.Future[str]] = getattr(self, f"_{self._order}")
+        order: Callable[[Sequence[Argument], Sink], Coroutine[Any, Any, str]] = getattr(self, f"_{self._order}")
         return await order(arguments, sink)
 
     async def _rows(self, arguments: Sequence[Argument], sink: Sink) -> str:
@@ -73,7 +74,7 @@ class ScriptedStatement:
         try:
             for start in range(0, count, BATCH_ROWS):
                 await sink.batch(_numbers(start, min(count, start + BATCH_ROWS)))
-                self._session.reached = start
+                ScriptedSession.reached = start
         except asyncio.CancelledError:
             self._session.ended.append("rows")
             raise
@@ -125,12 +126,14 @@ class ScriptedStatement:
 
 
 class ScriptedSession:
-    """See `contract.Session`. `ended`: the orders that were cancelled or ended early, in this and other sessions."""
+    """See `contract.Session`. `ended`: steps of orders that last, in all sessions. `reached`: the last row sent by one.
+    `open`: the sessions that are open.
+    """
 
     zone = UTC
-    ended: list[str] = []
-    reached = 0
-    open = 0
+    ended: ClassVar[list[str]] = []
+    reached: ClassVar[int] = 0
+    open: ClassVar[int] = 0
 
     def __init__(self, calls: Calls, client: PgConnection, parameters: dict[str, str]) -> None:
         self.status = b"I"
@@ -140,8 +143,8 @@ class ScriptedSession:
         ScriptedSession.open += 1
 
     def reported(self) -> Mapping[str, str]:
-        """A setting that the client is told."""
-        return {"server_version": "15.0", "client_encoding": "UTF8"}
+        """Settings without which clients would send SET."""
+        return {"server_version": "15.0", "client_encoding": "UTF8", "DateStyle": "ISO, MDY"}
 
     def split(self, text: str) -> list[str]:
         """The orders of a text."""
@@ -183,3 +186,14 @@ def pg_address(served: Serving) -> str:
     """The address of the port for clients of PostgreSQL."""
     assert served.service.pg is not None, "the settings open the port"
     return served.service.pg.address
+
+
+def wait_for(served: Serving, done: Callable[[], bool]) -> None:
+    """Wait on the loop of the service until something is so."""
+
+    async def waited() -> None:
+        async with asyncio.timeout(30):
+            while not done():
+                await asyncio.sleep(0)
+
+    asyncio.run_coroutine_threadsafe(waited(), served._loop).result()

@@ -10,11 +10,15 @@ TIMEOUT_S = 20.0
 
 
 class PgSocket:
-    """A connection. `address`: "host:port" of the service's port."""
+    """A connection. `address`: "host:port" of the service's port. `receive_bytes`: what the system buffers unread."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, receive_bytes: int = 0) -> None:
         host, port = address.rsplit(":", 1)
-        self.opened = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self.opened = socket.socket()
+        self.opened.settimeout(TIMEOUT_S)
+        if receive_bytes:
+            self.opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.opened.connect((host, int(port)))
         self.number, self.key = 0, b""
 
     def __enter__(self) -> PgSocket:

@@ -45,7 +45,7 @@ def client(served: Serving) -> Iterator[PgSocket]:
 
 def test_a_statement_is_described_before_it_is_bound(client: PgSocket) -> None:
     client.send(parse("rows 2", "s", 23, 25), describe(b"S", "s"), FLUSH)
-    assert client.kinds("T".encode()) == "1tT"
+    assert client.kinds(b"T") == "1tT"
     client.send(bind("p", "s", b"1", None, formats=(1,)), describe(b"P", "p"), execute("p"), SYNC)
     messages = client.until(b"Z")
     assert b"".join(kind for kind, _ in messages) == b"2TDDCZ"
