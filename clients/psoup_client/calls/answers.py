@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from typing import Any, Literal, overload
 
@@ -133,22 +132,15 @@ class AnswerCalls(Session):
             asked[:] = some
             return self._read(self.connection.queries.InvokeMany, request, wait_for, timeout)
 
+        def stream(query_id: str) -> Any:
+            query, taken = Query(self, query_id), accept_truncation
+            return query.stream(
+                as_of=as_of, window=window, windows=windows, accept_truncation=taken, wait_for=wait_for, timeout=timeout
+            )
+
         for name, outcome in _outcomes(invoke, names):
-            reply = outcome.answer
-            query_id = reply.query_id if keys is not None else name
-            if outcome.WhichOneof("outcome") == "failure":
-                answer: Answer | PSoupError = from_failure(outcome.failure)
-            elif not reply.too_large:
-                answer = answer_of(reply, query_id)
-            else:
-                stream = partial(
-                    Query(self, query_id).stream,
-                    as_of=as_of,
-                    window=window,
-                    windows=windows,
-                    accept_truncation=accept_truncation,
-                )
-                answer = _large(partial(stream, wait_for=wait_for, timeout=timeout), query_id, reply.key)
+            query_id = outcome.answer.query_id if keys is not None else name
+            answer = _answer_or_error(outcome, query_id, stream)
             if isinstance(answer, PSoupError) and not return_errors:
                 raise answer
             yield answer
@@ -273,10 +265,18 @@ def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) 
             yield from zip(answered, outcomes, strict=True)
 
 
-def _large(stream: Callable[[], Any], query_id: str, key: str) -> Answer | PSoupError:
+def _answer_or_error(outcome: Any, query_id: str, stream: Callable[[str], Any]) -> Answer | PSoupError:
+    """The answer in an outcome of InvokeMany, or its error. `stream`: fetches an answer by its query's ID in pieces."""
+    reply = outcome.answer
+    if outcome.WhichOneof("outcome") == "failure":
+        return from_failure(outcome.failure)
+    return _large(stream, query_id, reply.key) if reply.too_large else answer_of(reply, query_id)
+
+
+def _large(stream: Callable[[str], Any], query_id: str, key: str) -> Answer | PSoupError:
     """Fetch in pieces an answer that does not fit in one message."""
     try:
-        with stream() as pieces:
+        with stream(query_id) as pieces:
             answer: Answer = pieces.read_all()
     except PSoupError as problem:
         return problem

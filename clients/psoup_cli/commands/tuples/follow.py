@@ -97,22 +97,33 @@ def follow(
             _store(position_file, written)
         _note_labels(client, labels)
         try:
-            for batch in _with_notes(feed, names):
-                _write(batch, names, as_json or not sys.stdout.isatty())
-                written = batch.position
-                if isinstance(batch, GroupBatch):
-                    batch.confirm()
-                elif position_file is not None:
-                    with _uninterrupted():
-                        _store(position_file, written)
-        except KeyboardInterrupt:
-            _say(written)
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            discard_output()
-            _say(written)
+            _print_batches(feed, names, as_json or not sys.stdout.isatty(), position_file, written)
         finally:
             feed.close()
+
+
+def _print_batches(
+    feed: Following | GroupFollowing, names: list[str] | None, as_json: bool, position_file: Path | None, written: str
+) -> None:
+    """Print batches, and store the position after each. `written`: the position so far, which the end shows.
+
+    Returns if the reader of the output has ended. Raises Exit at Ctrl-C.
+    """
+    try:
+        for batch in _with_notes(feed, names):
+            _write(batch, names, as_json)
+            written = batch.position
+            if isinstance(batch, GroupBatch):
+                batch.confirm()
+            elif position_file is not None:
+                with _uninterrupted():
+                    _store(position_file, written)
+    except KeyboardInterrupt:
+        _say(written)
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        discard_output()
+        _say(written)
 
 
 def _names(shown: str) -> list[str]:
