@@ -121,7 +121,7 @@ async def opened_port(
 
 
 def begin_session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
-    """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput for a bad one."""
+    """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput."""
     return PgSession(calls, parameters, connection)
 
 

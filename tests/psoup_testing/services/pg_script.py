@@ -135,7 +135,7 @@ class ScriptedSession:
     reached: ClassVar[int] = 0
     open: ClassVar[int] = 0
 
-    def __init__(self, calls: Calls, client: PgConnection, parameters: dict[str, str]) -> None:
+    def __init__(self, calls: Calls, parameters: dict[str, str], client: PgConnection, *_: object) -> None:
         self.status = b"I"
         self.client = client
         self.parameters = parameters
@@ -174,12 +174,12 @@ def _numbers(start: int, stop: int) -> pa.RecordBatch:
 def scripted(settings: Settings) -> Iterator[Serving]:
     """A service whose port for clients of PostgreSQL carries out orders."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(port, "begin_session", ScriptedSession)
+        patch.setattr(port, "PgSession", ScriptedSession)
         served = Serving(settings)
-    try:
-        yield served
-    finally:
-        served.stop()
+        try:
+            yield served
+        finally:
+            served.stop()
 
 
 def pg_address(served: Serving) -> str:

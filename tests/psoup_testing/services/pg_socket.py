@@ -132,6 +132,7 @@ def close(kind: bytes, name: str = "") -> bytes:
     return message(b"C", kind + text(name))
 
 
+SSL_REQUEST, GSS_REQUEST = (packet(struct.pack("!i", 1234 << 16 | code)) for code in (5679, 5680))
 SYNC, FLUSH, TERMINATE = message(b"S"), message(b"H"), message(b"X")
 
 
