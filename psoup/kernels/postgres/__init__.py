@@ -8,6 +8,7 @@ Files, in reading order:
     texts       values in PostgreSQL's text format, and numbers in its binary format
     quoting     texts as COPY writes them
     messages    values of columns into rows
+    copied      rows of a COPY, taken apart
 
 The service loads this room when it opens the port for clients of PostgreSQL, and not before.
 Not for: the types of PostgreSQL (`psoup_service.pg.values`).

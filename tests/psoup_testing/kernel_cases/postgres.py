@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,21 @@ def _quoted_texts(rng: Rng) -> Arguments:
     return *_lines(rng), marks, escape, 34, null, bool(rng.random() < 0.5), *_outputs()
 
 
+def _find_values(rng: Rng) -> Arguments:
+    columns = int(rng.integers(1, 4))
+    raw = b"head"
+    for _ in range(_ROWS):
+        sizes = rng.choice([-1, 0, 3, 8], columns).tolist()
+        raw += struct.pack("!h", columns)
+        raw += b"".join(struct.pack("!i", size) + bytes(max(size, 0)) for size in sizes)
+    raw += [b"\xff\xff", b"", struct.pack("!hi", columns, [-2, 99][rng.integers(2)])][rng.integers(3)]
+    raw = raw[: len(raw) - int(rng.choice([0, 1, 5]))]
+    most = int(rng.integers(1, 30))
+    return _bytes(raw), 4, np.zeros((columns, most), np.int64), np.zeros((columns, most), np.int64)
+
+
 CASES = {
+    "postgres.copied.find_values": _find_values,
     "postgres.messages.write_rows": _write_rows,
     "postgres.messages.write_lines": _write_lines,
     "postgres.texts.integer_texts": _integer_texts,

@@ -16,7 +16,8 @@ import pyarrow as pa
 from psoup.errors import InvalidInput, OutOfRange, PSoupError
 from psoup.model import Attribute
 from psoup.values.kinds import arrow_type
-from psoup_service.pg.values import types
+from psoup_service.pg.values import copy_binary, copy_fast, types
+from psoup_service.pg.values.copy_fast import texts_of, whole_lines
 from psoup_service.pg.values.copy_form import CopyForm
 from psoup_service.pg.values.copy_splits import BinarySplitter, CsvSplitter, Rows, TextSplitter
 from psoup_service.pg.values.reading import read_binary, read_text, shortened
@@ -24,6 +25,8 @@ from psoup_service.pg.values.to_arrow import array_of, fitted
 from psoup_service.pg.values.zones import UTC, Zone
 
 _ENOUGH = 1 << 20
+_LITTLE = 1 << 12
+"""Below so many bytes, one value after the other takes less time."""
 MOST_ROW_BYTES = 16 << 20
 """The most bytes of one row."""
 
@@ -33,13 +36,15 @@ class CopyReader:
 
     def __init__(self, attributes: Sequence[Attribute], form: CopyForm, name: str = "", time_zone: Zone = UTC) -> None:
         self._attributes = attributes
+        self._kinds = [arrow_type(attribute.type) for attribute in attributes]
+        self._names = [attribute.name for attribute in attributes]
         self._types = [types.type_of(attribute.type)[0] for attribute in attributes]
         self._form = form
         self._name = name
         self._zone = time_zone
         self._pieces = list[bytes]()
         self._held = 0
-        self._wanted = _ENOUGH
+        self._wanted = 1 if form.header else _ENOUGH  # the line of names is short
         splitters: dict[str, type[TextSplitter | CsvSplitter | BinarySplitter]] = {
             "text": TextSplitter,
             "csv": CsvSplitter,
@@ -59,31 +64,65 @@ class CopyReader:
 
     def _read(self, last: bool) -> pa.RecordBatch | None:
         data = b"".join(self._pieces)
+        batch, rest = self._read_common(data, last)
+        if batch is not None:
+            self._hold(rest)
+            return batch
         rows, rest = self._splitter.split(data, last)
         if len(rest) > MOST_ROW_BYTES:
             raise InvalidInput(
                 f"{self._place(self._splitter.line, None)}: a row has more than {MOST_ROW_BYTES >> 20} MiB",
                 reason="COPY_FORMAT",
             )
+        self._hold(rest)
+        return self._batch(rows) if rows.lines else None
+
+    def _hold(self, rest: bytes) -> None:
         self._pieces, self._held = [rest], len(rest)
         self._wanted = max(_ENOUGH, 2 * len(rest))
-        return self._batch(rows) if rows.lines else None
+
+    def _read_common(self, data: bytes, last: bool) -> tuple[pa.RecordBatch | None, bytes]:
+        """The rows of lines that Arrow can read, and the bytes behind them; None if it cannot."""
+        splitter = self._splitter
+        if splitter.heads or splitter.ended or len(data) < _LITTLE:
+            return None, b""
+        if isinstance(splitter, BinarySplitter):
+            return self._read_binary(splitter, data, last)
+        size = len(data) if last else whole_lines(data, self._form)
+        texts = texts_of(data[:size], self._form, len(self._attributes)) if size > 0 else None
+        arrays = None if texts is None else copy_fast.columns_of(texts, self._types, self._kinds, self._zone)
+        if arrays is None:
+            return None, b""
+        splitter.line += data.count(b"\n", 0, size)
+        return pa.RecordBatch.from_arrays(arrays, self._names), data[size:]
+
+    def _read_binary(self, splitter: BinarySplitter, data: bytes, last: bool) -> tuple[pa.RecordBatch | None, bytes]:
+        first = 0 if splitter.begun else splitter.header(data)
+        if first < 0:
+            return None, b""
+        starts, sizes, after = copy_binary.rows_of(data, first, len(self._attributes))
+        arrays = copy_binary.columns_of(data, starts, sizes, self._types, self._kinds)
+        if arrays is None or not starts.size:
+            return None, b""
+        splitter.begun, splitter.line = True, splitter.line + starts.shape[1]
+        _, rest = splitter.split(data[after:], last)  # the end of the data, the beginning of a row, or a fault
+        return pa.RecordBatch.from_arrays(arrays, self._names), rest
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         arrays = [
             array_of(
                 [self._value(place, raw, line) for raw, line in zip(rows.cells[place], rows.lines, strict=True)],
                 oid,
-                arrow_type(attribute.type),
+                kind,
             )
-            for place, (attribute, oid) in enumerate(zip(self._attributes, self._types, strict=True))
+            for place, (kind, oid) in enumerate(zip(self._kinds, self._types, strict=True))
         ]
-        return pa.RecordBatch.from_arrays(arrays, [attribute.name for attribute in self._attributes])
+        return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _value(self, place: int, raw: bytes | None, line: int) -> Any:
         if raw is None:
             return None
-        oid, kind = self._types[place], arrow_type(self._attributes[place].type)
+        oid, kind = self._types[place], self._kinds[place]
         try:
             value = read_binary(oid, raw) if self._form.name == "binary" else read_text(oid, raw.decode(), self._zone)
             if oid == types.NUMERIC:

@@ -31,22 +31,26 @@ class Rows:
 
 
 class _Splitter:
-    """What the formats share. `line`: the lines that have been read."""
+    """What the formats share.
+
+    `line`: the lines that have been read. `ended`: whether the data had its mark of the end. `heads`: whether a
+    line with the names of the columns comes next.
+    """
 
     def __init__(self, form: CopyForm, columns: int, place: Place) -> None:
         self.line = 0
         self._form = form
         self._columns = columns
         self._place = place
-        self._ended = False
-        self._head = form.header
+        self.ended = False
+        self.heads = form.header
 
     def _none(self) -> Rows:
         return Rows([[] for _ in range(self._columns)], [])
 
     def _add(self, rows: Rows, values: list[bytes | None]) -> None:
-        if self._head:
-            self._head = False
+        if self.heads:
+            self.heads = False
             return
         if len(values) != self._columns:
             problem = (
@@ -67,7 +71,7 @@ class TextSplitter(_Splitter):
     def split(self, data: bytes, last: bool) -> tuple[Rows, bytes]:
         """The rows that are whole, and the bytes behind them."""
         rows, at = self._none(), 0
-        while not self._ended:
+        while not self.ended:
             end = data.find(b"\n", at)
             while end > at and _odd(data, at, end):  # a line break behind a backslash is data
                 end = data.find(b"\n", end + 1)
@@ -77,10 +81,10 @@ class TextSplitter(_Splitter):
             self.line += 1
             line = line.removesuffix(b"\r")
             if line == _END_OF_DATA:
-                self._ended = True
+                self.ended = True
                 break
             self._add(rows, self._values(line))
-        return rows, b"" if self._ended else data[at:]
+        return rows, b"" if self.ended else data[at:]
 
     def _values(self, line: bytes) -> list[bytes | None]:
         delimiter, null = self._form.delimiter.encode(), self._form.null.encode()
@@ -118,17 +122,17 @@ class CsvSplitter(_Splitter):
     def split(self, data: bytes, last: bool) -> tuple[Rows, bytes]:
         """The rows that are whole, and the bytes behind them."""
         rows, at, end = self._none(), 0, len(data)
-        while not self._ended and at < end:
+        while not self.ended and at < end:
             values, after, lines = self._row(data, at, last)
             if after < 0:
                 break
             self.line += lines
             if values == [_END_OF_DATA] and data[at : at + 2] == _END_OF_DATA:
-                self._ended = True
+                self.ended = True
                 break
             at = after
             self._add(rows, values)
-        return rows, b"" if self._ended else data[at:]
+        return rows, b"" if self.ended else data[at:]
 
     def _row(self, data: bytes, at: int, last: bool) -> tuple[list[bytes | None], int, int]:
         """The values of a row, the place behind it (-1: it is cut), and its lines."""
@@ -172,38 +176,38 @@ class CsvSplitter(_Splitter):
 
 
 class BinarySplitter(_Splitter):
-    """The splitter of the binary format."""
+    """The splitter of the binary format. `begun`: whether the header has come."""
 
     def __init__(self, form: CopyForm, columns: int, place: Place) -> None:
         super().__init__(form, columns, place)
-        self._begun = False
+        self.begun = False
 
     def split(self, data: bytes, last: bool) -> tuple[Rows, bytes]:
         """The rows that are whole, and the bytes behind them."""
         rows, at = self._none(), 0
-        if not self._begun:
-            at = self._header(data)
+        if not self.begun:
+            at = self.header(data)
             if at < 0:
                 if last:
                     raise self._cut()
                 return rows, data
-            self._begun = True
-        while not self._ended and at + 2 <= len(data):
+            self.begun = True
+        while not self.ended and at + 2 <= len(data):
             count = struct.unpack_from("!h", data, at)[0]
             if count == -1:
-                self._ended = True
+                self.ended = True
                 break
             values, after = self._row(data, at + 2, count)
             if after < 0:
                 break
             self.line, at = self.line + 1, after
             self._add(rows, values)
-        if last and not self._ended:
+        if last and not self.ended:
             raise self._cut()
-        return rows, b"" if self._ended else data[at:]
+        return rows, b"" if self.ended else data[at:]
 
-    def _header(self, data: bytes) -> int:
-        """The place behind the header; -1 if it is cut."""
+    def header(self, data: bytes) -> int:
+        """The place behind the header; -1 if it is cut. Raises InvalidInput for another one."""
         if data[: len(SIGNATURE)] != SIGNATURE[: len(data)]:
             raise InvalidInput("COPY file signature not recognized", reason="COPY_FORMAT")
         if len(data) < _FIXED:
