@@ -131,7 +131,7 @@ def test_large_values_that_did_not_change_are_those_of_the_version_before(clean:
 
 
 def test_a_partitioned_table_is_followed_as_one_table(clean: Postgres, client: Client) -> None:
-    """Partitions have their own order of columns, others come later, and rows move from one to another."""
+    """Each partition has its own order of columns, a new one comes later, and rows move to another one."""
     server = clean
     server.run(
         "CREATE TABLE t (k int, v int, doc text, PRIMARY KEY (k)) PARTITION BY RANGE (k)",

@@ -60,7 +60,7 @@ def test_matches_are_as_many_as_pairs_of_a_tuple_and_a_clause_that_it_satisfies(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_deletions_of_a_table_are_not_counted(seed: int) -> None:
-    """A deletion has no columns, so it satisfies IS NULL; it is no tuple, and a tenant does not pay for it."""
+    """A deletion has no columns, so it satisfies IS NULL. The tenant does not pay for it."""
     chance = random.Random(seed)
     soup = Counted(EngineConfig(chunk_rows=1_024, piece_rows=256, block_rows=512, dense_share=16))
     soup.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, x BIGINT)")
