@@ -123,6 +123,11 @@ class PgConnection:
         """Tell the client the value of a setting."""
         self._channel.write(messages.parameter_status(name, value))
 
+    @property
+    def tenant(self) -> str:
+        """The tenant of the client's token."""
+        return self._input.tenant
+
     def forget(self, name: str | None) -> bool:
         """Close prepared statements. See `contract.Announcer`."""
         return self._extended is not None and self._extended.forget(name)

@@ -77,8 +77,10 @@ class CopyEncoder(Protocol):
 class Sink(Protocol):
     """The receiver of one execution of a statement."""
 
-    rows: int
-    """The rows that the sink has taken."""
+    @property
+    def rows(self) -> int:
+        """The rows that the sink has taken."""
+        ...
 
     async def begin(self, columns: Sequence[Column]) -> None:
         """Take the columns of the rows that follow."""

@@ -14,9 +14,13 @@ from sqlglot.errors import TokenError
 
 from psoup.errors import InvalidInput
 from psoup.sql import first_word
+from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads
+from psoup_service.pg.statements.copies import read_copy
+from psoup_service.pg.statements.inserts import read_insert
+from psoup_service.pg.statements.pending import Pending
 from psoup_service.pg.statements.prepared import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.refusals import refused
@@ -26,6 +30,7 @@ from psoup_service.pg.statements.settings_statements import read_discard, read_r
 from psoup_service.pg.statements.transactions import Transactions
 from psoup_service.pg.statements.utility import Utility, at_once, table
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writes import Writes
 from psoup_service.pg.values.zones import Zone
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", ""})
@@ -41,6 +46,11 @@ _UNLOCK = re.compile(r"\s*SELECT\s+(?:pg_catalog\.)?pg_advisory_unlock_all\(\)\s
 
 class Client(Protocol):
     """The client of a session: see `contract.Announcer`."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of its token."""
+        ...
 
     def report(self, name: str, value: str) -> None:
         """Tell the client the value of a setting."""
@@ -59,7 +69,9 @@ class PgSession:
         self.settings = SessionSettings(options)
         self._client = client
         self._catalogue = CatalogueReads(calls, options)
-        self._transactions = Transactions(self.settings, self._report)
+        account = Account(calls.answering.receiving, client.tenant)
+        self._transactions = Transactions(self.settings, self._report, lambda: Pending(calls.one, account))
+        self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings)
         transactions, settings = self._transactions, self.settings
@@ -118,6 +130,10 @@ class PgSession:
             self._transactions.check()
         if word in _QUERIES:
             return _Guarded(self._transactions, await self._query(text, types))
+        if word == "INSERT":
+            return _Guarded(self._transactions, await read_insert(self._writes, text, types))
+        if word == "COPY":
+            return _Guarded(self._transactions, read_copy(self._writes, text, lambda query: Select(self._reads, query)))
         if word == "PREPARE":
             return await self._prepared.read_prepare(Words(text))
         if word == "EXECUTE":
@@ -136,7 +152,7 @@ class PgSession:
 
     async def close(self) -> None:
         """See `contract.Session`."""
-        self._transactions.abandon()
+        await self._transactions.abandon()
 
     async def _query(self, text: str, types: Sequence[int]) -> Statement:
         """A SELECT over streams and views, or over the catalogue."""
@@ -145,6 +161,11 @@ class PgSession:
         if _UNLOCK.fullmatch(text):
             return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
         return await self._catalogue.statement(text, types) or Select(self._reads, text, types)
+
+    def _waiting(self) -> Pending | None:
+        """The rows that wait for COMMIT; None outside of a transaction."""
+        current = self._transactions.current
+        return None if current is None else current.rows
 
     async def _discard_all(self) -> None:
         if self._transactions.current is not None:

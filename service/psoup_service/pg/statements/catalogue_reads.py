@@ -1,4 +1,4 @@
-"""SELECTs over the catalogue, or without a relation. The catalogue needs DuckDB, which is loaded at the first of them."""
+"""SELECTs over the catalogue, or without a relation. The first of them loads DuckDB, which the catalogue needs."""
 
 from __future__ import annotations
 

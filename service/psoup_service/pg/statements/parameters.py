@@ -31,7 +31,7 @@ from psoup_service.pg.values import types
 from psoup_service.pg.values.arguments import argument_value
 from psoup_service.pg.values.zones import Zone
 
-_CASTS = {
+CASTS = {
     "bool": types.BOOL,
     "boolean": types.BOOL,
     "smallint": types.INT2,
@@ -125,7 +125,7 @@ def _place(text: str, start: int, stop: int, number: int) -> Place:
     begin, oid = _CASTED.match(text, stop) or (_AS.match(text, stop) if "(" in before else None), 0
     named = begin and _TYPE.match(text, begin.end())
     if named:
-        oid = _CASTS.get(" ".join(named[1].lower().split()), types.TEXT_OID)
+        oid = CASTS.get(" ".join(named[1].lower().split()), types.TEXT_OID)
         oid = _ARRAYS.get(oid, 0) if named[2] else oid
     listed, close = _ANY.search(before), _CLOSE.match(text, stop)
     if listed and close:

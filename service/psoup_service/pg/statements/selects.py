@@ -114,7 +114,7 @@ class Select:
                     oids[left[number]] = TEXT_OID  # it stands where Check takes constants only
         for number, kind in zip(left, reply.parameter_types, strict=True):
             if kind.kind:
-                oids[number] = type_of(_data_type(kind))[0]
+                oids[number] = type_of(engine_type(kind))[0]
         if not all(oids):
             return await self._guessed(framed, places, oids, [at for at, oid in enumerate(oids) if not oid])
         return Description(tuple(oids), columns_of(reply.query.columns))
@@ -160,10 +160,11 @@ def _placed(written: str, edits: Sequence[Edited]) -> Iterator[None]:
 
 def columns_of(columns: Sequence[types_pb2.Column]) -> tuple[Column, ...]:
     """The columns of an answer, from those of the contract."""
-    return tuple(column_of(pa.field(column.name, arrow_type(_data_type(column.type)))) for column in columns)
+    return tuple(column_of(pa.field(column.name, arrow_type(engine_type(column.type)))) for column in columns)
 
 
-def _data_type(kind: types_pb2.DataType) -> DataType:
+def engine_type(kind: types_pb2.DataType) -> DataType:
+    """The engine's type, from that of the contract."""
     if kind.kind == types_pb2.KIND_DECIMAL:
         return decimal(kind.precision, kind.scale)
     return DataType(Kind[types_pb2.Kind.Name(kind.kind).removeprefix("KIND_")])

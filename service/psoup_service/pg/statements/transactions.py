@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_service.pg.contract import Notice, Sink
+from psoup_service.pg.statements.pending import Mark, Pending
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import transaction_modes
 from psoup_service.pg.statements.utility import Utility
@@ -24,20 +25,24 @@ MOST_SAVEPOINTS = 1_000
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction under way. `savepoints`: their names, the oldest first."""
+    """A transaction under way. `rows`: wait for COMMIT. `savepoints`: with the rows before them, the oldest first."""
 
-    savepoints: list[str] = field(default_factory=list)
+    rows: Pending
+    savepoints: list[tuple[str, Mark]] = field(default_factory=list)
 
 
 class Transactions:
     """The transactions of a session, one after the other. `status`: see `contract.Session`."""
 
-    def __init__(self, settings: SessionSettings, report: Callable[[dict[str, str]], None]) -> None:
-        """`report`: tells the client of the settings that differ from those given."""
+    def __init__(
+        self, settings: SessionSettings, report: Callable[[dict[str, str]], None], rows: Callable[[], Pending]
+    ) -> None:
+        """`report`: tells the client of the settings that differ from those given. `rows`: a place for rows."""
         self.status = IDLE
         self.current: Transaction | None = None
         self._settings = settings
         self._report = report
+        self._rows = rows
 
     def fail(self) -> None:
         """Note that a statement has failed."""
@@ -52,10 +57,10 @@ class Transactions:
                 reason="TRANSACTION_FAILED",
             )
 
-    def abandon(self) -> None:
+    async def abandon(self) -> None:
         """End the transaction without its effects, if there is one."""
         if self.current is not None:
-            self._end(kept=False)
+            await self._end(kept=False)
 
     # Statements -----------------------------------------------------------------------------------------------
 
@@ -87,7 +92,7 @@ class Transactions:
                 self._warn(sink, "25P01", "there is no transaction in progress")
                 return "COMMIT"
             kept = self.status == OPEN
-            self._end(kept=kept)
+            await self._end(kept=kept)
             if chained:
                 self._begin({})
             return "COMMIT" if kept else "ROLLBACK"
@@ -111,7 +116,7 @@ class Transactions:
             if self.status == IDLE:
                 self._warn(sink, "25P01", "there is no transaction in progress")
                 return "ROLLBACK"
-            self._end(kept=False)
+            await self._end(kept=False)
             if chained:
                 self._begin({})
             return "ROLLBACK"
@@ -127,7 +132,7 @@ class Transactions:
             savepoints = self._within("SAVEPOINT").savepoints
             if len(savepoints) >= MOST_SAVEPOINTS:
                 raise InvalidInput(f"a transaction has at most {MOST_SAVEPOINTS:,} savepoints")
-            savepoints.append(name)
+            savepoints.append((name, self._within("SAVEPOINT").rows.mark()))
             return "SAVEPOINT"
 
         return Utility(run)
@@ -147,8 +152,10 @@ class Transactions:
 
     def _back_to(self, name: str) -> Utility:
         async def run(sink: Sink) -> str:
-            savepoints = self._within("ROLLBACK TO SAVEPOINT").savepoints
-            del savepoints[_place(savepoints, name) + 1 :]
+            current = self._within("ROLLBACK TO SAVEPOINT")
+            place = _place(current.savepoints, name)
+            await current.rows.back_to(current.savepoints[place][1])
+            del current.savepoints[place + 1 :]
             self.status = OPEN
             return "ROLLBACK"
 
@@ -160,13 +167,24 @@ class Transactions:
         self._settings.begin()
         for name, value in modes.items():
             self._settings.set(f"transaction_{name}", value)
-        self.status, self.current = OPEN, Transaction()
+        self.status, self.current = OPEN, Transaction(self._rows())
 
-    def _end(self, *, kept: bool) -> None:
-        before = self._settings.reported()
-        self._settings.end(kept=kept)
-        self.status, self.current = IDLE, None
-        self._report(before)
+    async def _end(self, *, kept: bool) -> None:
+        """End the transaction. Raises a PSoupError if its rows cannot be pushed; it has ended then, too."""
+        assert self.current is not None, "a transaction is under way"
+        rows, before = self.current.rows, self._settings.reported()
+        try:
+            if kept:
+                await rows.push()
+            else:
+                await rows.forget()
+        except BaseException:
+            kept = False
+            raise
+        finally:
+            self._settings.end(kept=kept)
+            self.status, self.current = IDLE, None
+            self._report(before)
 
     def _within(self, what: str) -> Transaction:
         if self.current is None:
@@ -189,9 +207,9 @@ def _chained(words: Words) -> bool:
     return chained
 
 
-def _place(savepoints: list[str], name: str) -> int:
+def _place(savepoints: list[tuple[str, Mark]], name: str) -> int:
     """The place of the last savepoint with a name. Raises InvalidInput if there is none."""
     for place in reversed(range(len(savepoints))):
-        if savepoints[place] == name:
+        if savepoints[place][0] == name:
             return place
     raise InvalidInput(f'savepoint "{name[:60]}" does not exist', reason="UNKNOWN_SAVEPOINT")

@@ -12,7 +12,7 @@ from psoup.sql.parser.texts import after_comment
 from psoup.sql.source import StatementText
 
 _SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
-_WORD = re.compile(r"[eE]?'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$+-]+|\S")
+_WORD = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$+-]+|\S")
 LONGEST = 100_000
 """The most characters of a statement that is read word by word."""
 
@@ -20,10 +20,10 @@ LONGEST = 100_000
 class Words:
     """The words of `text`, from the first on. Each method that reads a word raises SqlError if it is missing."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, longest: int = LONGEST) -> None:
         self.source = StatementText(text)
-        if len(text) > LONGEST:
-            raise self.source.error(f"the statement has {len(text):,} characters; {LONGEST:,} is the most here")
+        if len(text) > longest:
+            raise self.source.error(f"the statement has {len(text):,} characters; {longest:,} is the most here")
         self._words = list[tuple[str, int]]()
         self._at = 0
         at = 0
@@ -64,6 +64,10 @@ class Words:
         """Take the next words, which must be `words`."""
         if not self.accept(*words):
             raise self.unexpected(" ".join(words))
+
+    def skip(self) -> None:
+        """Take the next word, whatever it is."""
+        self._take("a word")
 
     def name(self) -> str:
         """Take a name: in lower case unless it is quoted."""

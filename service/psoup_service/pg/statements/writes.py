@@ -1,0 +1,71 @@
+"""The writing half of a session: rows are pushed at once, or wait for COMMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.errors import FailedPrecondition
+from psoup_service.pg.account import Account
+from psoup_service.pg.statements.pending import Pending
+from psoup_service.pg.statements.settings import SessionSettings
+from psoup_service.pg.statements.targets import Named, Target, target_of
+from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values.zones import Zone
+
+Call = Callable[[str, Any], Awaitable[Any]]
+
+
+class Writes:
+    """Takes rows of INSERT and COPY. `waiting`: the rows of the present transaction; None outside of one."""
+
+    def __init__(
+        self,
+        call: Call,
+        settings: SessionSettings,
+        account: Account,
+        waiting: Callable[[], Pending | None],
+    ) -> None:
+        self._call = call
+        self._settings = settings
+        self._account = account
+        self._waiting = waiting
+
+    @property
+    def zone(self) -> Zone:
+        """The session's zone, for times without one."""
+        return self._settings.zone
+
+    async def target(self, words: Words, named: Named) -> Target:
+        """The stream that a statement writes. Raises SqlError."""
+        return await target_of(self._call, words, named)
+
+    def check(self, what: str) -> None:
+        """Raise FailedPrecondition if the transaction must not write. `what`: the statement."""
+        if self._settings.read_only:
+            raise FailedPrecondition(f"cannot execute {what} in a read-only transaction", reason="READ_ONLY")
+
+    def rows(self) -> Pending:
+        """A place for the rows of one statement outside of a transaction."""
+        return Pending(self._call, self._account)
+
+    async def write(self, stream: str, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take the rows of an INSERT. Raises a PSoupError."""
+        self.check("INSERT")
+        waiting = self._waiting()
+        rows = self.rows() if waiting is None else waiting
+        try:
+            for batch in batches:
+                await rows.add(stream, batch)
+            if waiting is None:
+                await rows.push()
+        except BaseException:
+            if waiting is None:
+                await rows.forget()
+            raise
+
+    def begun(self) -> Pending | None:
+        """The rows of the present transaction; None outside of one."""
+        return self._waiting()
