@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup.errors import InvalidInput, NotSupported, PSoupError
+from psoup.errors import InvalidInput, NotSupported, OutOfRange, PSoupError
 from psoup_service.pg.contract import BINARY, Argument
 from psoup_service.pg.values import types
 from psoup_service.pg.values.reading import read_binary, read_text
@@ -64,7 +64,7 @@ def argument_array(argument: Argument, number: int, oid: int = 0, time_zone: Zon
     if kind == types.NUMERIC and value is not None:
         exact = decimal_type(value)
         if exact is None and value.is_finite():
-            raise InvalidInput(f"parameter ${number} has more than 38 digits; give it fewer", reason="OUT_OF_RANGE")
+            raise OutOfRange(f"parameter ${number} has more than 38 digits; give it fewer")
         return pa.array([float(value)], pa.float64()) if exact is None else pa.array([value], exact)
     if kind == types.NUMERIC:
         return pa.nulls(1, pa.decimal128(1, 0))

@@ -36,7 +36,7 @@ class CopyReader:
 
     def __init__(self, attributes: Sequence[Attribute], form: CopyForm, name: str = "", time_zone: Zone = UTC) -> None:
         self._attributes = attributes
-        self._kinds = [arrow_type(attribute.type) for attribute in attributes]
+        self.kinds = [arrow_type(attribute.type) for attribute in attributes]
         self._names = [attribute.name for attribute in attributes]
         self._types = [types.type_of(attribute.type)[0] for attribute in attributes]
         self._form = form
@@ -71,7 +71,7 @@ class CopyReader:
         rows, rest = self._splitter.split(data, last)
         if len(rest) > MOST_ROW_BYTES:
             raise InvalidInput(
-                f"{self._place(self._splitter.line, None)}: a row has more than {MOST_ROW_BYTES >> 20} MiB",
+                f"{self._place(self._splitter.line + 1, None)}: a row has more than {MOST_ROW_BYTES >> 20} MiB",
                 reason="COPY_FORMAT",
             )
         self._hold(rest)
@@ -90,7 +90,7 @@ class CopyReader:
             return self._read_binary(splitter, data, last)
         size = len(data) if last else whole_lines(data, self._form)
         texts = texts_of(data[:size], self._form, len(self._attributes)) if size > 0 else None
-        arrays = None if texts is None else copy_fast.columns_of(texts, self._types, self._kinds, self._zone)
+        arrays = None if texts is None else copy_fast.columns_of(texts, self._types, self.kinds, self._zone)
         if arrays is None:
             return None, b""
         splitter.line += data.count(b"\n", 0, size)
@@ -101,7 +101,7 @@ class CopyReader:
         if first < 0:
             return None, b""
         starts, sizes, after = copy_binary.rows_of(data, first, len(self._attributes))
-        arrays = copy_binary.columns_of(data, starts, sizes, self._types, self._kinds)
+        arrays = copy_binary.columns_of(data, starts, sizes, self._types, self.kinds)
         if arrays is None or not starts.size:
             return None, b""
         splitter.begun, splitter.line = True, splitter.line + starts.shape[1]
@@ -115,14 +115,14 @@ class CopyReader:
                 oid,
                 kind,
             )
-            for place, (kind, oid) in enumerate(zip(self._kinds, self._types, strict=True))
+            for place, (kind, oid) in enumerate(zip(self.kinds, self._types, strict=True))
         ]
         return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _value(self, place: int, raw: bytes | None, line: int) -> Any:
         if raw is None:
             return None
-        oid, kind = self._types[place], self._kinds[place]
+        oid, kind = self._types[place], self.kinds[place]
         try:
             value = read_binary(oid, raw) if self._form.name == "binary" else read_text(oid, raw.decode(), self._zone)
             if oid == types.NUMERIC:

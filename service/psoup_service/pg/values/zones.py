@@ -56,7 +56,7 @@ class Zone:
             if seconds is not None:
                 return Zone(text, -seconds)
         raise InvalidInput(
-            f'invalid value for parameter "TimeZone": "{name}"; write a name such as Europe/Berlin, or UTC',
+            f'invalid value for parameter "TimeZone": "{name[:60]}"; write a name such as Europe/Berlin, or UTC',
             reason="INVALID_PARAMETER_VALUE",
         )
 
