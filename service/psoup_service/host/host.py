@@ -36,6 +36,7 @@ from psoup_service.host.line import Submission
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.reads.allowance import ReadLimits
+from psoup_service.host.reads.held_snapshots import carried
 from psoup_service.host.reads.pins import Pins
 from psoup_service.host.reads.readers import Read, Readers
 from psoup_service.host.reads.reads_under_way import ReadsUnderWay
@@ -213,13 +214,12 @@ class Host(Generic[SnapshotT]):
         return self._admission.next_query
 
     def snapshot(self) -> SnapshotT:
-        """The published snapshot. O(1); never waits for the writer; any thread.
-
-        Raises Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers.
+        """The published snapshot, or the one that the call holds. O(1); never waits for the writer; any thread. Raises
+        Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers.
         """
         if self._state == "starting":
             raise self._refusal()
-        return self._engine.snapshot()
+        return carried(self._engine.snapshot, self.pins)()
 
     def listen(self, published: Callable[[], None]) -> Callable[[], None]:
         """Let the writer's thread call `published` after each publication. The returned function ends these calls."""
@@ -247,18 +247,18 @@ class Host(Generic[SnapshotT]):
     ) -> T:
         """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it probably takes long.
 
-        A `budget` of an earlier call goes on; a new one ends with this call. If the caller is cancelled, `fn` ends at
-        its next check of the budget. Raises the errors of `fn`, ResourceExhausted (too many reads, a used-up budget),
-        and after `close` those of `submit`.
+        A `budget` of an earlier call goes on. If the caller is cancelled, `fn` ends at its next check of the budget.
+        Raises the errors of `fn`, ResourceExhausted (too many reads, a used-up budget), and after `close` of `submit`.
         """
         if self._closed.is_set():
             raise self._refusal()
+        take = carried(self.snapshot, self.pins)
 
         def work(reading: Read) -> T:
             granted = budget or self._allowance.budget(tenant)
             granted.ask, granted.wait = reading.ask, reading.before_long
             try:
-                return fn(self.snapshot(), granted)
+                return fn(take(), granted)
             finally:
                 granted.ask = granted.wait = None
                 if budget is None:

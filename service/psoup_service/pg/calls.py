@@ -8,7 +8,7 @@ of the other protocols.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from google.protobuf.message import Message
@@ -17,6 +17,7 @@ from psoup.errors import PermissionDenied, PSoupError, ResourceExhausted
 from psoup_proto.v1 import server_pb2
 from psoup_service.gate.audit import object_of
 from psoup_service.gate.principal import STRANGER, Principal
+from psoup_service.host.reads.held_snapshots import HELD, HeldSnapshot
 from psoup_service.wire.call_steps import Answering, NamedCall
 from psoup_service.wire.calls import Ended
 
@@ -91,6 +92,8 @@ class Calls:
         self.answering = answering
         self._serving = serving
         self._client = client
+        self.held: HeldSnapshot | None = None
+        """The snapshot that all reads see; None for the published one."""
 
     async def sign_in(self) -> Principal:
         """Identify the client by a call that every role may make. So refusals are counted and logged as all others.
@@ -116,7 +119,57 @@ class Calls:
 
     def _behaviour(self, name: str) -> Any:
         service, _, method = name.partition("/")
-        return getattr(self._serving[PACKAGE + service], method)
+        behaviour, held = getattr(self._serving[PACKAGE + service], method), self.held
+        if held is None or name not in _READING:
+            return behaviour
+        return _streaming(behaviour, held) if name in _STREAMS else _holding(behaviour, held)
+
+
+_STREAMS = frozenset({"StatementService/AskStream", "QueryService/InvokeStream"})
+_READING = _STREAMS | {
+    "StatementService/Ask",
+    "QueryService/Invoke",
+    "QueryService/GetQuery",
+    "QueryService/Check",
+    "StreamService/GetStream",
+    "StreamService/ListStreams",
+    "QueryService/ListQueries",
+}
+"""Calls that see the snapshot of a transaction."""
+
+
+def _holding(behaviour: Any, held: HeldSnapshot) -> Any:
+    """A call with one reply, over a held snapshot. The gate before it sees the present one."""
+
+    async def run(request: Any, caller: Any) -> Any:
+        token = HELD.set(held)
+        try:
+            return await behaviour(request, caller)
+        finally:
+            HELD.reset(token)
+
+    return run
+
+
+def _streaming(behaviour: Any, held: HeldSnapshot) -> Any:
+    """A call with many replies, over a held snapshot. Between two replies no code of the call runs."""
+
+    async def run(request: Any, caller: Any) -> AsyncIterator[Any]:
+        replies = behaviour(request, caller)
+        try:
+            while True:
+                token = HELD.set(held)
+                try:
+                    reply = await anext(replies, None)
+                finally:
+                    HELD.reset(token)
+                if reply is None:
+                    return
+                yield reply
+        finally:
+            await replies.aclose()
+
+    return run
 
 
 def _reply(name: str, ended: Ended) -> Any:

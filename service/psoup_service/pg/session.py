@@ -14,6 +14,7 @@ from sqlglot.errors import TokenError
 
 from psoup.errors import InvalidInput
 from psoup.sql import first_word
+from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
@@ -27,7 +28,7 @@ from psoup_service.pg.statements.refusals import refused
 from psoup_service.pg.statements.selects import Select
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import read_discard, read_reset, read_set, read_show
-from psoup_service.pg.statements.transactions import Transactions
+from psoup_service.pg.statements.transactions import Transaction, Transactions
 from psoup_service.pg.statements.utility import Utility, at_once, table
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
@@ -69,8 +70,14 @@ class PgSession:
         self.settings = SessionSettings(options)
         self._client = client
         self._catalogue = CatalogueReads(calls, options)
+        self._calls = calls
         account = Account(calls.answering.receiving, client.tenant)
-        self._transactions = Transactions(self.settings, self._report, lambda: Pending(calls.one, account))
+        self._transactions = Transactions(
+            self.settings,
+            self._report,
+            lambda: Transaction(Pending(calls.one, account), HeldSnapshot(client.tenant)),
+            self._read_from,
+        )
         self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings)
@@ -161,6 +168,9 @@ class PgSession:
         if _UNLOCK.fullmatch(text):
             return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
         return await self._catalogue.statement(text, types) or Select(self._reads, text, types)
+
+    def _read_from(self, held: HeldSnapshot | None) -> None:
+        self._calls.held = held
 
     def _waiting(self) -> Pending | None:
         """The rows that wait for COMMIT; None outside of a transaction."""

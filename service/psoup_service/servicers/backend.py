@@ -16,6 +16,7 @@ from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
+from psoup_service.host.reads.held_snapshots import HELD
 from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import GuardedClock
@@ -101,8 +102,9 @@ class Backend:
         return self.store
 
     def now(self) -> int:
-        """The clock's time in microseconds."""
-        return self.clock.now()
+        """The clock's time in microseconds; in a call with a held snapshot, the time of its first read."""
+        held = HELD.get()
+        return self.clock.now() if held is None else held.now(self.clock.now)
 
     async def visible(self, sequence: int) -> Snapshot:
         """Wait until the snapshot reflects `sequence`, and return it. The deadline of the call ends the wait."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psoup.errors import FailedPrecondition, InvalidInput
+from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.contract import Notice, Sink
 from psoup_service.pg.statements.pending import Mark, Pending
 from psoup_service.pg.statements.settings import SessionSettings
@@ -25,9 +26,12 @@ MOST_SAVEPOINTS = 1_000
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction under way. `rows`: wait for COMMIT. `savepoints`: with the rows before them, the oldest first."""
+    """A transaction under way. `rows`: wait for COMMIT. `held`: the snapshot of its reads. `savepoints`: with the rows
+    before them, the oldest first.
+    """
 
     rows: Pending
+    held: HeldSnapshot
     savepoints: list[tuple[str, Mark]] = field(default_factory=list)
 
 
@@ -35,14 +39,22 @@ class Transactions:
     """The transactions of a session, one after the other. `status`: see `contract.Session`."""
 
     def __init__(
-        self, settings: SessionSettings, report: Callable[[dict[str, str]], None], rows: Callable[[], Pending]
+        self,
+        settings: SessionSettings,
+        report: Callable[[dict[str, str]], None],
+        begin: Callable[[], Transaction],
+        read: Callable[[HeldSnapshot | None], None],
     ) -> None:
-        """`report`: tells the client of the settings that differ from those given. `rows`: a place for rows."""
+        """`report`: tells the client of the settings that differ from those given. `begin`: makes a transaction.
+
+        `read`: sets the snapshot of the session's reads, None for the published one.
+        """
         self.status = IDLE
         self.current: Transaction | None = None
         self._settings = settings
         self._report = report
-        self._rows = rows
+        self._make = begin
+        self._read = read
 
     def fail(self) -> None:
         """Note that a statement has failed."""
@@ -167,12 +179,15 @@ class Transactions:
         self._settings.begin()
         for name, value in modes.items():
             self._settings.set(f"transaction_{name}", value)
-        self.status, self.current = OPEN, Transaction(self._rows())
+        self.status, self.current = OPEN, self._make()
+        self._read(self.current.held)
 
     async def _end(self, *, kept: bool) -> None:
         """End the transaction. Raises a PSoupError if its rows cannot be pushed; it has ended then, too."""
         assert self.current is not None, "a transaction is under way"
         rows, before = self.current.rows, self._settings.reported()
+        self._read(None)
+        self.current.held.release()
         try:
             if kept:
                 await rows.push()
