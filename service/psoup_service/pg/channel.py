@@ -43,6 +43,7 @@ class Channel(asyncio.Protocol):
         self._output_bytes = 0
         self._writable = asyncio.Event()
         self._writable.set()
+        self._stalls_at = 0.0
         self._ended = self.lost = self.secured = False
         self.left: Callable[[], None] = lambda: None
         """Called when the client has closed its side."""
@@ -78,6 +79,7 @@ class Channel(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Note that the client does not read as fast as the service writes."""
+        self._stalls_at = self._loop.time() + self._stalled_s
         self._writable.clear()
 
     def resume_writing(self) -> None:
@@ -149,7 +151,7 @@ class Channel(asyncio.Protocol):
         self._flush()
         if not self._writable.is_set():
             try:
-                async with asyncio.timeout(self._stalled_s):
+                async with asyncio.timeout_at(self._stalls_at):  # of this stall, which may have outlasted a statement
                     await self._writable.wait()
             except TimeoutError:
                 self.abort()

@@ -48,7 +48,7 @@ class Caller(Protocol):
 
     principal: Principal
     protocol: ClassVar[str]
-    """The protocol of the call: "grpc" or "http"."""
+    """The protocol of the call: "grpc", "http" or "pg"."""
 
     def peer(self) -> str:
         """The name of the connection. Senders with different names take turns."""
