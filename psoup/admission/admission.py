@@ -295,7 +295,7 @@ class Admission:
             case Pushed():
                 stream = self._streams[event.stream_id]
                 stream.pushed(event)
-                self._budget.tuples += event.batch.nbytes
+                self._budget.tuples += event.charged
                 if event.producer:
                     self._budget.producers.add(event.tenant, stream.record(event, self._own(event.tenant).use))
             case WatermarkRaised():
@@ -333,6 +333,8 @@ class Admission:
     def _adopt_stream(self, event: StreamCreated) -> None:
         stream = KnownStream(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
         stream.past.restored(event.stored)
+        if event.spec.table is not None:
+            stream.patches.restored(event.stored)
         self._streams[event.stream_id] = stream
         self.clock_streams.defined(event)
         self._budget.streams.add(event.tenant, stream_charge(event.spec))

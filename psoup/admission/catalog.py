@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
 from psoup.admission.known_removals import KnownRemovals
+from psoup.admission.patch_room import PatchRoom
 from psoup.admission.producers import Producers
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
@@ -42,6 +43,7 @@ class KnownStream:
     watermark: int | None = None
     past: Past = field(default_factory=Past)
     live: bool = False
+    patches: PatchRoom = field(default_factory=PatchRoom)
 
     def next_id(self, published: Callable[[], Published]) -> int:
         """The ID of the next tuple of the stream, as of the last prepared event."""
@@ -53,10 +55,13 @@ class KnownStream:
         """Adopt a push, without its producer."""
         self.watermark, self.live = event.watermark, event.live
         self.past.pushed(event)
+        if self.spec.table is not None:
+            self.patches.pushed(self.spec, event)
 
     def raised(self, event: WatermarkRaised) -> None:
         """Adopt a heartbeat."""
         self.watermark, self.live = event.watermark, event.live
+        self.patches.raised(event.watermark)
 
     def attached(self, event: Attached) -> None:
         """Adopt attached history."""

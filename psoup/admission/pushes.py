@@ -331,7 +331,9 @@ def decide_push(
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
-    budget.check_batch(stream.spec, needed + (batch.nbytes if len(batch) else 0))
+    given = given_columns(stream.spec, command.table.schema.names, columns)
+    room = 0 if stream.spec.table is None else stream.patches.needed(stream.spec, batch, given, budget.tuples)
+    budget.check_batch(stream.spec, needed + (batch.nbytes + room if len(batch) else 0), room)
     counts = _counts(stream.spec, command, batch, refused, watermark)
     if not (command.producer or len(batch) or refused.count):
         return Prepared(PushAcknowledgement(sequence, False, *counts))
@@ -351,7 +353,8 @@ def decide_push(
         before=before,
         live=stream.spec.by_clock and live_after(stream, batch, now),
         source=source,
-        given=given_columns(stream.spec, command.table.schema.names, columns),
+        given=given,
+        room=room,
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)

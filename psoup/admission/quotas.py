@@ -89,7 +89,7 @@ class Judge:
         """Record the bytes of an accepted push, if its tenant has a quota of tuple bytes. Amortised O(1)."""
         if not isinstance(event, Pushed) or self._published is None:
             return
-        tenant, size = self._known.get(event.tenant), event.batch.nbytes
+        tenant, size = self._known.get(event.tenant), event.charged
         if tenant is not None and tenant.quotas.tuple_bytes:
             use = self._of(event.tenant).use
             use.most += size
@@ -126,7 +126,7 @@ class Judge:
 
     def _check_tuples(self, tenant: Tenant, event: Pushed) -> None:
         """Raise ResourceExhausted if a push and the tenant's tuples and producers would exceed its quota of bytes."""
-        quotas, remembered, needed = tenant.quotas, self._remembered.of(event.tenant), event.batch.nbytes
+        quotas, remembered, needed = tenant.quotas, self._remembered.of(event.tenant), event.charged
         if event.producer and not event.forgotten:  # a forgotten producer frees more bytes than this batch needs
             needed += self._streams[event.stream_id].producers.needed(event)
         if not needed:

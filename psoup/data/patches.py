@@ -44,17 +44,37 @@ class WaitingPatches:
         self._left: list[int] = []
         """The number of waiting rows of each batch."""
         self._given: list[Given] = []
+        self._rooms: list[int] = []
+        """The bytes that are reserved for the texts that the patches of each batch keep."""
+        self.room = 0
+        """The reserved bytes of all batches."""
+        self._freed = 0
 
     def __len__(self) -> int:
         """The number of batches."""
         return len(self._firsts)
 
+    def reserve(self, room: int) -> None:
+        """Note bytes that are reserved for waiting patches: those of the newest batch give them back."""
+        self.room += room
+        if self._rooms:
+            self._rooms[-1] += room
+        else:
+            self._freed += room
+
+    def take_freed(self) -> int:
+        """The reserved bytes of batches whose rows were released since the last call."""
+        freed, self._freed = self._freed, 0
+        self.room -= freed
+        return freed
+
     def add(self, first: int, count: int, given: Given) -> None:
-        """Note a batch of `count` rows, which have arrival numbers from `first` on."""
+        """Note a batch of `count` rows, which have arrival numbers from `first` on. `reserve` follows."""
         self._firsts.append(first)
         self._counts.append(count)
         self._left.append(count)
         self._given.append(given)
+        self._rooms.append(0)
 
     def release(self, numbers: Numbers) -> list[PatchRows]:
         """The rows of batches with patches among released rows. `numbers`: their arrival numbers, in stream order.
@@ -82,7 +102,8 @@ class WaitingPatches:
         """Forget those of the batches, by their places (ascending), that have no waiting row."""
         for batch in reversed(batches):
             if not self._left[batch]:
-                for listed in (self._firsts, self._counts, self._left, self._given):
+                self._freed += self._rooms[batch]
+                for listed in (self._firsts, self._counts, self._left, self._given, self._rooms):
                     del listed[batch]
 
 

@@ -93,7 +93,8 @@ class Pushed:
     event, so that its watermark may follow the clock (`psoup.admission.clock_heartbeats`). `source`: the producer's
     source position after the event, b"" without one. A batch without one repeats the recorded one, so that the log may
     forget earlier batches. `given`: the positions of the columns that the batch gives, if it has patches of a table
-    (`psoup.data.patches`); else empty.
+    (`psoup.data.patches`); else empty. `room`: the bytes that are reserved for the texts that patches keep, until the
+    patches are released (`psoup.admission.patch_room`).
     """
 
     sequence: int
@@ -113,11 +114,17 @@ class Pushed:
     live: bool = False
     source: bytes = b""
     given: tuple[int, ...] = ()
+    room: int = 0
 
     @property
     def accepted(self) -> int:
         """The number of accepted tuples."""
         return len(self.batch) + self.stored
+
+    @property
+    def charged(self) -> int:
+        """The bytes that the memory budget charges for the event."""
+        return self.batch.nbytes + self.room if len(self.batch) else 0
 
 
 @dataclass(frozen=True, slots=True)

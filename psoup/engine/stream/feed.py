@@ -68,6 +68,8 @@ class StreamFeed:
         first = self._arrivals.add(event.sequence, count, whole=not stored)
         if event.given and count:
             self._patches.add(first, count, event.given)
+        if event.room and count:
+            self._patches.reserve(event.room)
         if self._event_time:
             self._pending.add(batch, first)
         elif count:
@@ -93,6 +95,10 @@ class StreamFeed:
         self.patches = self._patches.release(numbers)
         self._attention.changed()
         return batch
+
+    def take_freed(self) -> int:
+        """The bytes that were reserved for patches which are released now, since the last call."""
+        return self._patches.take_freed()
 
     def widen(self, schema: Schema) -> int:
         """Add the new columns of `schema` to waiting tuples. Returns the additional bytes charged."""
@@ -148,8 +154,8 @@ class StreamFeed:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes charged for tuples that wait for the watermark."""
-        return self._pending.nbytes if self._event_time else 0
+        """Bytes charged for tuples that wait for the watermark, and reserved for patches among them."""
+        return self._patches.room + (self._pending.nbytes if self._event_time else 0)
 
     @property
     def ready_bytes(self) -> int:

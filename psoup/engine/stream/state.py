@@ -128,7 +128,7 @@ class StreamState:
         if released is not None and self.versions is not None:
             before = released.nbytes
             released, entries = self.versions.release(released, self.data.next_id, self.feed.patches)
-            self.freed_bytes -= released.nbytes - before
+            self.freed_bytes += self.feed.take_freed() - (released.nbytes - before)
         rest = released
         while rest is not None:
             taken, rest = self.data.append(rest)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.errors import Conflict, InvalidBatch
+from psoup.errors import Conflict, InvalidBatch, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
@@ -174,3 +174,41 @@ def test_wrong_patches_are_refused_by_name(soup: RecordingPSoup) -> None:
     soup.push("o", table(k=["a"]))
     assert rows_of(soup.ask("SELECT k, v, w FROM n")) == [("a", 1, None)]
     assert rows_of(soup.ask("SELECT * FROM o")) == [("a", True)], "a column of the table has the name"
+
+
+def test_texts_that_patches_keep_are_charged_before_they_are_stored() -> None:
+    """A few bytes of patches may keep megabytes of texts. The budget knows so when they come."""
+    soup = LocalPSoup(EngineConfig(memory_bytes=20_000_000), VirtualClock(0), verify="all")
+    soup.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, n BIGINT, long TEXT)")
+    soup.push("t", pa.table({"k": [1, 2], "n": [0, 0], "long": ["x" * 100_000, "short"]}))
+    before = soup.admission.reserved_bytes
+    many = table(k=[1] * 1_000, n=range(1_000))
+    with pytest.raises(ResourceExhausted, match="100,000,000 of them for texts that patches keep: send fewer patches"):
+        soup.push("t", many)
+    soup.push("t", table(k=[1] * 50, n=range(50)))
+    held_bytes = soup.admission.reserved_bytes - before
+    assert 5_000_000 < held_bytes < 5_050_000, "each of the versions has the text"
+    soup.push("t", table(k=range(2, 22), n=range(20)))
+    assert soup.admission.reserved_bytes - before - held_bytes < 10_000, "what was reserved is given back"
+    soup.check()
+
+
+def test_patches_that_wait_keep_their_reserved_bytes() -> None:
+    """A long text that comes before waiting patches, in event time, reserves bytes for them."""
+    soup = LocalPSoup(EngineConfig(memory_bytes=20_000_000, ahead=10**15), VirtualClock(0), verify="all")
+    soup.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, long TEXT, at TIMESTAMP) TIMESTAMP BY at LATENESS 1 HOUR")
+
+    def batch(times: range, **columns: Any) -> pa.Table:
+        return pa.table({"k": [1] * len(times), "at": pa.array(times, pa.timestamp("s")), **columns})
+
+    soup.push("t", table(k=[1] * 100, at=pa.array(range(10, 110), pa.timestamp("s"))))
+    small = soup.admission.reserved_bytes
+    with pytest.raises(ResourceExhausted, match="30,000,000 of them for texts that patches keep"):
+        soup.push("t", batch(range(1), long=["x" * 300_000]))
+    soup.push("t", batch(range(1), long=["x" * 50_000]))
+    assert soup.admission.reserved_bytes - small > 5_000_000
+    soup.heartbeat("t", 60 * SECOND)
+    soup.check()
+    soup.heartbeat("t", 500 * SECOND)
+    assert 100 * 50_000 < soup.admission.reserved_bytes - small < 102 * 50_000
+    soup.check()

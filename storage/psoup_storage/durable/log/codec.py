@@ -174,7 +174,8 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
-        **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex(), given=event.given),
+        **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex()),
+        **_some(given=event.given, room=event.room),
         **({"before": event.before} if event.number and event.before is not None else {}),
     )
     return row if spooled is None else row._replace(spool=spooled.key)
@@ -346,6 +347,7 @@ class Decoder:
             facts.get("live", False),
             bytes.fromhex(facts.get("source", "")),
             tuple(facts.get("given", ())),
+            facts.get("room", 0),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
