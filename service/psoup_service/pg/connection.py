@@ -38,6 +38,8 @@ _PEACE = 64
 _COPY_LEFTOVERS = frozenset({b"d", b"c", b"f"})
 """Messages of a COPY that has failed. The client sent them before it knew."""
 
+_EVER_S = 1e9
+"""The seconds for which a connection may be idle that waits for notifications."""
 _log = logging.getLogger(__name__)
 
 
@@ -187,9 +189,8 @@ class PgConnection:
         within = session.status != b"I"
         self._idle = True
         try:
-            return await self._input.next(
-                self._around.idle_in_transaction_s if within else self._limits.connection_idle_s
-            )
+            longest = _EVER_S if session.listening else self._limits.connection_idle_s
+            return await self._input.next(self._around.idle_in_transaction_s if within else longest)
         except TimeoutError:
             raise _idle(within) from None
         finally:

@@ -147,6 +147,11 @@ class Session(Protocol):
         ...
 
     @property
+    def listening(self) -> bool:
+        """Whether the client waits for notifications. Then its connection may be idle for any time."""
+        ...
+
+    @property
     def zone(self) -> Zone:
         """The session's TimeZone, for texts of timestamps."""
         ...

@@ -21,6 +21,7 @@ from psoup_service.pg.contract import Argument, Description, Sink, Statement
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads
 from psoup_service.pg.statements.copies import read_copy
 from psoup_service.pg.statements.inserts import read_insert
+from psoup_service.pg.statements.listening import Listening
 from psoup_service.pg.statements.pending import Pending
 from psoup_service.pg.statements.prepared import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
@@ -61,6 +62,10 @@ class Client(Protocol):
         """Close prepared statements of the extended protocol."""
         ...
 
+    async def notify(self, channel: str, payload: Callable[[], str]) -> None:
+        """Send a notification."""
+        ...
+
 
 class PgSession:
     """See `contract.Session`. `client`: learns of changed settings."""
@@ -81,6 +86,7 @@ class PgSession:
         self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings)
+        self._listening = Listening(calls, client, account)
         transactions, settings = self._transactions, self.settings
         self._readers: dict[str, Callable[[Words], Utility]] = {
             "BEGIN": lambda words: transactions.read_begin(words, "BEGIN"),
@@ -97,6 +103,8 @@ class PgSession:
             "DISCARD": lambda words: read_discard(words, self._discard_all),
             "DEALLOCATE": self._prepared.read_deallocate,
             "CLOSE": _read_close,
+            "LISTEN": self._listening.read_listen,
+            "UNLISTEN": self._listening.read_unlisten,
         }
 
     @property
@@ -108,6 +116,11 @@ class PgSession:
     def zone(self) -> Zone:
         """See `contract.Session`."""
         return self.settings.zone
+
+    @property
+    def listening(self) -> bool:
+        """See `contract.Session`."""
+        return bool(self._listening)
 
     def reported(self) -> Mapping[str, str]:
         """See `contract.Session`."""
@@ -159,6 +172,7 @@ class PgSession:
 
     async def close(self) -> None:
         """See `contract.Session`."""
+        self._listening.end()
         await self._transactions.abandon()
 
     async def _query(self, text: str, types: Sequence[int]) -> Statement:
@@ -184,6 +198,7 @@ class PgSession:
         self.settings.reset_all()
         self._report(before)
         self._prepared.forget_all()
+        self._listening.end()
 
     def _report(self, before: dict[str, str]) -> None:
         """Tell the client of the settings that differ from those before."""

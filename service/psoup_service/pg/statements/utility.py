@@ -43,6 +43,15 @@ def at_once(tag: str, effect: Callable[[], object] = lambda: None) -> Utility:
     return Utility(run)
 
 
+def waiting(effect: Callable[[], Awaitable[str]]) -> Utility:
+    """A statement without rows. `effect`: runs it, and returns the tag of the command."""
+
+    async def run(sink: Sink) -> str:
+        return await effect()
+
+    return Utility(run)
+
+
 def table(tag: str, names: Sequence[str], rows: Callable[[], Sequence[Sequence[str | None]]]) -> Utility:
     """A statement with rows of texts, which are made when it runs."""
     columns = text_columns(*names)

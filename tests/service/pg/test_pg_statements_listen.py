@@ -1,0 +1,102 @@
+"""LISTEN: notifications of the changes of an answer, with the numbers of rows that came and left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from psoup_client import Client
+from psoup_testing.services.threaded_service import Serving
+
+
+@pytest.fixture(scope="module")
+def place(running: Serving) -> dict[str, Any]:
+    """The arguments of connections to a service with queries of several kinds."""
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM s (n INT, k TEXT)")
+        client.push("s", {"n": list(range(10)), "k": ["a", "b"] * 5})
+        client.register("SELECT n FROM s WHERE n >= 0", key="Rows")
+        client.register("SELECT n FROM s BEGIN (NOW - 3 ROWS)", key="last")
+        client.register("SELECT k, count(*) AS c FROM s GROUP BY k", key="groups")
+        client.register("SELECT a.n FROM s a JOIN s b ON a.n = b.n WHERE a.n > 100", key="pairs")
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    return {"host": host, "port": int(port), "user": "x", "dbname": "d", "autocommit": True}
+
+
+@pytest.fixture
+def connection(place: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
+    """A connection without transactions."""
+    with psycopg.connect(**place) as connected:
+        yield connected
+
+
+def totals(connection: psycopg.Connection[Any], wanted: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """The sums of came and left by key, until they are those wanted, or nothing comes for a while."""
+    sums = dict.fromkeys(wanted, (0, 0))
+    notifications = connection.notifies(timeout=20)
+    for told in notifications:
+        payload = json.loads(told.payload)
+        assert payload["key"] == told.channel
+        assert payload["sequence"] > 0
+        came, left = sums[told.channel]
+        sums[told.channel] = (came + payload["came"], left + payload["left"])
+        if sums == wanted:
+            notifications.close()
+    return sums
+
+
+def test_each_change_of_an_answer_is_told_with_the_rows_that_came_and_left(
+    connection: psycopg.Connection[Any], place: dict[str, Any]
+) -> None:
+    for key in ('"Rows"', "last", "groups", "pairs"):
+        assert connection.execute(f"LISTEN {key}").statusmessage == "LISTEN"
+    with psycopg.connect(**place) as other:
+        other.execute("INSERT INTO s VALUES (200, 'a'), (201, 'c'), (-1, 'd')")
+        wanted = {"Rows": (2, 0), "last": (3, 3), "groups": (3, 1), "pairs": (2, 0)}
+        assert totals(connection, wanted) == wanted
+        connection.execute('UNLISTEN "Rows"; UNLISTEN groups')
+        other.execute("INSERT INTO s VALUES (202, 'a')")
+        wanted = {"last": (1, 1), "pairs": (1, 0)}
+        assert totals(connection, wanted) == wanted
+        connection.execute("UNLISTEN *")
+
+
+def test_changes_within_a_transaction_are_told_after_it_and_merged(
+    connection: psycopg.Connection[Any], place: dict[str, Any]
+) -> None:
+    connection.execute('LISTEN "Rows"')
+    connection.execute('LISTEN "Rows"; BEGIN')
+    with psycopg.connect(**place) as other:
+        for n in range(5):
+            other.execute("INSERT INTO s VALUES (%s, 'a')", (300 + n,))
+        assert connection.execute("SELECT 1 FROM s WHERE n = 0").fetchall() == [(1,)]
+        assert list(connection.notifies(timeout=0)) == []
+        connection.execute("COMMIT")
+        assert totals(connection, {"Rows": (5, 0)}) == {"Rows": (5, 0)}
+
+
+def test_a_listener_follows_its_key_to_another_query_and_learns_of_its_end(
+    connection: psycopg.Connection[Any], running: Serving
+) -> None:
+    with Client(running.address, timeout=20) as client:
+        client.register("SELECT n FROM s WHERE n = 1", key="moving")
+        connection.execute("LISTEN moving")
+        client.register("SELECT n FROM s WHERE n IN (1, 2, 3)", key="moving", replace=True)
+        assert totals(connection, {"moving": (3, 1)}) == {"moving": (3, 1)}
+        client.unregister(client.query(key="moving"))
+        (told,) = connection.notifies(timeout=20, stop_after=1)
+        payload = json.loads(told.payload)
+        assert (payload["came"], payload["left"]) == (0, 3)
+        assert "gone" in payload
+
+
+def test_a_key_of_no_query_is_refused_with_its_place(connection: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable, match="no query with key 'nope'") as refused:
+        connection.execute("LISTEN nope")
+    assert refused.value.diag.statement_position == "8"
+    connection.execute("UNLISTEN nope")
