@@ -29,6 +29,7 @@ from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.question import chosen_window
 from psoup.answer.table import Table, invoke_table
+from psoup.answer.table_content import table_content
 from psoup.answer.tuples.match_bits import Bits, Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import Matched, match
 from psoup.answer.tuples.match_tags import keys_of
@@ -105,9 +106,8 @@ class LocalPSoup:
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
         prepared = self._prepare(command)
-        if prepared.event is not None:
-            effects = self.engine.apply([prepared.event])
-            self.admission.give_back(effects.freed_bytes)
+        if prepared.events:
+            self.admission.give_back(self.engine.apply(prepared.events).freed_bytes)
         if self._verify == "all":
             self.admission.check()
         return prepared.acknowledgement
@@ -128,7 +128,7 @@ class LocalPSoup:
         """Execute a statement of any kind. Returns the answer of a SELECT, which is not registered, else None."""
         match first_word(sql):
             case "CREATE":
-                self.submit(CreateStream(sql, self.tenant))
+                self.submit(CreateStream(sql, self.tenant, table_content(self.engine.snapshot(), sql, self.tenant)))
             case "ALTER":
                 self.submit(AlterStream(sql, self.tenant))
             case "DROP":

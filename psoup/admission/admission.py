@@ -170,12 +170,15 @@ class Admission:
         """Whether a binding is still valid. If not, the command must be bound again. O(streams of the command)."""
         return binding.stands(self._tenant(binding.command.tenant))
 
-    def foresee(self, command: Push, now: int) -> Foreseen | None:
-        """The event that `prepare` would make of a push at clock time `now`. None for a repeated push.
+    def foresee(self, command: Push | CreateStream, now: int) -> Foreseen | None:
+        """The event of tuples that `prepare` would make of a command at clock time `now`. None for a repeated push.
 
         Raises the errors of `prepare`. Changes nothing. O(bytes).
         """
-        event = self._judged(command, now).event
+        prepared = self._judged(command, now)
+        if isinstance(prepared.event, StreamCreated) and prepared.content is not None:
+            return Foreseen(prepared.event.spec, prepared.content)
+        event = prepared.event
         return Foreseen(self._streams[event.stream_id].spec, event) if isinstance(event, Pushed) else None
 
     def prepare(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
@@ -188,10 +191,10 @@ class Admission:
         with the same rows shares the columns of the foreseen one.
         """
         prepared = self._judged(command, now, ready, before)
-        if prepared.event is not None:
-            self._adopt(prepared.event)
-            self.judge.note(prepared.event)
-            self._expiring.note(prepared.event)
+        for event in prepared.events:
+            self._adopt(event)
+            self.judge.note(event)
+            self._expiring.note(event)
         return prepared
 
     def replay(self, event: Event) -> None:
@@ -217,10 +220,10 @@ class Admission:
     def _judged(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
         try:
             prepared = self._decide(command, now, before)
-            if prepared.event is not None:
-                self.judge.check(prepared.event)
+            for event in prepared.events:
+                self.judge.check(event)
                 if ready is not None:
-                    ready(prepared.event)
+                    ready(event)
         except PSoupError:
             raise
         except Exception as problem:  # a defect, or too little memory, costs one command, as nothing has changed yet

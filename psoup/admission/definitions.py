@@ -11,11 +11,13 @@ from psoup.admission.attachment import check_not_fed
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.differences import differences
+from psoup.admission.pushes import NONE_REFUSED, in_system_time
+from psoup.admission.table_rows import table_columns
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
-from psoup.events.commands import AlterStream, CreateStream, DropStream
-from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
+from psoup.events.commands import AlterStream, CreateStream, DropStream, TableContent
+from psoup.events.events import Pushed, StreamAltered, StreamCreated, StreamDropped
 from psoup.model import DEFAULT_AHEAD, Attribute, Kind, StreamSpec
 from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
@@ -35,7 +37,10 @@ def decide_create(
     The event's definition has the default AHEAD of a statement without AHEAD. Its statement stays as it is.
     """
     check_budget(command.sql, defines=True)
-    spec, text = create_stream(command.sql, new=True), command.sql
+    if command.content is None:
+        spec, text = create_stream(command.sql, new=True), command.sql
+    else:
+        spec, text = command.content.spec, create_statement(command.content.spec)
     stream = tenant.find(spec.name)
     if stream is not None:
         if spec.ahead is None:
@@ -111,14 +116,40 @@ def prepare_create(
     *,
     archive: bool,
 ) -> Prepared:
-    """Decide on a new stream, and whether it has room. `place`: the stream's ID, the event's sequence, and the time.
+    """Decide on a new stream, and whether it and its content have room.
+
+    `place`: the stream's ID, the event's sequence, and the time.
 
     `archive`: whether the service stores chunks.
     """
     event = decide_create(tenant, command, *place, config)
     check_archive(event.spec, archive)
     budget.check_stream(command.tenant, event.spec)
-    return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
+    content = None if command.content is None else _first_push(event, command.content)
+    if content is None:
+        return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
+    budget.check_batch(event.spec, content.batch.nbytes)
+    return Prepared(StreamAcknowledgement(content.sequence, stream_id=event.stream_id), event, content)
+
+
+def _first_push(event: StreamCreated, content: TableContent) -> Pushed | None:
+    """The event of the first tuples of a new table. None without tuples, but in event time for a watermark.
+
+    Raises InvalidBatch for a key that is too long, and FailedPrecondition if the tuples were not read. O(tuples).
+    """
+    assert event.spec.table is not None
+    batch, watermark = content.batch, content.watermark
+    if batch is None:
+        raise FailedPrecondition(
+            f"table {event.spec.name!r} was dropped at this moment; create it again", reason="DROPPED_MEANWHILE"
+        )
+    if not len(batch) and (watermark is None or not event.spec.event_time):
+        return None
+    table_columns(event.spec, event.spec.table, batch.columns)
+    if not event.spec.event_time:
+        batch, watermark = in_system_time(batch.columns, len(batch), None, event.time)
+    place = event.sequence + 1, event.tenant, event.stream_id
+    return Pushed(*place, batch, NONE_REFUSED, watermark, event.time, live=content.live)
 
 
 def prepare_alter(

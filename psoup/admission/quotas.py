@@ -121,7 +121,8 @@ class Judge:
                 raise over_quota(tenant, "producers", use.producers, 1, way)
         if quotas.tuple_bytes:
             self._check_tuples(tenant, event)
-        if quotas.archive_bytes and needed and self._streams[event.stream_id].spec.retention.archive:
+        stream = self._streams.get(event.stream_id)  # None for the content of a new table
+        if quotas.archive_bytes and needed and stream is not None and stream.spec.retention.archive:
             self._check_disk(tenant, event.sequence, 0)
 
     def _check_tuples(self, tenant: Tenant, event: Pushed) -> None:

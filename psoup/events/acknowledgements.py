@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from psoup.events.access import AccessToken
-from psoup.events.events import Event
+from psoup.events.events import Event, Pushed
 from psoup.events.tenants import Tenant
 
 
@@ -121,10 +121,19 @@ class TenantAcknowledgement(Acknowledgement):
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """The result of prepare: the acknowledgement, which the caller gets after `event` is logged. None: there is
-    nothing to log."""
+    nothing to log.
+
+    `content`: the event of the first tuples of a new table, which follows `event` in the same transaction.
+    """
 
     acknowledgement: Acknowledgement
     event: Event | None = None
+    content: Pushed | None = None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events to log, all or none."""
+        return tuple(event for event in (self.event, self.content) if event is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
-from psoup.model import DEFAULT_TENANT
+from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.plan.standing_query import Parameter
-from psoup.values.columns import Array
+from psoup.values.columns import Array, Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,31 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
+class TableContent:
+    """A table that is made of a stream, with its first tuples (`psoup.answer.table_content`).
+
+    `batch`: in the order of the stream, with hidden columns; None if a table of the name was there already. The times
+    count only in event time. `watermark`, `live`: of the stream.
+    """
+
+    spec: StreamSpec
+    batch: Batch | None
+    watermark: int | None = None
+    live: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the tuples."""
+        return 0 if self.batch is None else self.batch.nbytes
+
+
+@dataclass(frozen=True, slots=True)
 class CreateStream:
-    """A CREATE STREAM statement."""
+    """A CREATE STREAM or CREATE TABLE statement. `content`: for FROM STREAM, the table and its first tuples."""
 
     sql: str
     tenant: str = DEFAULT_TENANT
+    content: TableContent | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

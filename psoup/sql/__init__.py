@@ -26,6 +26,7 @@ Not for: the plan itself (`psoup.plan`), the text of a plan (`psoup.plan.canonic
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement
 from psoup.sql.statement import (
     alter_stream,
+    create_from_stream,
     create_stream,
     drop_stream,
     first_word,
@@ -42,6 +43,7 @@ __all__ = [
     "PreparedStatement",
     "alter_statement",
     "alter_stream",
+    "create_from_stream",
     "create_statement",
     "create_stream",
     "drop_stream",

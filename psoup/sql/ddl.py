@@ -7,6 +7,7 @@
     ALTER STREAM s AHEAD n unit | AHEAD DEFAULT | LATENESS n unit | WATERMARK BY CLOCK | WATERMARK BY ROWS
     DROP STREAM | TABLE [IF EXISTS] s [CASCADE]
     CREATE TABLE, ALTER TABLE   as above, without RETENTION, with a primary key (`psoup.sql.table_spec`)
+    CREATE TABLE t FROM STREAM s PRIMARY KEY (attr, …)   with the columns and the times of s
 
 Admission checks whether the stream exists, and which columns it has.
 """
@@ -186,7 +187,8 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
     """The stream or table in a `CreateStreamNode`. Raises SqlError."""
     schema, table = _schema(source, node), None
     if node.args.get("table"):
-        schema, table = table_schema(source, node, schema.attributes)
+        timed = node.args.get("timestamp") is not None
+        schema, table = table_schema(source, node, schema.attributes, timed=timed)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
     for option, word in _OF_EVENT_TIME.items():
         value = node.args.get(option)
@@ -203,6 +205,30 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
         _retention(source, node.args.get("retention"), node.args.get("archive")),
         None if ahead is None else duration(source, ahead, "AHEAD"),
         by_clock=by_clock,
+        table=table,
+    )
+
+
+def table_of_stream(source: StatementText, node: exp.Expr, stream: StreamSpec) -> StreamSpec:
+    """The table in a `CreateStreamNode` with FROM STREAM. It has the columns and the times of `stream`.
+
+    Raises SqlError.
+    """
+    for option, word in ({"timestamp": "TIMESTAMP BY"} | _OF_EVENT_TIME).items():
+        if (value := node.args.get(option)) is not None:
+            hint = "leave it out; ALTER TABLE may change LATENESS, AHEAD and WATERMARK BY afterwards"
+            raise source.error(f"{word} comes from stream {stream.name!r}, as all of its times do", value, hint=hint)
+    if stream.table is not None:
+        hint = "FROM STREAM takes a stream; to copy a table, push the rows of a SELECT into another one"
+        raise source.error(f"{stream.name!r} is a table", node.args["origin"], hint=hint, reason="WRONG_KIND")
+    schema, table = table_schema(source, node, stream.schema.attributes, timed=stream.event_time)
+    position, hidden = stream.time_attribute, len(schema.attributes) - len(stream.schema.attributes)
+    return replace(
+        stream,
+        name=_name(source, node.this, "table"),
+        schema=schema,
+        time_attribute=None if position is None else position + hidden,
+        retention=Retention(),
         table=table,
     )
 

@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing_query import StandingQuery
-from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
+from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec, table_of_stream
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
 from psoup.sql.parser.guards import tokens_of
@@ -27,7 +27,7 @@ from psoup.sql.parser.texts import after_comment
 from psoup.sql.queries import query_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Known, Lookup
-from psoup.sql.source import StatementText
+from psoup.sql.source import StatementText, nearest
 from psoup.sql.templates.prepared_statement import PreparedStatement
 from psoup.sql.templates.template import prepared
 from psoup.sql.vague import refuse_vague
@@ -42,7 +42,16 @@ _WORD = re.compile("[A-Za-z_]{1,40}")
 
 def create_stream(text: str, *, new: bool = False) -> StreamSpec:
     """The stream or table of a CREATE statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
-    return _safely(text, lambda source: _create(source, new))
+    return _safely(text, lambda source: _create(source, new)[1])
+
+
+def create_from_stream(text: str, lookup: Lookup, names: Sequence[str] = ()) -> tuple[str, StreamSpec]:
+    """The stream in the FROM STREAM of a new CREATE statement, and the table. The name is "" without FROM STREAM.
+
+    `lookup`: finds a stream by its name in any case. `names`: the names of streams to suggest in errors. Raises
+    SqlError.
+    """
+    return _safely(text, lambda source: _create(source, True, lookup, names))
 
 
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
@@ -96,7 +105,10 @@ def first_word(text: str) -> str:
     return ""
 
 
-def _create(source: StatementText, new: bool) -> StreamSpec:
+def _create(
+    source: StatementText, new: bool, lookup: Lookup | None = None, names: Sequence[str] = ()
+) -> tuple[str, StreamSpec]:
+    """The stream in FROM STREAM, or "", and the stream or table that is created."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
     second = tokens[1] if len(tokens) > 1 else tokens[0]
@@ -112,9 +124,26 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
         node = parse(source, tokens)
     if not isinstance(node, CreateStreamNode):
         raise refuse_node(source, node)
-    spec = stream_spec(source, node)
+    origin = _origin(source, node, lookup, names)
+    spec = stream_spec(source, node) if origin is None else table_of_stream(source, node, origin)
     if new:
         refuse_vague(source, node)
+    return "" if origin is None else origin.name, spec
+
+
+def _origin(
+    source: StatementText, node: CreateStreamNode, lookup: Lookup | None, names: Sequence[str]
+) -> StreamSpec | None:
+    """The stream of FROM STREAM. None without it."""
+    origin = node.args.get("origin")
+    if origin is None:
+        return None
+    if lookup is None:
+        raise source.error("FROM STREAM needs the streams of a service", origin)
+    spec = lookup(origin.name)
+    if spec is None:
+        hint = nearest(origin.name, names) or (f"the streams are {', '.join(names[:12])}" if names else "")
+        raise source.error(f"there is no stream {origin.name[:128]!r}", origin, hint=hint, reason="UNKNOWN_STREAM")
     return spec
 
 

@@ -39,12 +39,19 @@ _NO_KEYS = (Kind.DOUBLE,)
 """The kinds that cannot be keys: two computations of one number may differ in the last bit."""
 
 
-def table_schema(source: StatementText, node: exp.Expr, attributes: tuple[Attribute, ...]) -> tuple[Schema, TableSpec]:
-    """The schema of a table's tuples, and its definition. `attributes`: the declared columns. Raises SqlError."""
+def table_schema(
+    source: StatementText, node: exp.Expr, attributes: tuple[Attribute, ...], *, timed: bool
+) -> tuple[Schema, TableSpec]:
+    """The schema of a table's tuples, and its definition. Raises SqlError.
+
+    `attributes`: the declared columns, or the columns of the stream in FROM STREAM. `timed`: whether the table has
+    TIMESTAMP BY.
+    """
     reserved = {attribute.name for attribute in TABLE_COLUMNS}
-    for column, attribute in zip(node.expressions, attributes, strict=True):
+    declared = [column.this for column in node.expressions] or [node.args.get("origin")] * len(attributes)
+    for column, attribute in zip(declared, attributes, strict=True):
         if attribute.name.lower() in reserved:
-            raise source.error(f"{attribute.name!r} is reserved: every table has it already", column.this)
+            raise source.error(f"{attribute.name!r} is reserved: every table has it already", column)
     names = [attribute.name.lower() for attribute in attributes]
     key = [_place(source, column, names) for column in _key(source, node)]
     first = len(TABLE_COLUMNS)
@@ -53,7 +60,7 @@ def table_schema(source: StatementText, node: exp.Expr, attributes: tuple[Attrib
         if kind in _NO_KEYS:
             raise source.error(
                 f"{attributes[place].name!r} is {attributes[place].type}, which cannot be a key",
-                node.expressions[place].this,
+                declared[place],
                 hint="make it BIGINT, DECIMAL or TEXT",
                 reason="TYPE_MISMATCH",
             )
@@ -67,8 +74,8 @@ def table_schema(source: StatementText, node: exp.Expr, attributes: tuple[Attrib
         tuple(required),
         DEFAULT_HISTORY if history is None else duration(source, history, "HISTORY"),
         DEFAULT_DELETED_FOR if deleted is None else duration(source, deleted, "DELETED FOR"),
-        _expires(source, node, attributes),
-        node.args.get("timestamp") is not None if word is None else word.name.upper() == "ARRIVAL",
+        _expires(source, node, attributes, timed),
+        timed if word is None else word.name.upper() == "ARRIVAL",
     )
     return Schema((*TABLE_COLUMNS, *stored)), table
 
@@ -89,13 +96,13 @@ def _key(source: StatementText, node: exp.Expr) -> list[exp.Expr]:
     return list(listed or of_columns)
 
 
-def _expires(source: StatementText, node: exp.Expr, attributes: Sequence[Attribute]) -> int | None:
+def _expires(source: StatementText, node: exp.Expr, attributes: Sequence[Attribute], timed: bool) -> int | None:
     """The position of the column of EXPIRES BY. None without it. Raises SqlError for a column that it cannot be."""
     column = node.args.get("expires")
     if column is None:
         return None
     place = _place(source, column, [attribute.name.lower() for attribute in attributes], "EXPIRES BY")
-    if node.args.get("timestamp") is not None:
+    if timed:
         raise source.error(f"EXPIRES BY and TIMESTAMP BY exclude each other: {EVENT_TIME}", column, hint=NO_EVENT_TIME)
     if attributes[place].type.kind is not Kind.TIMESTAMP:
         problem = f"EXPIRES BY needs a TIMESTAMP, and {attributes[place].name!r} is {attributes[place].type}"

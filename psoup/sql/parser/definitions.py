@@ -2,6 +2,8 @@
 
     CREATE TABLE t (k TEXT, price DOUBLE NOT NULL, PRIMARY KEY (k)) TIMESTAMP BY at LATENESS 5 SECONDS HISTORY 7 DAYS
                     └────── StreamColumn ───────┘ └──── key ─────┘  └──────────────── options ───────────────────┘
+    CREATE TABLE t FROM STREAM s PRIMARY KEY (k) HISTORY 7 DAYS
+                        └─origin─┘
 
 The parser checks no meaning; `psoup.sql.ddl` does.
 """
@@ -49,9 +51,11 @@ class Definitions(Compositions):
         table = self._noun("created", "CREATE STREAM name (column TYPE, ...)")
         noun = "TABLE" if table else "STREAM"
         name = self._name(f"CREATE {noun} needs a name")
+        options: dict[str, Any] = {"table": True} if table else {}
+        if table and self._match(TokenType.FROM):
+            return self._with_options(name, [], {**options, **self._parse_origin()})
         if not self._match(TokenType.L_PAREN):
             self.refuse(f"CREATE {noun} needs its columns in parentheses: (column TYPE, ...)")
-        options: dict[str, Any] = {"table": True} if table else {}
         parts = self._parse_csv(lambda: self._parse_part() if table else self._parse_stream_column())
         columns = [part for part in parts if isinstance(part, StreamColumn)]
         keys = [part for part in parts if isinstance(part, exp.PrimaryKey)]
@@ -61,9 +65,22 @@ class Definitions(Compositions):
             options["key"] = keys[0].expressions
         if not self._match(TokenType.R_PAREN):
             self.refuse("expected , or ) after a column")
+        return self._with_options(name, columns, options)
+
+    def _parse_origin(self) -> dict[str, Any]:
+        """STREAM s PRIMARY KEY (column, ...), after FROM."""
+        if not self._match_text_seq("STREAM"):
+            self.refuse("FROM needs the stream that becomes a table: FROM STREAM name PRIMARY KEY (column, ...)")
+        origin = self._name("FROM STREAM needs the name of a stream")
+        if not self._match(TokenType.PRIMARY_KEY):
+            self.refuse("FROM STREAM needs the key after the name: PRIMARY KEY (column, ...)")
+        return {"origin": origin, "key": self._parse_key().expressions}
+
+    def _with_options(self, name: Any, columns: list[Any], options: dict[str, Any]) -> Any:
+        """The definition with the options that follow."""
         while self._curr:
             start = self._curr
-            key, value = self._parse_stream_option(table)
+            key, value = self._parse_stream_option("table" in options)
             if key in options:
                 self.refuse(f"{start.text.upper()} is given twice", start)
             options[key] = value
@@ -73,6 +90,10 @@ class Definitions(Compositions):
         """A column of a table, or its PRIMARY KEY."""
         if not self._match(TokenType.PRIMARY_KEY):
             return self._parse_stream_column(table=True)
+        return self._parse_key()
+
+    def _parse_key(self) -> Any:
+        """The columns of a PRIMARY KEY, in parentheses."""
         if not self._match(TokenType.L_PAREN):
             self.refuse("PRIMARY KEY needs its columns in parentheses: PRIMARY KEY (column, ...)")
         names = self._parse_csv(lambda: self._name("PRIMARY KEY needs a column"))

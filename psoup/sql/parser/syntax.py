@@ -44,14 +44,16 @@ class StreamColumn(exp.Expression):
 class CreateStreamNode(exp.Expression):
     """CREATE STREAM or CREATE TABLE with its columns and options. `table`: whether it is CREATE TABLE.
 
-    `key`: the identifiers of PRIMARY KEY. `timestamp`, `watermark` and `expires` are identifiers, `first` is the word
-    of FIRST VERSION FROM. Every other option is a Duration.
+    `origin`: the stream of FROM STREAM; then there are no columns. `key`: the identifiers of PRIMARY KEY. `timestamp`,
+    `watermark` and `expires` are identifiers, `first` is the word of FIRST VERSION FROM. Every other option is a
+    Duration.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
-        "expressions": True,
+        "expressions": False,
         "table": False,
+        "origin": False,
         "key": False,
         "history": False,
         "deleted": False,

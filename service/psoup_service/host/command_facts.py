@@ -47,8 +47,11 @@ def size_of(command: Command) -> int:
             if command.rows is not None:
                 texts = command.count * (texts + ROW_BYTES)
             return COMMAND_BYTES + texts
-        case Register() | CreateStream():
+        case Register():
             return COMMAND_BYTES + len(command.sql)
+        case CreateStream():
+            content = 0 if command.content is None else command.content.nbytes
+            return COMMAND_BYTES + len(command.sql) + content
         case UnregisterMany():
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
@@ -101,6 +104,8 @@ def stream_of(command: Command) -> StreamKey | None:
     match command:
         case Push() | Recall() | Locate() | Heartbeat() | Attach():
             return command.tenant, command.stream.lower()
+        case CreateStream() if command.content is not None:
+            return command.tenant, command.content.spec.name.lower()
         case CreateStream() | AlterStream() | DropStream() | ExpireRows() | Register() | RegisterMany():
             return None
         case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from psoup.admission.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
-from psoup.events.commands import Command, Push
+from psoup.events.commands import Command, CreateStream, Push
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.spooler import Ahead
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
@@ -246,5 +246,5 @@ class TenantLines:
 
 
 def is_large(submission: Submission) -> bool:
-    """Whether a submission is a large push."""
-    return isinstance(submission.command, Push) and submission.size >= LARGE_BYTES
+    """Whether a submission is a large push, or creates a table with much content."""
+    return isinstance(submission.command, Push | CreateStream) and submission.size >= LARGE_BYTES

@@ -27,7 +27,7 @@ from psoup.admission import Admission
 from psoup.admission.together import is_small, join, share
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
-from psoup.events.commands import Push, RaiseWatermarks
+from psoup.events.commands import CreateStream, Push, RaiseWatermarks
 from psoup.work.clock import Clock
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
@@ -324,12 +324,12 @@ class Sequencer(StageThread):
             refused.append((submission, refusal))
             return
         group.outcomes.append((submission.answer, prepared.acknowledgement))
-        group.large |= is_large(submission) and not (submission.ahead and submission.ahead.has(prepared.event))
-        if prepared.event is None:
-            group.answered(submission.tenant, 1, submission.size)
-        else:
-            group.answered(submission.tenant, 1, 0)
-            group.events.append((prepared.event, Entered(submission.tenant, submission.size)))
+        events, ahead = prepared.events, submission.ahead
+        group.large |= is_large(submission) and not (ahead and any(map(ahead.has, events)))
+        group.answered(submission.tenant, 1, 0 if events else submission.size)
+        for event in events:  # the last one gives back the room
+            size = submission.size if event is events[-1] else 0
+            group.events.append((event, Entered(submission.tenant, size)))
 
     def _put_beside(self, submission: Submission) -> bool:
         """Give a large push to the spooler, or a long registration to the binder; returns whether it was given.
@@ -359,7 +359,7 @@ class Sequencer(StageThread):
         command = submission.command
         if submission.ahead is not None or not self._store.durable:
             return False
-        assert isinstance(command, Push)
+        assert isinstance(command, Push | CreateStream)
         self._check_room(submission.size)
         foreseen = self._admission.foresee(command, self._clock.now())
         if foreseen is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from psoup.answer.describe import describe_stream, list_streams
+from psoup.answer.table_content import may_be_from_stream, table_content
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events.acknowledgements import StreamAcknowledgement
-from psoup.events.commands import AlterStream, CreateStream, DropStream
+from psoup.events.commands import AlterStream, CreateStream, DropStream, TableContent
 from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
@@ -33,8 +34,9 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     ) -> streams_pb2.CreateStreamResponse:
         """Create a stream, and wait until it is visible."""
         backend, tenant = self._backend, self._backend.tenant(caller)
+        content = await self._content(request.statement, tenant)
         try:
-            acknowledgement, snapshot = await backend.change(CreateStream(request.statement, tenant))
+            acknowledgement, snapshot = await backend.change(CreateStream(request.statement, tenant, content))
         except AlreadyExists as problem:
             if not request.allow_existing or problem.facts.get("identical") != "true":
                 raise
@@ -48,6 +50,13 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         )
         stream = await self._described(snapshot, name, tenant)
         return streams_pb2.CreateStreamResponse(stream=stream, sequence=acknowledgement.sequence)
+
+    async def _content(self, sql: str, tenant: str) -> TableContent | None:
+        """The first tuples of a table FROM STREAM, with all that was acknowledged before the call. Else None."""
+        if not may_be_from_stream(sql):
+            return None
+        await self._backend.visible(self._backend.host.counters()["sequence"])
+        return await self._backend.host.read(lambda snapshot: table_content(snapshot, sql, tenant))
 
     async def AlterStream(
         self, request: streams_pb2.AlterStreamRequest, caller: Caller

@@ -52,9 +52,9 @@ class RecordingPSoup(LocalPSoup):
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare, keep and apply one command."""
         prepared = self.admission.prepare(command, self.clock.now())
-        if prepared.event is not None:
-            self.events.append(prepared.event)
-            self.admission.give_back(self.engine.apply([prepared.event]).freed_bytes)
+        if prepared.events:
+            self.events += prepared.events
+            self.admission.give_back(self.engine.apply(prepared.events).freed_bytes)
         return prepared.acknowledgement
 
 

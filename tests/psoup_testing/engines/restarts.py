@@ -61,10 +61,10 @@ class RestartingPSoup(RecordingPSoup):
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare, store, apply."""
         prepared = self._prepare(command)
-        if prepared.event is not None:
-            self.store.append([prepared.event])
-            self.admission.give_back(self.engine.apply([prepared.event]).freed_bytes)
-            if self.every and prepared.event.sequence % self.every == 0:
+        if prepared.events:
+            self.store.append(prepared.events)
+            self.admission.give_back(self.engine.apply(prepared.events).freed_bytes)
+            if self.every and prepared.events[-1].sequence % self.every == 0:
                 self.restart()
         return prepared.acknowledgement
 

@@ -45,12 +45,14 @@ def create(
       psoup table create "CREATE TABLE customers (id BIGINT PRIMARY KEY, name TEXT NOT NULL)"
       psoup table create "CREATE TABLE prices (shop TEXT, item TEXT, since TIMESTAMP, price DECIMAL(9,2),
         PRIMARY KEY (shop, item)) TIMESTAMP BY since LATENESS 1 HOUR HISTORY 90 DAYS"
+      psoup table create "CREATE TABLE devices FROM STREAM states PRIMARY KEY (device)"
 
     Create a table. PRIMARY KEY names the columns that tell rows apart; they are never NULL. The types are the types
     of streams, and a key is not a DOUBLE. Without TIMESTAMP BY a version of a row holds from its arrival. The first
     version of a key holds from the beginning. HISTORY is the time for which replaced versions are kept; the default is
     7 days. DELETED FOR is the time for which deletions are remembered; the default is 30 days. EXPIRES BY names a
-    TIMESTAMP column: the service deletes a row at the time in it.
+    TIMESTAMP column: the service deletes a row at the time in it. FROM STREAM makes a table of a stream, whose tuples
+    become versions. The stream stays.
     """
     stream.create(sql, if_not_exists, as_json, address, timeout)
 
