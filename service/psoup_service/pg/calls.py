@@ -111,15 +111,27 @@ class Calls:
         caller = PgCaller(self._client, request)
         return _reply(name, await self.answering.one(NamedCall(name, False), caller, self._behaviour(name), None))
 
+    async def present(self, name: str, request: Message) -> tuple[Any, Principal]:
+        """Make a call with one reply over the published snapshot, within a transaction too. Raises a PSoupError.
+
+        Returns the reply and the client's identity, as the gate found it.
+        """
+        caller, behaviour = PgCaller(self._client, request), self._published(name)
+        ended = await self.answering.one(NamedCall(name, False), caller, behaviour, None)
+        return _reply(name, ended), caller.principal
+
     async def many(self, name: str, request: Message, write: Callable[[Any], Awaitable[None]]) -> None:
         """Make a call with many replies, and hand each to `write`. Raises a PSoupError."""
         caller = PgCaller(self._client, request, write)
         watching = name in {"SyncService/Watch", "FollowService/Follow"}
         _reply(name, await self.answering.many(NamedCall(name, watching), caller, self._behaviour(name)))
 
-    def _behaviour(self, name: str) -> Any:
+    def _published(self, name: str) -> Any:
         service, _, method = name.partition("/")
-        behaviour, held = getattr(self._serving[PACKAGE + service], method), self.held
+        return getattr(self._serving[PACKAGE + service], method)
+
+    def _behaviour(self, name: str) -> Any:
+        behaviour, held = self._published(name), self.held
         if held is None or name not in _READING:
             return behaviour
         return _streaming(behaviour, held) if name in _STREAMS else _holding(behaviour, held)

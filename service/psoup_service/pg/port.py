@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from psoup.errors import InvalidInput, ResourceExhausted
@@ -22,6 +22,7 @@ from psoup_service.pg.connection import PgConnection, Surroundings
 from psoup_service.pg.contract import Session
 from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
+from psoup_service.pg.statements.catalogue_reads import Catalogues
 from psoup_service.pg.values.kernel_start import load_kernels
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
@@ -42,13 +43,20 @@ _BACKLOG = 256
 class PgPort:
     """Serves clients of PostgreSQL once started. `address`: its host and port."""
 
-    def __init__(self, answering: Answering, serving: Mapping[str, Any], idle_in_transaction_s: float) -> None:
-        """`idle_in_transaction_s`: the longest pause of a client within a transaction."""
+    def __init__(
+        self,
+        answering: Answering,
+        serving: Mapping[str, Any],
+        idle_in_transaction_s: float,
+        version: Callable[[], object],
+    ) -> None:
+        """`idle_in_transaction_s`: the longest pause of a client within a transaction. `version`: see `Catalogues`."""
         self._answering = answering
         self._serving = dict(serving)
         self._idle_s = idle_in_transaction_s
         self._most = bounded_by_files(MOST_CONNECTIONS)
         self._encoders = Decoders()
+        self._catalogues = Catalogues(version)
         self._server: asyncio.Server | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._open = set[PgConnection]()
@@ -60,7 +68,7 @@ class PgPort:
         context = None if certificates is None else certificates.context()
         encryption = Encryption(context, needed=place.outside or needs_certificate)
         self._around = Surroundings(
-            self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, begin_session
+            self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, self._session
         )
         opened = _opened(place)
         self._server = await asyncio.get_running_loop().create_server(
@@ -88,6 +96,11 @@ class PgPort:
         for task in self._tasks:
             task.cancel()
         self._encoders.close()
+        self._catalogues.close()
+
+    def _session(self, calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
+        """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput."""
+        return PgSession(calls, parameters, connection, self._catalogues)
 
     def _begin(self, channel: Channel) -> None:
         if len(self._tasks) >= self._most + REFUSED:
@@ -108,21 +121,23 @@ class PgPort:
 
 
 async def opened_port(
-    settings: Settings, answering: Answering, serving: Mapping[str, Any], certificates: Certificates | None
+    settings: Settings,
+    answering: Answering,
+    serving: Mapping[str, Any],
+    certificates: Certificates | None,
+    version: Callable[[], object],
 ) -> PgPort | None:
-    """The port of the settings; None if it is off. Raises InvalidInput if it cannot be opened."""
+    """The port of the settings; None if it is off. Raises InvalidInput if it cannot be opened.
+
+    `version`: changes when any stream or query changes.
+    """
     place = settings.pg_listener()
     if place is None:
         return None
     await asyncio.to_thread(load_kernels)
-    port = PgPort(answering, serving, settings.pg_idle_in_transaction_s)
+    port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, version)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port
-
-
-def begin_session(calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
-    """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput."""
-    return PgSession(calls, parameters, connection)
 
 
 def _opened(place: Listener) -> socket.socket:

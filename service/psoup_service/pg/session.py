@@ -18,7 +18,7 @@ from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
-from psoup_service.pg.statements.catalogue_reads import CatalogueReads
+from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues
 from psoup_service.pg.statements.copies import read_copy
 from psoup_service.pg.statements.inserts import read_insert
 from psoup_service.pg.statements.listening import Listening
@@ -70,11 +70,11 @@ class Client(Protocol):
 class PgSession:
     """See `contract.Session`. `client`: learns of changed settings."""
 
-    def __init__(self, calls: Calls, options: dict[str, str], client: Client) -> None:
+    def __init__(self, calls: Calls, options: dict[str, str], client: Client, catalogues: Catalogues) -> None:
         """Raises InvalidInput for a wrong setting among `options`."""
         self.settings = SessionSettings(options)
         self._client = client
-        self._catalogue = CatalogueReads(calls, options)
+        self._catalogue = CatalogueReads(catalogues, calls, options, self.settings)
         self._calls = calls
         account = Account(calls.answering.receiving, client.tenant)
         self._transactions = Transactions(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from psoup_proto.v1 import types_pb2
@@ -26,6 +27,15 @@ SEARCH_PATH = "streams, queries"
 """The schemas in which a name without a schema is looked for, in order."""
 
 _FIRST_STREAM, _FIRST_QUERY, _LAST = 16_384, 1 << 27, 1 << 31
+FILLED = frozenset(
+    ("pg_catalog", name)
+    for name in (
+        *("pg_am", "pg_attribute", "pg_class", "pg_collation", "pg_constraint", "pg_description", "pg_index"),
+        *("pg_language", "pg_namespace", "pg_proc", "pg_rewrite", "pg_tablespace", "pg_type"),
+    )
+)
+"""The relations that have rows of their own. `views` has the others that are not empty."""
+
 _KINDS = {
     types_pb2.KIND_BOOLEAN: "bool",
     types_pb2.KIND_BIGINT: "int8",
@@ -76,7 +86,13 @@ def oid_of_query(query: Any) -> int:
 def quoted(name: str) -> str:
     """A name as SQL writes it."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain and name not in reserved() else '"' + name.replace('"', '""') + '"'
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """The words that must be quoted as names."""
+    return frozenset(word for word, kind in lines("keywords.tsv") if kind != "U")
 
 
 def _number(identity: str) -> int:
@@ -98,8 +114,13 @@ def _add_system(content: Content) -> None:
         ],
     )
     content.add("pg_catalog", "pg_am", [_am(HEAP, "heap", "t"), _am(BTREE, "btree", "i")])
+    content.add("pg_catalog", "pg_tablespace", [_tablespace(1663, "pg_default"), _tablespace(1664, "pg_global")])
+    content.add("pg_catalog", "pg_language", [_language(12, "internal"), _language(14, "sql")])
+    content.add("pg_catalog", "pg_collation", [_collation(100, "default"), _collation(950, "C")])
     content.add("pg_catalog", "pg_type", map(_type_row, by_name().values()))
     content.add("pg_catalog", "pg_proc", map(_function_row, lines("procs.tsv")))
+    content.add("known", "reserved", ({"word": word} for word, kind in lines("keywords.tsv") if kind != "U"))
+    content.add("known", "keywords", ({"word": word, "catcode": kind} for word, kind in lines("keywords.tsv")))
     content.add(
         "known", "types", ({"oid": kind.oid, "name": kind.name, "shown": kind.shown} for kind in by_name().values())
     )
@@ -113,6 +134,18 @@ def _add_system(content: Content) -> None:
 
 def _am(oid: int, name: str, kind: str) -> Row:
     return {"oid": oid, "amname": name, "amtype": kind}
+
+
+def _tablespace(oid: int, name: str) -> Row:
+    return {"oid": oid, "spcname": name, "spcowner": OWNER}
+
+
+def _language(oid: int, name: str) -> Row:
+    return {"oid": oid, "lanname": name, "lanowner": OWNER}
+
+
+def _collation(oid: int, name: str) -> Row:
+    return {"oid": oid, "collname": name, "collnamespace": SYSTEM, "collowner": OWNER, "collencoding": -1}
 
 
 def _type_row(kind: Any) -> Row:

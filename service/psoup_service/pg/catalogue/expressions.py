@@ -9,13 +9,15 @@ Each kind of node has an entry in a table; a node without one is refused by name
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from psoup_service.pg.catalogue.casts import elements_of, type_name
 from psoup_service.pg.catalogue.functions import MACROS, NODES, PLAIN
+from psoup_service.pg.catalogue.long_lists import FIRST
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS
 from psoup_service.pg.catalogue.scope import SYSTEM_COLUMNS, Scope, Source
@@ -32,7 +34,7 @@ from psoup_service.pg.catalogue.types import (
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.ArrayContainsAll, exp.ArrayOverlaps)
-_LOGIC = (exp.And, exp.Or, exp.Not, exp.Is, exp.Between)
+_LOGIC = (exp.Escape, exp.And, exp.Or, exp.Not, exp.Is, exp.Between)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _SHIFTS = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
 _QUERIES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Values)
@@ -48,6 +50,12 @@ _CONSTANTS: dict[type[exp.Expression], tuple[str, str]] = {
 }
 _NAMED_CONSTANTS = {"user": "user", "current_role": "user", "current_catalog": "database"}
 
+Change = tuple[str, exp.Expression, bool]
+"""A setting, its new value, and whether it lasts only for the transaction."""
+
+MOST_PARAMETERS = 65_535
+"""The most parameters of a statement: the protocol counts them in 16 bits."""
+
 
 class Expressions:
     """Translates the expressions of one statement. `query`: translates a subselect, and returns its columns."""
@@ -55,14 +63,18 @@ class Expressions:
     def __init__(
         self,
         text: str,
-        values: dict[str, str],
+        values: Mapping[str, str],
         parameters: list[str],
+        lists: Sequence[Sequence[str]],
         query: Callable[[exp.Expression, Scope | None], list[tuple[str, str]]],
     ) -> None:
         self._text = text
         self._values = values
         self._parameters = parameters
+        self._lists = lists
         self._query = query
+        self.changes = list[Change]()
+        """The settings that the statement changes by set_config."""
 
     def type_of(self, node: exp.Expression, scope: Scope, wanted: str = "") -> str:
         """Translate an expression in place. Returns its type. `wanted`: the type that its place expects."""
@@ -85,8 +97,8 @@ class Expressions:
             self._children(node, scope)
             return "bool"
         if isinstance(node, _PARTS):
-            self._children(node, scope)
-            return "record"
+            kinds = self._children(node, scope)
+            return kinds[0] if kind in (exp.Order, exp.Distinct) and kinds else "record"
         if isinstance(node, (*_ARITHMETIC, *_SHIFTS)):
             return self._arithmetic(node, scope)
         if kind in NODES:
@@ -119,7 +131,7 @@ class Expressions:
 
     def _parameter(self, node: exp.Expression, wanted: str) -> str:
         number = int(node.name) if node.name.isdecimal() else 0
-        if not 1 <= number <= 1_000:
+        if not 1 <= number <= MOST_PARAMETERS:
             raise refused(self._text, node)
         while len(self._parameters) < number:
             self._parameters.append("")
@@ -228,6 +240,8 @@ class Expressions:
 
     def _in(self, node: exp.In, scope: Scope) -> str:
         kind = self.type_of(node.this, scope)
+        if len(node.expressions) == 1 and self._is_list(node.expressions[0]):
+            return self._in_list(node, kind)
         for item in list(node.expressions):
             self.type_of(item, scope, kind)
         for item in list(node.expressions):
@@ -237,6 +251,26 @@ class Expressions:
             self._query(query, scope)
         if node.args.get("unnest") or node.args.get("field"):
             raise refused(self._text, node)
+        return "bool"
+
+    def _is_list(self, node: exp.Expression) -> bool:
+        return (
+            isinstance(node, exp.Parameter) and node.name.isdecimal() and 0 <= int(node.name) - FIRST < len(self._lists)
+        )
+
+    def _in_list(self, node: exp.In, kind: str) -> str:
+        """`IN` with a long list, which becomes an array."""
+        place = node.expressions[0]
+        items = self._lists[int(place.name) - FIRST]
+        kind = kind if kind in (*NUMBERS, "oid") else "int8"
+        for item in items:
+            if item.startswith("$"):
+                self._parameter(exp.Parameter(this=exp.Literal.number(item[1:])), kind)
+        constant = all(map(str.isdecimal, items))
+        inner = exp.Literal.string(f"[{','.join(items)}]") if constant else place.copy()
+        values = exp.Cast(this=inner, to=exp.DataType.build(storage_of(kind) + "[]", dialect="duckdb"))
+        node.set("expressions", [])
+        node.set("query", exp.Subquery(this=exp.Select(expressions=[exp.Explode(this=values)])))
         return "bool"
 
     def _exists(self, node: exp.Exists, scope: Scope) -> str:
@@ -267,12 +301,14 @@ class Expressions:
     def _joined(self, node: exp.Expression, scope: Scope) -> str:
         """`||` of texts, or of arrays."""
         left, right = self.type_of(node.this, scope), self.type_of(node.expression, scope)
-        name = "f_joined"
-        if is_array(left) or is_array(right):
-            name = "list_concat" if is_array(left) == is_array(right) else "list_append" if is_array(left) else ""
-            name = name or "list_prepend"
+        if not is_array(left) and not is_array(right):
+            node.replace(concatenated([node.this, node.expression]))
+            return "text"
+        name = (
+            "list_concat" if is_array(left) == is_array(right) else "list_append" if is_array(left) else "list_prepend"
+        )
         node.replace(exp.Anonymous(this=name, expressions=[node.this, node.expression]))
-        return left if is_array(left) else right if is_array(right) else "text"
+        return left if is_array(left) else right
 
     def _bracket(self, node: exp.Bracket, scope: Scope) -> str:
         kind = self.type_of(node.this, scope)
@@ -314,6 +350,12 @@ class Expressions:
         if name in {"current_user", "session_user", "current_database", "current_schema"}:
             node.replace(exp.Literal.string(self._values[name.removeprefix("current_").removeprefix("session_")]))
             return "name"
+        if name in {"all", "any", "some"} and len(arguments) == 1 and isinstance(node.parent, _COMPARISONS):
+            quantified: Any = (exp.All if name == "all" else exp.Any)(this=arguments[0])
+            node.replace(quantified)
+            return self._any(quantified, scope)
+        if name in _WRITTEN:
+            return _WRITTEN[name](self, node, scope)
         if name == "_pg_expandarray":
             self._children(node, scope)
             node.set("this", "f__pg_expandarray")
@@ -329,6 +371,76 @@ class Expressions:
         known: Any = exp.func(name, *arguments, dialect="postgres")
         if isinstance(known, exp.Anonymous):
             raise unknown(self._text, node, f"function {name} does not exist in this catalogue", "UNKNOWN_FUNCTION")
+        node.replace(known)
+        return self.type_of(known, scope)
+
+    def _subscripts(self, node: exp.Anonymous, scope: Scope) -> str:
+        """`generate_subscripts(array, 1)`. The first subscript of a vector is 0."""
+        kind = self._children(node, scope)[0]
+        size: exp.Expression = exp.Anonymous(this="len", expressions=[node.expressions[0]])
+        first = 0 if kind.endswith("vector") else 1
+        last = exp.Sub(this=size, expression=exp.Literal.number(1 - first))
+        node.replace(exp.Explode(this=exp.GenerateSeries(start=exp.Literal.number(first), end=last)))
+        return "int4"
+
+    def _object(self, node: exp.Anonymous, scope: Scope) -> str:
+        """`json_build_object(name, value, ...)`."""
+        parts = list[exp.Expression]()
+        items = node.expressions
+        for at in range(0, len(items) - 1, 2):
+            self.type_of(items[at], scope)
+            self.type_of(items[at + 1], scope)
+        for at in range(0, len(node.expressions) - 1, 2):
+            name, value = node.expressions[at], node.expressions[at + 1]
+            parts += [exp.Literal.string(", " if at else "{"), _json(name), exp.Literal.string(" : "), _json(value)]
+        node.replace(concatenated([*parts, exp.Literal.string("}")]))
+        return "json"
+
+    def _formatted(self, node: exp.Expression, scope: Scope) -> str:
+        """`format('%s.%I', ...)` with a constant form."""
+        form = node.this if isinstance(node, exp.Format) else node.expressions[0]
+        if not isinstance(form, exp.Literal):
+            raise refused(self._text, node, "format() with a form that is not a constant")
+        for argument in node.expressions:
+            self.type_of(argument, scope)
+        values = list(node.expressions if isinstance(node, exp.Format) else node.expressions[1:])
+        parts = list[exp.Expression]()
+        for piece in re.split(r"(%[sIL%])", form.name):
+            if piece == "%%" or not re.fullmatch("%[sIL]", piece):
+                parts.append(exp.Literal.string("%" if piece == "%%" else piece))
+            elif not values:
+                raise unknown(self._text, node, "too few arguments for format()", "INVALID_TEXT")
+            else:
+                quote = {"%I": "f_quote_ident", "%L": "f_quote_literal"}.get(piece)
+                value = values.pop(0)
+                parts.append(value if quote is None else exp.Anonymous(this=quote, expressions=[value]))
+        node.replace(concatenated(parts))
+        return "text"
+
+    def _set(self, node: exp.Anonymous, scope: Scope) -> str:
+        """`set_config(name, value, is_local)`: the statement remembers it, and its run changes the setting."""
+        if len(node.expressions) != 3 or not isinstance(node.expressions[0], exp.Literal):
+            raise refused(self._text, node)
+        self.type_of(node.expressions[1], scope, "text")
+        name, value, local = node.expressions
+        self.changes.append((name.name, value.copy(), isinstance(local, exp.Boolean) and bool(local.this)))
+        node.replace(exp.Cast(this=value, to=exp.DataType.build("VARCHAR")))
+        return "text"
+
+    def _strung(self, node: exp.Concat, scope: Scope) -> str:
+        """`concat(...)`, in which NULL is an empty text."""
+        self._children(node, scope)
+        empty = exp.Literal.string("")
+        texts = [exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR")) for part in node.expressions]
+        node.replace(concatenated([exp.Coalesce(this=text, expressions=[empty.copy()]) for text in texts]))
+        return "text"
+
+    def _aggregated(self, node: exp.Anonymous, scope: Scope) -> str:
+        """`pg_catalog.string_agg(text, separator)`, which sqlglot knows only without its schema."""
+        text, separator = node.expressions[0], node.expressions[-1]
+        if isinstance(separator, exp.Order):
+            text, separator = exp.Order(this=text, expressions=separator.expressions), separator.this
+        known = exp.GroupConcat(this=text, separator=separator)
         node.replace(known)
         return self.type_of(known, scope)
 
@@ -410,11 +522,38 @@ _SPECIAL: dict[type[exp.Expression], Callable[[Expressions, Any, Scope], str]] =
     exp.Filter: Expressions._first,
     exp.Interval: Expressions._interval,
     exp.Operator: Expressions._operator,
+    exp.Format: Expressions._formatted,
     exp.CurrentSchemas: Expressions._schemas,
     exp.ArraySize: Expressions._macro,
-    exp.Concat: Expressions._macro,
+    exp.Concat: Expressions._strung,
     exp.Replace: Expressions._macro,
     exp.RegexpReplace: Expressions._macro,
     exp.Min: Expressions._extreme,
     exp.Max: Expressions._extreme,
 }
+
+_WRITTEN: dict[str, Callable[[Expressions, Any, Scope], str]] = {
+    "generate_subscripts": Expressions._subscripts,
+    "json_build_object": Expressions._object,
+    "format": Expressions._formatted,
+    "set_config": Expressions._set,
+    "string_agg": Expressions._aggregated,
+}
+"""Functions that become expressions of several others."""
+
+
+def _json(value: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this="f_json_value", expressions=[value.copy()])
+
+
+def concatenated(parts: Sequence[exp.Expression]) -> exp.Expression:
+    """The texts one after the other: NULL if one of them is NULL. Nested ones become one list."""
+    texts = list[exp.Expression]()
+    for part in parts:
+        while isinstance(part, exp.Paren):
+            part = part.this
+        if isinstance(part, exp.Anonymous) and part.name == "f_joined":
+            texts += [text.copy() for text in part.expressions[0].expressions]
+        else:
+            texts.append(exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR")))
+    return exp.Anonymous(this="f_joined", expressions=[exp.Array(expressions=texts)])

@@ -65,9 +65,22 @@ NODES: dict[type[exp.Expression], str] = {
 PLAIN = {"octet_length": "int4", "bit_length": "int4", "isfinite": "bool", "random": "float8"}
 """Functions that sqlglot does not know, and that DuckDB has under the same name."""
 
+ROWS: dict[str, dict[str, str]] = {
+    "pg_options_to_table": {"option_name": "text", "option_value": "text"},
+    "aclexplode": {"grantor": "oid", "grantee": "oid", "privilege_type": "text", "is_grantable": "bool"},
+    "pg_available_extensions": {"name": "name", "default_version": "text", "comment": "text"},
+    "pg_listening_channels": {"pg_listening_channels": "text"},
+    "pg_get_publication_tables": {"relid": "oid"},
+    "pg_partition_ancestors": {"relid": "regclass"},
+    "pg_lock_status": {"locktype": "text", "pid": "int4"},
+}
+"""Functions that return rows, with their columns. None of them has rows here."""
+
 MACROS: dict[str, str] = {
     "version": "text",
     "pg_table_is_visible": "bool",
+    "pg_opfamily_is_visible": "bool",
+    "pg_describe_object": "text",
     "pg_type_is_visible": "bool",
     "pg_function_is_visible": "bool",
     "pg_operator_is_visible": "bool",
@@ -143,8 +156,6 @@ MACROS: dict[str, str] = {
     "to_regtype": "regtype",
     "to_regnamespace": "regnamespace",
     "current_setting": "text",
-    "set_config": "text",
-    "pg_options_to_table": "text",
     "inet_server_addr": "inet",
     "inet_server_port": "int4",
     "inet_client_addr": "inet",
@@ -154,17 +165,12 @@ MACROS: dict[str, str] = {
     "transaction_timestamp": "timestamptz",
     "pg_typeof": "regtype",
     "pg_stat_get_numscans": "int8",
-    "every": "bool",
-    "concat": "text",
-    "concat_ws": "text",
     "replace": "text",
     "regexp_replace": "text",
     "pg_index_column_has_property": "bool",
     "pg_indexam_has_property": "bool",
     "pg_index_has_property": "bool",
-    "pg_get_keywords": "text",
     "age": "int4",
     "mxid_age": "int4",
-    "pg_lsn_text": "text",
 }
 """Functions of PostgreSQL that are macros of DuckDB, named f_ and their own name."""

@@ -16,8 +16,6 @@ _NAMES: dict[type[exp.Expression], str] = {
     exp.CurrentTimestamp: "now",
     exp.LogicalOr: "bool_or",
     exp.LogicalAnd: "bool_and",
-    exp.Trim: "btrim",
-    exp.Boolean: "bool",
     exp.CurrentVersion: "version",
     exp.TimestampTrunc: "date_trunc",
     exp.ArraySize: "array_length",
@@ -32,21 +30,32 @@ def name_of(item: exp.Expression) -> str:
     """The name of an item of a SELECT list."""
     if isinstance(item, exp.Alias):
         return item.alias
-    return _own(item) or UNNAMED
+    return _own(item) or _weak(item) or UNNAMED
+
+
+def _weak(item: exp.Expression) -> str:
+    """The name that gives way to another one: of a cast of a constant, and of CASE."""
+    if isinstance(item, exp.Cast):
+        return type_name(item.to)
+    if isinstance(item, exp.Boolean):
+        return "bool"
+    if isinstance(item, exp.Paren | exp.Collate):
+        return _weak(item.this)
+    return "case" if isinstance(item, exp.Case) else ""
 
 
 def _own(item: exp.Expression) -> str:
+    if isinstance(item, exp.Trim):
+        return {"TRAILING": "rtrim", "LEADING": "ltrim"}.get(str(item.args.get("position") or ""), "btrim")
     if isinstance(item, exp.Column):
         return item.name
     if isinstance(item, exp.Dot):
         return item.expression.name if isinstance(item.expression, exp.Identifier) else _own(item.expression)
-    if isinstance(item, exp.Cast):
-        return _own(item.this) or type_name(item.to)
-    if isinstance(item, exp.Paren | exp.Collate | exp.Bracket | exp.Filter | exp.Window | exp.AtTimeZone):
+    if isinstance(item, exp.Paren | exp.Collate | exp.Cast | exp.Bracket | exp.Filter | exp.Window | exp.AtTimeZone):
         return _own(item.this)
     if isinstance(item, exp.Case):
         last = item.args.get("default")
-        return (_own(last) if isinstance(last, exp.Column | exp.Cast) else "") or "case"
+        return "" if last is None else _own(last)
     if isinstance(item, exp.Subquery):
         inner = item.this
         while isinstance(inner, exp.SetOperation | exp.Subquery):

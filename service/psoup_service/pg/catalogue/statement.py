@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,17 +11,27 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from psoup.errors import SqlError
-from psoup_service.pg.catalogue.refusals import refused
+from psoup_service.pg.calls import Calls
+from psoup_service.pg.catalogue.arguments import supplied
+from psoup_service.pg.catalogue.expressions import Change
+from psoup_service.pg.catalogue.guards import check_size, checked
+from psoup_service.pg.catalogue.long_lists import shortened
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
-from psoup_service.pg.catalogue.store import Store, arrow_of
+from psoup_service.pg.catalogue.store import arrow_of
+from psoup_service.pg.catalogue.stores import Stores
 from psoup_service.pg.catalogue.translation import Translator
 from psoup_service.pg.catalogue.types import REGISTERED, oid_of
 from psoup_service.pg.contract import Argument, Column, Description, Sink
+from psoup_service.pg.statements.settings import SessionSettings
+
+Variables = Mapping[str, str | Mapping[str, str]]
 
 _ARRAYS_OF_OIDS = re.compile(r"\b(oid|regclass|regtype|regproc|regnamespace|regrole)(\s*)\[\s*\]", re.IGNORECASE)
+_OF_CATALOGUE = re.compile(r"\bpg_catalog\b|\binformation_schema\b|\bpg_\w+", re.IGNORECASE)
+_ROWS_OF_A_BATCH = 4_096
 
 
-def reads(expression: exp.Expression) -> bool:
+def reads(expression: exp.Expr) -> bool:
     """Whether a statement belongs to the catalogue: it has no FROM, or a relation of the catalogue in it."""
     if not isinstance(expression, exp.Query):
         return False
@@ -31,25 +41,18 @@ def reads(expression: exp.Expression) -> bool:
     return not tables or any(map(_belongs, tables))
 
 
-def reads_text(text: str) -> bool:
-    """Whether the text of a statement belongs to the catalogue. False for a text that cannot be read."""
-    try:
-        return reads(parsed(text))
-    except SqlError:
-        return False
-
-
 def _belongs(table: exp.Table) -> bool:
     schema, name = table.db.lower(), table.name.lower()
     return schema in SCHEMAS or (not schema and relation_of("", name) is not None)
 
 
-def parsed(text: str) -> exp.Expression:
+def _parsed(text: str) -> exp.Expression:
     """The tree of a statement, with its names in lower case unless they are quoted. Raises SqlError."""
+    checked(text)
     try:
         tree: exp.Expression = exp.maybe_parse(_ARRAYS_OF_OIDS.sub(r"_\1\2", text), dialect="postgres")
-    except SqlglotError as problem:
-        raise SqlError(str(problem).split("\n")[0]) from None
+    except (SqlglotError, RecursionError) as problem:
+        raise SqlError(f"this cannot be read as SQL: {str(problem).splitlines()[0]}") from None
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:
             name.set("this", name.name.lower())
@@ -59,65 +62,97 @@ def parsed(text: str) -> exp.Expression:
 
 @dataclass(slots=True)
 class Prepared:
-    """A translated statement. `names`: its columns with their types."""
+    """A translated statement. `columns`: names and types. `parameters`: types. `strange`: unknown relations.
+
+    `changes`: the settings that it changes. `lists`: its long lists.
+    """
 
     tree: exp.Expression
     columns: list[tuple[str, str]]
     parameters: list[str]
     strange: set[str]
+    changes: list[Change]
+    lists: list[list[str]]
 
 
-def prepared(text: str, store: Store, values: dict[str, str], parameters: Sequence[str]) -> Prepared:
-    """Translate a statement. Raises SqlError."""
-    tree = parsed(text)
-    if not isinstance(tree, exp.Query):
-        raise refused(text, tree)
+def prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -> Prepared | None:
+    """Translate a statement; None for a text that does not read the catalogue. O(length), some milliseconds.
+
+    `values`: constants of the session. Raises SqlError.
+    """
+    short, lists = shortened(text)
+    try:
+        tree = _parsed(short)
+    except SqlError:
+        if _OF_CATALOGUE.search(text) is None:
+            return None
+        raise
+    if not reads(tree):
+        return None
     holder = exp.Subquery(this=tree)
-    translator = Translator(text, store.filled, values, list(parameters))
+    translator = Translator(short, values, list(parameters), lists)
     columns = translator.query(holder, None)
-    return Prepared(holder.this, columns, translator.parameters, translator.strange)
+    check_size(holder)
+    return Prepared(
+        holder.this, columns, translator.parameters, translator.strange, translator.expressions.changes, lists
+    )
 
 
 def rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
     """The text for DuckDB."""
-    inner = statement.tree.sql(dialect="duckdb", identify=True)
+    tree = supplied(statement.tree, statement.parameters, arguments, statement.lists)
     names = [f"c{at}" for at in range(len(statement.columns))]
     shown = [
         f"f_{kind}_text({name}) AS {name}" if kind in REGISTERED else name
         for name, (_, kind) in zip(names, statement.columns, strict=True)
     ]
+    inner = tree.sql(dialect="duckdb", identify=True)
     return f"SELECT {', '.join(shown)} FROM ({inner}) AS q({', '.join(names)})"
 
 
 class CatalogueStatement:
-    """See `contract.Statement`. `prepare`: translates it over the present catalogue; `run`: runs a text."""
+    """See `contract.Statement`. `variables`: returns the values of the session."""
 
     def __init__(
         self,
-        prepare: Callable[[], Awaitable[tuple[Store, Prepared]]],
-        execute: Callable[[Store, str], Awaitable[pa.Table]],
+        stores: Stores,
+        calls: Calls,
+        settings: SessionSettings,
+        statement: Prepared,
+        variables: Callable[[], Variables],
     ) -> None:
-        self._prepare = prepare
-        self._execute = execute
+        self._stores = stores
+        self._calls = calls
+        self._settings = settings
+        self._statement = statement
+        self._variables = variables
+        self._columns = tuple(Column(name, oid_of(kind)) for name, kind in statement.columns)
 
     async def describe(self) -> Description:
         """The types of its parameters and columns."""
-        _, statement = await self._prepare()
-        return Description(tuple(map(oid_of, statement.parameters)), _columns(statement))
+        return Description(tuple(map(oid_of, self._statement.parameters)), self._columns)
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """Run it, and hand over the rows."""
-        store, statement = await self._prepare()
-        table = await self._execute(store, rendered(statement, arguments))
-        columns = _columns(statement)
-        kinds = [pa.string() if kind in REGISTERED else arrow_of(kind) for _, kind in statement.columns]
-        arrays = [array.cast(kind) for array, kind in zip(table.columns, kinds, strict=True)]
-        table = pa.table(arrays, names=[column.name for column in columns])
-        await sink.begin(columns)
-        for batch in table.to_batches(max_chunksize=4_096):
+        text = await self._stores.read(rendered, self._statement, arguments)
+        self._change(arguments)
+        table = await self._stores.run(self._calls, text, self._variables())
+        rows = typed(table, self._statement.columns)
+        await sink.begin(self._columns)
+        for batch in rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH):
             await sink.batch(batch)
-        return f"SELECT {table.num_rows}"
+        return f"SELECT {rows.num_rows}"
+
+    def _change(self, arguments: Sequence[Argument]) -> None:
+        """Change the settings that the statement names in set_config. Raises InvalidInput."""
+        for name, value, local in self._statement.changes:
+            known = supplied(value, self._statement.parameters, arguments)
+            constant = known.find(exp.Literal)
+            self._settings.set(name, "" if constant is None else constant.name, local=local)
 
 
-def _columns(statement: Prepared) -> tuple[Column, ...]:
-    return tuple(Column(name, oid_of(kind)) for name, kind in statement.columns)
+def typed(table: pa.Table, columns: Sequence[tuple[str, str]]) -> pa.Table:
+    """The rows with the types that the columns promise."""
+    kinds = [pa.string() if kind in REGISTERED else arrow_of(kind) for _, kind in columns]
+    arrays = [array.cast(kind) for array, kind in zip(table.columns, kinds, strict=True)]
+    return pa.table(arrays, names=[name for name, _ in columns])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -12,9 +12,12 @@ import duckdb
 import pyarrow as pa
 
 from psoup.errors import InvalidInput, ResourceExhausted
-from psoup_service.pg.catalogue.content import Content, Row
+from psoup_service.pg.catalogue.content import FILLED, Content, Row
 from psoup_service.pg.catalogue.relations import relations
 from psoup_service.pg.catalogue.types import storage_of
+from psoup_service.pg.catalogue.views import definition_of, views
+
+Variables = Mapping[str, str | Mapping[str, str]]
 
 MOST_ROWS = 1_000_000
 """The most rows of a statement's result."""
@@ -37,8 +40,8 @@ _KNOWN = {
     "definitions": {"oid": "oid", "definition": "text"},
     "constraints": {"oid": "oid", "definition": "text"},
     "indexes": {"oid": "oid", "definition": "text", "columns": "_text"},
-    "settings": {"name": "text", "setting": "text"},
     "reserved": {"word": "text"},
+    "keywords": {"word": "text", "catcode": "char"},
 }
 _ZEROS = {"bool": False, "name": "", "char": ""} | dict.fromkeys(
     ("int2", "int4", "int8", "oid", "xid", "cid", "float4", "float8", "regproc", "regclass", "regtype"), 0
@@ -65,7 +68,7 @@ def arrow_of(kind: str) -> pa.DataType:
 
 
 class Store:
-    """The catalogue of one caller. `filled`: the relations that have rows."""
+    """The catalogue of one caller."""
 
     def __init__(self, content: Content) -> None:
         self._base = duckdb.connect(":memory:", config=_LOCKED)
@@ -73,17 +76,12 @@ class Store:
         for schema in ("cat", "info", "known"):
             self._base.execute(f"CREATE SCHEMA {schema}")
         for name, columns in _KNOWN.items():
-            self._fill("known", name, columns, content.rows.pop(("known", name), []))
-        for key, rows in content.rows.items():
-            self._fill("cat", key[1], relations()[key].columns, rows)
-        for name in ("pg_description", "pg_constraint", "pg_index", "pg_rewrite"):
-            if ("pg_catalog", name) not in content.rows:
-                self._fill("cat", name, relations()["pg_catalog", name].columns, [])
-        for statement in (files(__package__) / "postgres" / "macros.sql").read_text(encoding="utf-8").split(";\n"):
-            if statement.strip():
-                self._base.execute(statement)
+            self._fill("known", name, columns, content.rows.get(("known", name), []))
+        for key in FILLED:
+            self._fill("cat", key[1], relations()[key].columns, content.rows.get(key, []))
+        self._base.execute((files(__package__) / "postgres" / "macros.sql").read_text(encoding="utf-8"))
+        self._base.execute(";".join(map(definition_of, views().values())))
         self._base.execute("SET lock_configuration = true")
-        self.filled = frozenset(content.rows)
 
     def _fill(self, schema: str, name: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
         arrays = [_column(column, kind, rows) for column, kind in columns.items()]
@@ -91,29 +89,59 @@ class Store:
         self._base.execute(f'CREATE TABLE {schema}."{name}" AS SELECT * FROM filling')
         self._base.unregister("filling")
 
-    def run(self, text: str, variables: dict[str, str], seconds: float) -> pa.Table:
-        """The rows of a statement that `translation` wrote. Raises InvalidInput, and ResourceExhausted at a limit."""
-        cursor = self._base.cursor()
-        timer = threading.Timer(seconds, cursor.interrupt)
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the store."""
+        return self._base.cursor()
+
+
+class Running:
+    """One run of a statement that `translation` wrote. `variables`: values of the session."""
+
+    def __init__(self, store: Store, text: str, variables: Variables, seconds: float) -> None:
+        self._cursor = store.cursor()
+        self._text = text
+        self._variables = variables
+        self._seconds = seconds
+
+    def stop(self) -> None:
+        """Interrupt the run; the client has left, or does not want it any more."""
+        self._cursor.interrupt()
+
+    def run(self) -> pa.Table:
+        """The rows. Raises InvalidInput, and ResourceExhausted at a limit of time, memory or rows."""
+        timer = threading.Timer(self._seconds, self._cursor.interrupt)
         timer.start()
         try:
-            for name, value in variables.items():
-                cursor.execute(f"SET VARIABLE {name} = '{value.replace(chr(39), chr(39) * 2)}'")
-            return cursor.sql(f"SELECT * FROM ({text}) LIMIT {MOST_ROWS + 1}").to_arrow_table()
+            for name, value in self._variables.items():
+                if name != "settings" or "setting" in self._text:
+                    self._cursor.execute(f"SET VARIABLE {name} = {_written(value)}")
+            table = self._cursor.sql(f"SELECT * FROM ({self._text}) LIMIT {MOST_ROWS + 1}").to_arrow_table()
         except duckdb.InterruptException:
             raise ResourceExhausted(
-                f"the statement over the catalogue took longer than {seconds:g} s; name the relations that you need",
+                f"the statement over the catalogue took longer than {self._seconds:g} s; name the relations that you"
+                " need",
                 reason="DEADLINE_EXCEEDED",
             ) from None
-        except duckdb.OutOfMemoryException:
-            raise ResourceExhausted(
-                f"the statement over the catalogue needs more than {_LOCKED['memory_limit']} of memory", reason="MEMORY"
-            ) from None
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise _too_large(f"needs more than {_LOCKED['memory_limit']} of memory") from None
         except duckdb.Error as problem:
             raise InvalidInput(_first_line(problem), reason="CATALOGUE") from None
         finally:
             timer.cancel()
-            cursor.close()
+            self._cursor.close()
+        if table.num_rows > MOST_ROWS:
+            raise _too_large(f"returns more than {MOST_ROWS:,} rows")
+        return table
+
+
+def _too_large(problem: str) -> ResourceExhausted:
+    return ResourceExhausted(f"the statement over the catalogue {problem}; name what you need", reason="MEMORY")
+
+
+def _written(value: str | Mapping[str, str]) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "MAP {" + ", ".join(f"{_written(name)}: {_written(item)}" for name, item in value.items()) + "}"
 
 
 def _first_line(problem: Exception) -> str:

@@ -8,18 +8,21 @@ Only nodes of an allow-list pass; each is visited once, with the scope in which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
+from psoup_service.pg.catalogue.content import FILLED
 from psoup_service.pg.catalogue.expressions import Expressions
+from psoup_service.pg.catalogue.functions import ROWS
 from psoup_service.pg.catalogue.output_names import name_of
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
 from psoup_service.pg.catalogue.scope import Scope, Source
 from psoup_service.pg.catalogue.types import element_of, is_array, storage_of
+from psoup_service.pg.catalogue.views import views
 
 Columns = list[tuple[str, str]]
 
@@ -32,18 +35,18 @@ _LIMITS = (exp.Limit, exp.Offset, exp.Fetch)
 
 @dataclass(slots=True)
 class Translator:
-    """Translates one statement. `filled`: the relations that have rows. `values`: constants of the session."""
+    """Translates one statement. `values`: constants of the session. `parameters`: their types, "" if unknown."""
 
     text: str
-    filled: frozenset[tuple[str, str]]
-    values: dict[str, str]
+    values: Mapping[str, str]
     parameters: list[str] = field(default_factory=list)
+    lists: Sequence[Sequence[str]] = ()
     strange: set[str] = field(default_factory=set)
     """The relations that PostgreSQL 15 does not have."""
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.expressions = Expressions(self.text, self.values, self.parameters, self.query)
+        self.expressions = Expressions(self.text, self.values, self.parameters, self.lists, self.query)
 
     def query(self, node: exp.Expression, outer: Scope | None) -> Columns:
         """Translate a query in place. Returns its columns."""
@@ -125,10 +128,13 @@ class Translator:
         elif isinstance(inner, exp.Values):
             columns = self._values(inner, scope)
         else:
+            if alias is None or not alias.name:
+                alias = _alias(inner.this.name or "unnest" if isinstance(inner, exp.Table) else "unnest")
+                node.set("alias", alias)
             columns = self._function(inner, scope)
         if alias is None or not alias.name:
             name = f"s{len(scope.sources)}"
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+            node.set("alias", _alias(name))
         else:
             name = alias.name
             columns = _renamed(columns, alias)
@@ -150,6 +156,15 @@ class Translator:
             return columns
         call: Any = node.this if isinstance(node, exp.Table | exp.Lateral) else node
         if isinstance(call, exp.Anonymous):
+            if call.name.lower() == "pg_get_keywords":
+                table = exp.table_("keywords", db="known", quoted=True)
+                table.set("alias", node.args["alias"].copy())
+                node.replace(table)
+                return [("word", "text"), ("catcode", "char")]
+            known = ROWS.get(call.name.lower())
+            if known is not None:
+                _empty(node, known)
+                return list(known.items())
             call = exp.func(call.name, *call.expressions, dialect="postgres")
         alias = node.args.get("alias")
         name = alias.name if alias is not None and alias.name else call.sql_name().lower()
@@ -186,14 +201,14 @@ class Translator:
             raise refused(self.text, node, f"{schema}.{name} beside the catalogue" if schema else name)
         node.set("catalog", None)
         if node.args.get("alias") is None:
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            node.set("alias", _alias(alias))
         if relation is None:
             self.strange.add(f"{schema}.{name}")
             scope.sources[alias] = Source([], read={})
             node.set("db", exp.to_identifier(f"?{len(scope.sources)}", quoted=True))
             node.meta["source"] = scope.sources[alias]
             return alias
-        if (relation.schema, relation.name) in self.filled:
+        if (relation.schema, relation.name) in FILLED or (relation.schema, relation.name) in views():
             node.set("db", exp.to_identifier("cat" if relation.schema == "pg_catalog" else "info", quoted=True))
         else:
             _empty(node, relation.columns)
@@ -265,6 +280,10 @@ class Translator:
                 self.expressions.type_of(limit.expression, scope, "int8")
 
 
+def _alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name.lower(), quoted=True))
+
+
 def _column(alias: str, name: str) -> exp.Column:
     table = exp.to_identifier(alias, quoted=True) if alias else None
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=table)
@@ -283,14 +302,15 @@ def _renamed(columns: Columns, alias: exp.Expression) -> Columns:
     return list(zip([*names, *(name for name, _ in columns[len(names) :])], kinds, strict=False))
 
 
-def _empty(node: exp.Table, columns: dict[str, str]) -> None:
+def _empty(node: exp.Expression, columns: dict[str, str]) -> None:
     """Put a relation without rows, with its columns, in the place of a table."""
     items = [
         exp.alias_(exp.Cast(this=exp.Null(), to=exp.DataType.build(_built(kind), dialect="duckdb")), name, quoted=True)
         for name, kind in columns.items()
     ]
     select = exp.Select(expressions=items, where=exp.Where(this=exp.false()))
-    node.replace(exp.Subquery(this=select, alias=node.args["alias"].copy()))
+    alias = node.args.get("alias")
+    node.replace(exp.Subquery(this=select, alias=None if alias is None else alias.copy()))
 
 
 def _unnested(node: exp.Expression, values: exp.Expression, name: str) -> None:

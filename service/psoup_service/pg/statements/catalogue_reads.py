@@ -3,43 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from psoup.errors import NotSupported
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Statement
+from psoup_service.pg.statements.settings import SessionSettings
 
-_MODULES = ("psoup_service.pg.catalogue.catalogue", "psoup_service.pg.catalogue.statement")
+_MODULES = ("psoup_service.pg.catalogue.catalogue", "psoup_service.pg.catalogue.stores")
+
+
+class Catalogues:
+    """The catalogues of a port. `version`: changes when any stream or query changes."""
+
+    def __init__(self, version: Callable[[], object]) -> None:
+        self._version = version
+        self._loaded: tuple[Any, Any] | None = None
+
+    async def loaded(self) -> tuple[Any, Any]:
+        """The class Catalogue, and the stores of all catalogues. Raises NotSupported without DuckDB."""
+        if self._loaded is None:
+            made, stores = await asyncio.to_thread(_load)
+            self._loaded = self._loaded or (made.Catalogue, stores.Stores(self._version))
+        return self._loaded
+
+    def close(self) -> None:
+        """End the threads of the stores."""
+        if self._loaded is not None:
+            self._loaded[1].close()
 
 
 class CatalogueReads:
     """The catalogue of a session. `options`: the parameters of the start-up packet."""
 
-    def __init__(self, calls: Calls, options: Mapping[str, str]) -> None:
-        self._calls = calls
-        self._options = options
-        self._loaded: tuple[Any, Any] | None = None
+    def __init__(
+        self, catalogues: Catalogues, calls: Calls, options: Mapping[str, str], settings: SessionSettings
+    ) -> None:
+        self._catalogues = catalogues
+        self._parts = calls, options, settings
+        self._catalogue: Any = None
 
     async def statement(self, text: str, types: Sequence[int]) -> Statement | None:
         """The statement over the catalogue; None for a SELECT over streams. Raises a PSoupError."""
-        if self._loaded is None:
-            self._loaded = await asyncio.to_thread(self._load)
-        catalogue, read = self._loaded
-        if not await asyncio.to_thread(read.reads_text, text):
-            return None
-        statement: Statement = catalogue.statement(text, types)
+        if self._catalogue is None:
+            made, stores = await self._catalogues.loaded()
+            self._catalogue = made(stores, *self._parts)
+        statement: Statement | None = await self._catalogue.statement(text, types)
         return statement
 
-    def _load(self) -> tuple[Any, Any]:
-        try:
-            made, read = map(import_module, _MODULES)
-        except ModuleNotFoundError as problem:
-            if problem.name != "duckdb":
-                raise
-            raise NotSupported(
-                "a SELECT without a stream, or over pg_catalog, is not supported",
-                hint="install DuckDB beside the service: pip install 'psoup[pg]'",
-            ) from None
-        return made.Catalogue(self._calls, self._options), read
+
+def _load() -> tuple[Any, Any]:
+    try:
+        made, stores = map(import_module, _MODULES)
+    except ModuleNotFoundError as problem:
+        if problem.name != "duckdb":
+            raise
+        raise NotSupported(
+            "a SELECT without a stream, or over pg_catalog, is not supported",
+            hint="install DuckDB beside the service: pip install 'psoup[pg]'",
+        ) from None
+    return made, stores

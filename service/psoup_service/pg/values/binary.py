@@ -86,6 +86,10 @@ _BINARY: dict[int, Binary] = {
     types.INT4: _INT32.pack,
     types.INT8: _INT64.pack,
     types.OID: _UINT32.pack,
+    types.XID: _UINT32.pack,
+    types.CID: _UINT32.pack,
+    types.INT2VECTOR: lambda values: _array(values, types.INT2, first=0),
+    types.OIDVECTOR: lambda values: _array(values, types.OID, first=0),
     types.FLOAT4: _FLOAT4.pack,
     types.FLOAT8: _FLOAT8.pack,
     types.NUMERIC: numeric_binary,
@@ -103,7 +107,8 @@ def binary_of(oid: int) -> Binary:
     return _BINARY.get(oid, _str)
 
 
-def _array(values: list[Any], oid: int) -> bytes:
+def _array(values: list[Any], oid: int, first: int = 1) -> bytes:
+    """`first`: the subscript of the first element; it is 0 in a vector of the catalogue."""
     shape = list[int]()
     level: Any = values
     while isinstance(level, list) and level:
@@ -113,7 +118,7 @@ def _array(values: list[Any], oid: int) -> bytes:
     flat = _flat(values)
     head = struct.pack("!iiI", len(shape), any(value is None for value in flat), oid)
     items = [NULL_SIZE if value is None else _sized(element(value)) for value in flat]
-    return head + b"".join(struct.pack("!ii", size, 1) for size in shape) + b"".join(items)
+    return head + b"".join(struct.pack("!ii", size, first) for size in shape) + b"".join(items)
 
 
 def _flat(values: list[Any]) -> list[Any]:

@@ -99,12 +99,18 @@ def _str(value: object) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
+def _vector(values: list[int]) -> bytes:
+    return " ".join(map(str, values)).encode()
+
+
 def _numeric(value: Decimal) -> bytes:
     return format(value, "f").encode()
 
 
 _TEXTS: dict[int, Text] = {
     types.BOOL: _bool,
+    types.INT2VECTOR: _vector,
+    types.OIDVECTOR: _vector,
     types.BYTEA: lambda value: b"\\x" + value.hex().encode(),
     types.FLOAT4: lambda value: float_text(value, 6).encode(),
     types.FLOAT8: lambda value: float_text(value).encode(),

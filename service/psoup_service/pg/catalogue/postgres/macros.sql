@@ -1,10 +1,10 @@
 -- Functions of PostgreSQL for DuckDB. Tables of the schema `known` are filled by content.py.
+-- Their tables have the alias "?", so that no argument can mean a column of theirs.
 
 CREATE MACRO f_version() AS getvariable('version');
-CREATE MACRO f_current_setting(s) AS (SELECT min(setting) FROM known.settings WHERE name = lower(s)), (s, missing_ok) AS (SELECT min(setting) FROM known.settings WHERE name = lower(s));
-CREATE MACRO f_set_config(s, v, l) AS v::VARCHAR;
+CREATE MACRO f_current_setting(s) AS getvariable('settings')[lower(s::VARCHAR)], (s, missing_ok) AS getvariable('settings')[lower(s::VARCHAR)];
 
-CREATE MACRO f_pg_table_is_visible(o) AS (o::UINTEGER IN (SELECT oid FROM known.visible));
+CREATE MACRO f_pg_table_is_visible(o) AS (o::UINTEGER IN (SELECT "?".oid FROM known.visible AS "?"));
 CREATE MACRO f_pg_type_is_visible(o) AS true;
 CREATE MACRO f_pg_function_is_visible(o) AS true;
 CREATE MACRO f_pg_operator_is_visible(o) AS true;
@@ -17,25 +17,25 @@ CREATE MACRO f_pg_ts_dict_is_visible(o) AS true;
 CREATE MACRO f_pg_ts_parser_is_visible(o) AS true;
 CREATE MACRO f_pg_ts_template_is_visible(o) AS true;
 
-CREATE MACRO f_format_type(o, m) AS (SELECT (CASE WHEN m >= 0 AND t.oid = 1700 THEN 'numeric(' || ((m - 4) // 65536) || ',' || ((m - 4) % 65536) || ')' WHEN m >= 0 AND t.oid IN (1042, 1043) THEN t.shown || '(' || (m - 4) || ')' ELSE t.shown END) FROM known.types t WHERE t.oid = o::UINTEGER);
-CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_][a-z0-9_$]*') AND s::VARCHAR NOT IN (SELECT word FROM known.reserved) THEN s::VARCHAR ELSE '"' || replace(s::VARCHAR, '"', '""') || '"' END;
+CREATE MACRO f_format_type(o, m) AS (SELECT (CASE WHEN m >= 0 AND "?".oid = 1700 THEN 'numeric(' || ((m - 4) // 65536) || ',' || ((m - 4) % 65536) || ')' WHEN m >= 0 AND "?".oid IN (1042, 1043) THEN "?".shown || '(' || (m - 4) || ')' ELSE "?".shown END) FROM known.types AS "?" WHERE "?".oid = o::UINTEGER);
+CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_][a-z0-9_$]*') AND s::VARCHAR NOT IN (SELECT "?".word FROM known.reserved AS "?") THEN s::VARCHAR ELSE '"' || replace(s::VARCHAR, '"', '""') || '"' END;
 CREATE MACRO f_quote_literal(s) AS '''' || replace(s::VARCHAR, '''', '''''') || '''';
 
-CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM known.names WHERE name = s::VARCHAR)) END;
-CREATE MACRO f_to_regtype(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM known.types WHERE shown = replace(lower(s::VARCHAR), 'pg_catalog.', '') OR name = replace(replace(lower(s::VARCHAR), 'pg_catalog.', ''), '"', ''))) END;
-CREATE MACRO f_to_regproc(s) AS CASE WHEN s IS NULL THEN NULL WHEN s::VARCHAR = '-' THEN 0 ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM cat.pg_proc WHERE proname = replace(lower(s::VARCHAR), 'pg_catalog.', ''))) END;
-CREATE MACRO f_to_regnamespace(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min(oid) FROM cat.pg_namespace WHERE nspname = s::VARCHAR)) END;
+CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.names AS "?" WHERE "?".name = s::VARCHAR)) END;
+CREATE MACRO f_to_regtype(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.types AS "?" WHERE "?".shown = replace(lower(s::VARCHAR), 'pg_catalog.', '') OR "?".name = replace(replace(lower(s::VARCHAR), 'pg_catalog.', ''), '"', ''))) END;
+CREATE MACRO f_to_regproc(s) AS CASE WHEN s IS NULL THEN NULL WHEN s::VARCHAR = '-' THEN 0 ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM cat.pg_proc AS "?" WHERE "?".proname = replace(lower(s::VARCHAR), 'pg_catalog.', ''))) END;
+CREATE MACRO f_to_regnamespace(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM cat.pg_namespace AS "?" WHERE "?".nspname = s::VARCHAR)) END;
 CREATE MACRO f_to_regrole(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), 10) END;
-CREATE MACRO f_regclass_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT shown FROM known.shown WHERE oid = o), o::VARCHAR) END;
-CREATE MACRO f_regtype_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT shown FROM known.types t WHERE t.oid = o), o::VARCHAR) END;
-CREATE MACRO f_regproc_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT proname FROM cat.pg_proc p WHERE p.oid = o), o::VARCHAR) END;
-CREATE MACRO f_regnamespace_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT nspname FROM cat.pg_namespace n WHERE n.oid = o), o::VARCHAR) END;
+CREATE MACRO f_regclass_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT "?".shown FROM known.shown AS "?" WHERE "?".oid = o), o::VARCHAR) END;
+CREATE MACRO f_regtype_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT "?".shown FROM known.types AS "?" WHERE "?".oid = o), o::VARCHAR) END;
+CREATE MACRO f_regproc_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT "?".proname FROM cat.pg_proc AS "?" WHERE "?".oid = o), o::VARCHAR) END;
+CREATE MACRO f_regnamespace_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' ELSE coalesce((SELECT "?".nspname FROM cat.pg_namespace AS "?" WHERE "?".oid = o), o::VARCHAR) END;
 CREATE MACRO f_regrole_text(o) AS CASE WHEN o IS NULL THEN NULL WHEN o = 0 THEN '-' WHEN o = 10 THEN getvariable('user')::VARCHAR ELSE o::VARCHAR END;
 
 CREATE MACRO f_pg_get_expr(e, r) AS e::VARCHAR, (e, r, p) AS e::VARCHAR;
-CREATE MACRO f_pg_get_viewdef(o) AS (SELECT definition FROM known.definitions d WHERE d.oid = f_to_regclass(o)), (o, p) AS (SELECT definition FROM known.definitions d WHERE d.oid = f_to_regclass(o));
-CREATE MACRO f_pg_get_constraintdef(o) AS (SELECT definition FROM known.constraints d WHERE d.oid = o::UINTEGER), (o, p) AS (SELECT definition FROM known.constraints d WHERE d.oid = o::UINTEGER);
-CREATE MACRO f_pg_get_indexdef(o) AS (SELECT definition FROM known.indexes d WHERE d.oid = o::UINTEGER), (o, k, p) AS (SELECT CASE WHEN k = 0 THEN definition ELSE columns[k] END FROM known.indexes d WHERE d.oid = o::UINTEGER);
+CREATE MACRO f_pg_get_viewdef(o) AS (SELECT "?".definition FROM known.definitions AS "?" WHERE "?".oid = f_to_regclass(o)), (o, p) AS (SELECT "?".definition FROM known.definitions AS "?" WHERE "?".oid = f_to_regclass(o));
+CREATE MACRO f_pg_get_constraintdef(o) AS (SELECT "?".definition FROM known.constraints AS "?" WHERE "?".oid = o::UINTEGER), (o, p) AS (SELECT "?".definition FROM known.constraints AS "?" WHERE "?".oid = o::UINTEGER);
+CREATE MACRO f_pg_get_indexdef(o) AS (SELECT "?".definition FROM known.indexes AS "?" WHERE "?".oid = o::UINTEGER), (o, k, p) AS (SELECT CASE WHEN k = 0 THEN "?".definition ELSE "?".columns[k] END FROM known.indexes AS "?" WHERE "?".oid = o::UINTEGER);
 CREATE MACRO f_pg_get_triggerdef(o) AS NULL::VARCHAR, (o, p) AS NULL::VARCHAR;
 CREATE MACRO f_pg_get_ruledef(o) AS NULL::VARCHAR, (o, p) AS NULL::VARCHAR;
 CREATE MACRO f_pg_get_partkeydef(o) AS NULL::VARCHAR;
@@ -48,8 +48,8 @@ CREATE MACRO f_pg_get_functiondef(o) AS NULL::VARCHAR;
 CREATE MACRO f_pg_get_function_sqlbody(o) AS NULL::VARCHAR;
 CREATE MACRO f_pg_get_serial_sequence(t, c) AS NULL::VARCHAR;
 CREATE MACRO f_pg_get_userbyid(o) AS CASE WHEN o = 10 THEN getvariable('user')::VARCHAR ELSE 'unknown (OID=' || o || ')' END;
-CREATE MACRO f_obj_description(o) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = 0), (o, c) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = 0);
-CREATE MACRO f_col_description(o, n) AS (SELECT description FROM cat.pg_description d WHERE d.objoid = o::UINTEGER AND d.objsubid = n);
+CREATE MACRO f_obj_description(o) AS (SELECT "?".description FROM cat.pg_description AS "?" WHERE "?".objoid = o::UINTEGER AND "?".objsubid = 0), (o, c) AS (SELECT "?".description FROM cat.pg_description AS "?" WHERE "?".objoid = o::UINTEGER AND "?".objsubid = 0);
+CREATE MACRO f_col_description(o, n) AS (SELECT "?".description FROM cat.pg_description AS "?" WHERE "?".objoid = o::UINTEGER AND "?".objsubid = n);
 CREATE MACRO f_shobj_description(o, c) AS NULL::VARCHAR;
 
 CREATE MACRO f_pg_encoding_to_char(n) AS CASE n WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' ELSE '' END;
@@ -78,6 +78,8 @@ CREATE MACRO f_pg_total_relation_size(o) AS 0::BIGINT;
 CREATE MACRO f_pg_indexes_size(o) AS 0::BIGINT;
 CREATE MACRO f_pg_database_size(o) AS 0::BIGINT;
 CREATE MACRO f_pg_tablespace_size(o) AS 0::BIGINT;
+CREATE MACRO f_pg_opfamily_is_visible(o) AS true;
+CREATE MACRO f_pg_describe_object(c, o, s) AS NULL::VARCHAR;
 CREATE MACRO f_pg_size_pretty(n) AS n || ' bytes';
 CREATE MACRO f_pg_tablespace_location(o) AS '';
 
@@ -108,11 +110,11 @@ CREATE MACRO f_array_length(a, d) AS CASE WHEN d = 1 THEN nullif(len(a), 0)::INT
 CREATE MACRO f_array_ndims(a) AS CASE WHEN len(a) > 0 THEN 1 END;
 CREATE MACRO f_cardinality(a) AS len(a)::INTEGER;
 CREATE MACRO f__pg_expandarray(a) AS unnest(list_transform(range(len(a)), lambda i: {'x': a[i + 1], 'n': (i + 1)::INTEGER}));
+CREATE MACRO f_json_value(v) AS CASE WHEN v IS NULL THEN 'null' WHEN typeof(v) = 'VARCHAR' THEN '"' || replace(replace(v::VARCHAR, '\', '\\'), '"', '\"') || '"' ELSE v::VARCHAR END;
 CREATE MACRO f_array_text(a) AS '{' || array_to_string(a, ',') || '}';
 
--- Texts that grow have a limit, because DuckDB does not count all of their memory.
-CREATE MACRO f_bounded(n, t) AS CASE WHEN n > 1000000 THEN error('a text of the catalogue has at most 1,000,000 characters') ELSE t END;
-CREATE MACRO f_joined(a, b) AS f_bounded(length(a::VARCHAR) + length(b::VARCHAR), a::VARCHAR || b::VARCHAR);
-CREATE MACRO f_concat(a) AS coalesce(a::VARCHAR, ''), (a, b) AS f_joined(coalesce(a::VARCHAR, ''), coalesce(b::VARCHAR, '')), (a, b, c) AS f_joined(f_joined(coalesce(a::VARCHAR, ''), coalesce(b::VARCHAR, '')), coalesce(c::VARCHAR, ''));
-CREATE MACRO f_replace(s, a, b) AS f_bounded(length(s::VARCHAR) * greatest(1, length(b::VARCHAR)), replace(s::VARCHAR, a::VARCHAR, b::VARCHAR));
-CREATE MACRO f_regexp_replace(s, a, b) AS f_bounded((1 + length(s::VARCHAR)) * greatest(1, length(b::VARCHAR)), regexp_replace(s::VARCHAR, a::VARCHAR, b::VARCHAR)), (s, a, b, o) AS f_bounded((1 + length(s::VARCHAR)) * greatest(1, length(b::VARCHAR)), regexp_replace(s::VARCHAR, a::VARCHAR, b::VARCHAR, o::VARCHAR));
+-- Texts that grow have a limit, because DuckDB does not count all of their memory. A lambda takes each argument once.
+CREATE MACRO f_too_long() AS error('a text of the catalogue has at most 1,000,000 characters');
+CREATE MACRO f_joined(parts) AS list_transform([parts], lambda p: CASE WHEN len(list_filter(p, lambda t: t IS NULL)) > 0 THEN NULL WHEN list_sum(list_transform(p, lambda t: length(t))) > 1000000 THEN f_too_long() ELSE array_to_string(p, '') END)[1];
+CREATE MACRO f_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN length(p[1]) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE replace(p[1], p[2], p[3]) END)[1];
+CREATE MACRO f_regexp_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3]) END)[1], (s, a, b, o) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3], o) END)[1];

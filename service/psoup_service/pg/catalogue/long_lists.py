@@ -1,0 +1,36 @@
+"""Long lists of IN: numbers or parameters that the parser need not see one by one.
+
+    oid IN (16384, 16388, ...)             ─>  oid IN ($1000000)      the parser reads one parameter
+    oid IN ($2::OID, $3::OID, ...)         ─>  oid IN ($1000001)
+
+SQLAlchemy sends lists of 3,000 OIDs. The parser and DuckDB took 0.5 s for each; as one array it takes 20 ms.
+"""
+
+from __future__ import annotations
+
+import re
+
+FIRST = 1_000_000
+"""The number of the first parameter that stands for a list."""
+
+_ITEM = r"(?:\d{1,18}|\$\d{1,5}(?:\s*::\s*(?:oid|int[248]?|integer|bigint))?)"
+_LIST = re.compile(rf"\bIN\s*\(\s*({_ITEM}(?:\s*,\s*{_ITEM}){{49,}})\s*\)", re.IGNORECASE)
+_WORD = re.compile(r"\$?\d+(?=\s*(?:,|::|$))")
+
+
+def shortened(text: str) -> tuple[str, list[list[str]]]:
+    """The text with a parameter in the place of each long list, and the lists: digits, or "$" and a number.
+
+    A text with a "$" and a million or more stays as it is. So does a list within quotes, if there is one.
+    """
+    if "$1000" in text or len(text) < 200:
+        return text, []
+    lists = list[list[str]]()
+
+    def replaced(match: re.Match[str]) -> str:
+        if text.count("'", 0, match.start()) % 2 or text.count('"', 0, match.start()) % 2:
+            return match.group()
+        lists.append(_WORD.findall(match.group(1)))
+        return f"IN (${FIRST + len(lists) - 1})"
+
+    return _LIST.sub(replaced, text), lists
