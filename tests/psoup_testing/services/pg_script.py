@@ -131,6 +131,7 @@ class ScriptedSession:
     """
 
     zone = UTC
+    listening = False
     ended: ClassVar[list[str]] = []
     reached: ClassVar[int] = 0
     open: ClassVar[int] = 0
