@@ -145,7 +145,7 @@ def _first_push(event: StreamCreated, content: TableContent) -> Pushed | None:
         )
     if not len(batch) and (watermark is None or not event.spec.event_time):
         return None
-    table_columns(event.spec, event.spec.table, batch.columns)
+    table_columns(event.spec, event.spec.table, batch.columns, ())
     if not event.spec.event_time:
         batch, watermark = in_system_time(batch.columns, len(batch), None, event.time)
     place = event.sequence + 1, event.tenant, event.stream_id

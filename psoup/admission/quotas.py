@@ -138,9 +138,16 @@ class Judge:
             use.judged = quotas
         if use.most + remembered + needed > quotas.tuple_bytes:
             some = f", or send from fewer producers: {remembered:,} are what they sent last" if remembered else ""
-            spec = self._streams[event.stream_id].spec
-            way, batch = _LESS if spec.table is None else _LESS_OF_TABLES, f"this batch to {spec.noun} {spec.name!r}"
+            way, batch = self._remedy(event)
             raise over_quota(tenant, "tuple_bytes", use.most + remembered, needed, way + some, cause=batch)
+
+    def _remedy(self, event: Pushed) -> tuple[str, str]:
+        """The way to free bytes, and the name of the batch that lacks them."""
+        stream = self._streams.get(event.stream_id)
+        if stream is None:
+            return _LESS_OF_TABLES, "the content of this new table"
+        spec = stream.spec
+        return _LESS if spec.table is None else _LESS_OF_TABLES, f"this batch to {spec.noun} {spec.name!r}"
 
     def _add_up(self, tenant: str, use: QuotaUse) -> None:
         use.most = 0

@@ -118,7 +118,10 @@ class Metrics:
         self.registry.register(_Gauges(figures))
         self._of_tenants: TenantFigures | None = None
         self._calls = Counter(
-            "psoup_calls", "Calls that ended, over grpc, http or pg", ["method", "code", "protocol"], registry=self.registry
+            "psoup_calls",
+            "Calls that ended, over grpc, http or pg",
+            ["method", "code", "protocol"],
+            registry=self.registry,
         )
         self._seconds = Histogram(
             "psoup_call_seconds",

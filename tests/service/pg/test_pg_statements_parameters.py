@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -40,7 +40,7 @@ CASES: list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]]]] = [
 
 
 @pytest.fixture(scope="module")
-def place(running: Serving) -> Iterator[dict[str, Any]]:
+def place(running: Serving) -> dict[str, Any]:
     """The arguments of connections to a service with a stream and a view."""
     with Client(running.address, timeout=20) as client:
         columns = "s TEXT, p DOUBLE, n INT, at TIMESTAMP, d DATE, ok BOOLEAN, m DECIMAL(10,2)"
@@ -49,7 +49,7 @@ def place(running: Serving) -> Iterator[dict[str, Any]]:
         client.register("SELECT s, p, n FROM t", key="v")
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
-    yield {"host": host, "port": int(port), "user": "x"}
+    return {"host": host, "port": int(port), "user": "x"}
 
 
 def through_asyncpg(place: dict[str, Any], work: Any) -> Any:
