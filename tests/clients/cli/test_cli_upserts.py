@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_tables_are_listed_shown_and_altered(psoup: Psoup, table: str) -> None:
     assert "retention" not in shown.out
     altered = psoup("table", "alter", f"ALTER TABLE {table} HISTORY 90 DAYS")
     assert altered.err == f"Table {table} has 2 columns now, keeps versions for 90 days and deletions for 30 days.\n"
+    listed = {row["name"]: row["primary_key"] for row in csv.DictReader(psoup("table", "list").out.splitlines())}
+    assert listed[table] == "id"
     rows = {row["name"]: row for row in psoup("table", "list", "--json").rows}
     assert rows[table]["kind"] == "table" and rows[table]["primary_key"] == ["id"]
     assert {row["kind"] for row in rows.values()} == {"table"}

@@ -134,7 +134,12 @@ def list_of(kind: str, as_json: bool, address: str | None, timeout: float | None
     else:
         rows = [(s.name, s.kind, *_sizes(s)) for s in streams]
         names = ["name", "kind", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
-    print_list(names, rows, map(facts, streams), [False, False, True, True, True, True, False])
+    print_list(names, rows, map(_listed, streams), [False, False, True, True, True, True, False])
+
+
+def _listed(info: StreamInfo) -> dict[str, Any]:
+    """Describe a stream for CSV, where a primary key is one text."""
+    return facts(info) | {"primary_key": ", ".join(info.primary_key)}
 
 
 def _sizes(info: StreamInfo) -> tuple[Any, ...]:
