@@ -5,6 +5,7 @@ text ─ first word ─> a statement ─ run ─> calls of the contract, or a ch
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -12,7 +13,7 @@ from typing import Protocol
 from sqlglot import tokenize
 from sqlglot.errors import TokenError
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.sql import first_word
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
@@ -149,11 +150,15 @@ class PgSession:
         if word not in _ENDS:
             self._transactions.check()
         if word in _QUERIES:
-            return _Guarded(self._transactions, await self._query(text, types))
+            return _Guarded(self._transactions, self.settings, await self._query(text, types))
         if word == "INSERT":
-            return _Guarded(self._transactions, await read_insert(self._writes, text, types))
+            return _Guarded(self._transactions, self.settings, await read_insert(self._writes, text, types))
         if word == "COPY":
-            return _Guarded(self._transactions, read_copy(self._writes, text, lambda query: Select(self._reads, query)))
+            return _Guarded(
+                self._transactions,
+                self.settings,
+                read_copy(self._writes, text, lambda query: Select(self._reads, query)),
+            )
         if word == "PREPARE":
             return await self._prepared.read_prepare(Words(text))
         if word == "EXECUTE":
@@ -164,7 +169,7 @@ class PgSession:
         words = Words(text)
         words.accept(word)
         statement = reader(words)
-        return statement if word in _ENDS else _Guarded(self._transactions, statement)
+        return statement if word in _ENDS else _Guarded(self._transactions, self.settings, statement)
 
     def failed(self) -> None:
         """See `contract.Session`."""
@@ -208,10 +213,11 @@ class PgSession:
 
 
 class _Guarded:
-    """A statement that runs only if no statement of its transaction has failed."""
+    """A statement that runs only if no statement of its transaction has failed, and at most for `statement_timeout`."""
 
-    def __init__(self, transactions: Transactions, statement: Statement) -> None:
+    def __init__(self, transactions: Transactions, settings: SessionSettings, statement: Statement) -> None:
         self._transactions = transactions
+        self._settings = settings
         self._statement = statement
 
     async def describe(self) -> Description:
@@ -222,7 +228,16 @@ class _Guarded:
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """See `contract.Statement`."""
         self._transactions.check()
-        return await self._statement.run(arguments, sink)
+        seconds = self._settings.seconds("statement_timeout")
+        if seconds is None:
+            return await self._statement.run(arguments, sink)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self._statement.run(arguments, sink)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        raise ResourceExhausted("canceling statement due to statement timeout", reason="DEADLINE_EXCEEDED")
 
 
 def _read_close(words: Words) -> Utility:

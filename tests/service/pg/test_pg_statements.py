@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import psycopg2.errors
 import pytest
 
 from psoup_client import Client
+from psoup_service.pg.statements.reads import Reads
 from psoup_testing.services.threaded_service import Serving
 
 
@@ -215,3 +217,16 @@ def test_prepared_statements_of_sql(session: Any) -> None:
     session.execute("DEALLOCATE five")
     with pytest.raises(psycopg2.errors.InvalidSqlStatementName):
         session.execute("EXECUTE five")
+
+
+def test_a_statement_that_takes_longer_than_its_timeout_is_ended(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.sleep(100)
+
+    monkeypatch.setattr(Reads, "ask", never)
+    session.execute("SET statement_timeout = '20ms'")
+    with pytest.raises(psycopg2.errors.QueryCanceled, match="statement timeout"):
+        session.execute("SELECT n FROM trades")
+    monkeypatch.undo()
+    session.execute("SET statement_timeout = 0; SELECT n FROM trades LIMIT 1")
+    assert session.fetchall() == [(1,)]
