@@ -11,6 +11,7 @@ the query's answer. BEGIN and END of the SELECT itself hold for the streams that
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from psoup.errors import NotFound, SqlError
@@ -25,13 +26,12 @@ STREAMS, QUERIES = "streams", "queries"
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A SELECT over streams only. `edits`: the way from the written text to `text`. `key`: of the only view, if the
-    SELECT is SELECT * of it; then `text` is not used."""
+    """A SELECT over streams only. `edits`: the way from the written text to `text`. `view`: the only relation, if the
+    SELECT is SELECT * of this view; then `text` is the written one."""
 
     text: str
     edits: tuple[Edited, ...] = ()
-    key: str = ""
-    query: queries_pb2.Query | None = None
+    view: Named | None = None
 
 
 class Relations:
@@ -46,10 +46,12 @@ class Relations:
         Raises SqlError for an unknown schema or view.
         """
         outline = await outlined(text)
+        if outline.alone and outline.relations[0].schema == QUERIES:
+            return Framed(text, (), outline.relations[0])
         views = dict[Named, queries_pb2.Query]()
         for relation in outline.relations:
             if relation.schema == QUERIES or (plain and not relation.schema and not await self._is_stream(relation)):
-                views[relation] = await self._view(text, relation)
+                views[relation] = await self.view(text, relation)
             elif relation.schema not in ("", STREAMS):
                 raise StatementText(text).error(
                     f'relation "{relation.schema}.{relation.name}" does not exist',
@@ -58,8 +60,7 @@ class Relations:
                     reason="UNKNOWN_STREAM",
                 )
         if outline.alone and views:
-            (query,) = views.values()
-            return Framed(text, (), query.key, query)
+            return Framed(text, (), outline.relations[0])
         edits = [Edit(start, stop, "") for start, stop in outline.prefixes]
         for named in outline.relations:
             if named.schema and named not in views:
@@ -101,21 +102,24 @@ class Relations:
         reply = await self._call("StreamService/GetStream", request)
         return not reply.stream.primary_key  # type: ignore[attr-defined]
 
-    async def _view(self, text: str, named: Named) -> queries_pb2.Query:
-        """The query of a view. A name without quotes is in lower case, or as it is written. Raises SqlError."""
-        keys = [named.name.lower(), named.name] if named.folded else [named.name]
-        for key in dict.fromkeys(keys):
-            try:
+    async def view(self, text: str, named: Named) -> queries_pb2.Query:
+        """The query of a view. Raises SqlError."""
+        for key in keys_of(named):
+            with suppress(NotFound):
                 reply = await self._call("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=key))
-            except NotFound:
-                continue
-            query = reply.query  # type: ignore[attr-defined]
-            assert isinstance(query, queries_pb2.Query)
-            return query
-        raise _unknown(text, named)
+                query = reply.query  # type: ignore[attr-defined]
+                assert isinstance(query, queries_pb2.Query)
+                return query
+        raise unknown(text, named)
 
 
-def _unknown(text: str, named: Named) -> SqlError:
+def keys_of(named: Named) -> list[str]:
+    """The keys that a name may mean: without quotes first in lower case, and then as it is written."""
+    return list(dict.fromkeys([named.name.lower(), named.name] if named.folded else [named.name]))
+
+
+def unknown(text: str, named: Named) -> SqlError:
+    """The error for a view of no query."""
     shown = f"queries.{named.name}" if named.schema else named.name
     what = "query with this key" if named.schema else "stream of this name, and no query with this key"
     return StatementText(text).error(

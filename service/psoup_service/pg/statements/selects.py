@@ -13,15 +13,16 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from psoup.errors import SqlError
+from psoup.errors import NotFound, SqlError
 from psoup.model import DataType, Kind, decimal
 from psoup.sql.source import StatementText
 from psoup.values.kinds import arrow_type
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.pg.contract import Argument, Column, Description, Sink
+from psoup_service.pg.statements.outlines import Named
 from psoup_service.pg.statements.parameters import Place, known_types, places_of, with_samples, with_values
 from psoup_service.pg.statements.reads import Reads
-from psoup_service.pg.statements.relations import Framed, Relations
+from psoup_service.pg.statements.relations import Framed, Relations, keys_of, unknown
 from psoup_service.pg.statements.texts import Edited, located
 from psoup_service.pg.values import column_of
 from psoup_service.pg.values.types import FLOAT8, TEXT_OID, TIMESTAMPTZ, type_of
@@ -70,13 +71,23 @@ class Select:
         async def answered(framed: Framed, places: tuple[Place, ...]) -> None:
             oids = known_types(places, self._types if self._described is None else self._described.parameters)
             filled = with_values(framed.text, places, arguments, oids, self._reads.zone)
-            if framed.key:
-                await self._reads.invoke(framed.key, sink, shown)
+            if framed.view is not None:
+                await self._invoke(framed.view, sink, shown)
                 return
             with _placed(self._text, (*framed.edits, filled)):
                 await self._reads.ask(filled.text, sink, shown)
 
         await self._over(answered)
+
+    async def _invoke(self, view: Named, sink: Sink, shown: Sequence[Column] | None) -> None:
+        for key in keys_of(view):
+            try:
+                await self._reads.invoke(key, sink, shown)
+                return
+            except NotFound as problem:
+                if problem.reason != "UNKNOWN_KEY":
+                    raise
+        raise unknown(self._text, view)
 
     async def _over(self, work: Work[T]) -> T:
         """Do work with the statement over streams. A name that no stream has may be the key of a query."""
@@ -98,8 +109,9 @@ class Select:
         return await self._relations.framed(self._text)
 
     async def _describe(self, framed: Framed, places: tuple[Place, ...]) -> Description:
-        if framed.query is not None:
-            return Description((), columns_of(framed.query.columns))
+        if framed.view is not None:
+            query = await self._relations.view(self._text, framed.view)
+            return Description((), columns_of(query.columns))
         oids = known_types(places, self._types)
         while True:
             sampled, left = with_samples(framed.text, places, oids)
