@@ -201,7 +201,7 @@ class Settings(BaseModel):
     """watches that one credential may have open; one watch may have a thousand queries"""
 
     connections: int = Field(default=20_000, ge=1)
-    """connections of each listener at a time, 18 kB each; of pages at most 4,096, and a quarter of the open files"""
+    """connections of a listener, 18 kB each; of pages and PostgreSQL's clients 4,096, or a quarter of the files"""
 
     receive_mib: int = Field(default=256, ge=16)
     """bytes of incoming requests; a call is charged its declared size, or else the most that it may have"""
