@@ -1,6 +1,6 @@
 """The bytes that a connection keeps for its client: prepared statements, arguments, and rows of open portals.
 
-They are charged to the room of requests (`Receiving`), of which each tenant has a share.
+They are charged to the room of requests (`Receiving`). Each tenant has a share of it.
 """
 
 from __future__ import annotations

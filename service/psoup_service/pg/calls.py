@@ -96,7 +96,7 @@ class Calls:
         """The snapshot that all reads see; None for the published one."""
 
     async def sign_in(self) -> Principal:
-        """Identify the client by a call that every role may make. So refusals are counted and logged as all others.
+        """Identify the client by a call that every role may make. So refusals are counted and logged as ever.
 
         Raises Unauthenticated, and Unavailable.
         """

@@ -1,4 +1,4 @@
-"""One connection of PostgreSQL's protocol, from its first byte to its end.
+"""A connection of PostgreSQL's protocol, from its first byte to its end.
 
     start-up ─> session ─> ready ─┬─ Query                       simple
                                   └─ Parse, Bind, Execute, Sync  extended
@@ -21,10 +21,10 @@ from psoup_service.gate.listeners import is_loopback
 from psoup_service.pg import errors, messages
 from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.cancelling import CancelKey, Cancelling
+from psoup_service.pg.cancellation import CancelKey, Cancelling
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.contract import Session
-from psoup_service.pg.extended import SYNC, ExtendedQueries
+from psoup_service.pg.extended_queries import SYNC, ExtendedQueries
 from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
 from psoup_service.pg.sink import ClientSink, Exchange, run_into

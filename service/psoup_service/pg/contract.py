@@ -66,7 +66,7 @@ class CopyEncoder(Protocol):
         ...
 
     def rows(self, rows: pa.RecordBatch) -> bytes:
-        """One message for each row."""
+        """The messages of rows, one for each."""
         ...
 
     def end(self) -> bytes:

@@ -46,8 +46,8 @@ class Input:
     async def next(self, idle_s: float) -> Message:
         """The next message. Gives back the room of the message before.
 
-        Raises TimeoutError if none begins within `idle_s` seconds, ResourceExhausted if one does not end in time, and
-        InvalidInput for a length that no message has.
+        Raises TimeoutError if none begins within `idle_s` seconds, and ResourceExhausted if one does not end in time.
+        Raises InvalidInput for a length that no message has.
         """
         self.release()
         channel, limits = self._channel, self._limits

@@ -26,7 +26,7 @@ _INT32, _INT16 = struct.Struct("!i"), struct.Struct("!h")
 
 
 def malformed(problem: str) -> InvalidInput:
-    """The error for bytes that are no message of the protocol. The connection ends after it."""
+    """The error for bytes that are not a message of the protocol."""
     return InvalidInput(f"the message is not one of PostgreSQL's protocol: {problem}", reason="PROTOCOL")
 
 
@@ -45,7 +45,7 @@ class Body:
         return len(self._raw) - self._at
 
     def byte(self) -> bytes:
-        """One byte."""
+        """The next byte."""
         return self.bytes(1)
 
     def int16(self) -> int:

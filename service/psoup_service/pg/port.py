@@ -16,7 +16,7 @@ from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.client_sockets import bounded_by_files
 from psoup_service.gate.listeners import Listener
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.cancelling import Cancelling
+from psoup_service.pg.cancellation import Cancelling
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.connection import PgConnection, Surroundings
 from psoup_service.pg.contract import Session

@@ -48,8 +48,8 @@ class Prepared:
 
     def type_of(self, number: int) -> int:
         """The type of a parameter: as described, else as Parse named it, else 0."""
-        known = self.types if self._description is None else self._description.parameters
-        return known[number] if number < len(known) else 0
+        types = self.types if self._description is None else self._description.parameters
+        return types[number] if number < len(types) else 0
 
     def shown_columns(self) -> tuple[Column, ...] | None:
         """The columns that the client was told, if it was told any."""
@@ -123,9 +123,9 @@ Entry = TypeVar("Entry", Prepared, Portal)
 class Named(Generic[Entry]):
     """The statements or the portals of a connection, by name. The unnamed one is replaced without being closed."""
 
-    def __init__(self, kind: str, most: int, account: Account) -> None:
+    def __init__(self, kind: str, limit: int, account: Account) -> None:
         self._kind = kind
-        self._most = most
+        self._limit = limit
         self._account = account
         self._entries: dict[str, Entry] = {}
 
@@ -137,12 +137,12 @@ class Named(Generic[Entry]):
         if name in self._entries and name:
             code = "DUPLICATE_STATEMENT" if self._kind == "prepared statement" else "DUPLICATE_PORTAL"
             raise AlreadyExists(f"{self._kind} {name[:63]!r} already exists; close it first", reason=code)
-        if len(self._entries) >= self._most and name not in self._entries:
+        if len(self._entries) >= self._limit and name not in self._entries:
             raise ResourceExhausted(
-                f"{self._kind} {name[:63]!r} is one too many: {self._most:,} are open on this connection, which is the"
+                f"{self._kind} {name[:63]!r} is one too many: {self._limit:,} are open on this connection, which is the"
                 " limit; close some of them",
                 reason="TOO_MANY_OPEN",
-                limit=self._most,
+                limit=self._limit,
             )
 
     def add(self, name: str, entry: Entry) -> None:

@@ -1,7 +1,8 @@
 """The client as the receiver of a statement's rows: DataRow messages, or the data of a COPY.
 
-batch ─> pieces of some PIECE_BYTES ─> messages ─> channel, which waits for the client
-           └── a portal with a row limit stops between two rows, until the client asks for more
+    batch ─> pieces of some PIECE_BYTES ─> messages, made on a thread ─> channel ─> client
+
+A portal with a row limit stops between two rows, until the client asks for more.
 """
 
 from __future__ import annotations
@@ -170,11 +171,11 @@ class ClientSink:
             return self._encoder.rows(rows)
         return data_rows(rows, self._columns, self._formats, self._zone)
 
-    async def _room(self, held: int) -> None:
-        """Wait until the client wants more rows. `held`: bytes of rows that are kept meanwhile; they are charged."""
+    async def _room(self, size: int) -> None:
+        """Wait until the client wants more rows. `size`: bytes of rows that are kept meanwhile; they are charged."""
         if self._left != 0:
             return
-        self._exchange.account.add(held)
+        self._exchange.account.add(size)
         try:
             while self._left == 0:
                 self._allowed = asyncio.get_running_loop().create_future()
@@ -182,7 +183,7 @@ class ClientSink:
                     self.full.set_result(None)
                 await self._allowed
         finally:
-            self._exchange.account.give_back(held)
+            self._exchange.account.give_back(size)
 
 
 async def run_into(sink: ClientSink, statement: Statement, arguments: Sequence[Argument]) -> bytes:

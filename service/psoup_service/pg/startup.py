@@ -19,7 +19,7 @@ from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated
 from psoup_service.gate.principal import Principal
 from psoup_service.pg import messages
 from psoup_service.pg.calls import Calls, Client
-from psoup_service.pg.cancelling import CancelKey
+from psoup_service.pg.cancellation import CancelKey
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.errors import unsupported
 from psoup_service.pg.messages import Body, malformed
@@ -47,7 +47,7 @@ async def first_packet(channel: Channel, encryption: Encryption, seconds: float)
     Returns the parameters of the packet, or the key of a cancel request. Raises InvalidInput for other bytes,
     PermissionDenied if the port needs TLS, and OSError if the handshake fails.
     """
-    asked = set[int]()
+    requests = set[int]()
     while True:
         await channel.need(_NUMBER.size, seconds)
         (size,) = _NUMBER.unpack(channel.take(_NUMBER.size))
@@ -56,8 +56,8 @@ async def first_packet(channel: Channel, encryption: Encryption, seconds: float)
         await channel.need(size - 4, seconds)
         body = Body(channel.take(size - 4))
         code = body.int32()
-        if code in (messages.TLS, messages.GSS) and code not in asked:
-            asked.add(code)
+        if code in (messages.TLS, messages.GSS) and code not in requests:
+            requests.add(code)
             await _answer(channel, encryption if code == messages.TLS else Encryption(), seconds)
             continue
         if code == messages.CANCEL:

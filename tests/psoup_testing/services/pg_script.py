@@ -1,10 +1,15 @@
 """A session of PostgreSQL's protocol whose statements are orders to the test: for tests of the wire alone.
 
-rows 1000        that many rows of a column n, in batches of 1,000      wait       runs until it is cancelled
-copy in          takes data until its end                              fail       ends with an error
-copy out 3       rows as the data of a COPY                            defect     ends with a defect
-begin, commit    the status of a transaction                           echo       the arguments, as texts
-listen           notifications 1 and 2, as soon as they may be sent
+    rows 1000        that many rows of a column n, in batches of 1,000
+    copy in          takes data until its end
+    copy out 3       rows as the data of a COPY
+    begin, commit    the status of a transaction
+    listen           notifications 1 and 2, as soon as they may be sent
+    echo             the arguments, as texts
+    wait             runs until it is cancelled
+    fail, defect     ends with an error, or with a defect
+
+So a test decides on each message and on each pause.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ class Lines:
         return b""
 
     def rows(self, rows: pa.RecordBatch) -> bytes:
-        """One message for each row."""
+        """The messages of rows, one for each."""
         lines = [b"%d\n" % number for number in rows.column(0).to_pylist()]
         return b"".join(b"d" + (len(line) + 4).to_bytes(4, "big") + line for line in lines)
 
@@ -48,7 +53,7 @@ class Lines:
 
 
 class ScriptedStatement:
-    """One order."""
+    """An order to the test."""
 
     def __init__(self, session: ScriptedSession, order: str, types: Sequence[int]) -> None:
         self._session = session

@@ -44,8 +44,8 @@ class Cancelling:
         """Forget a connection."""
         self._open.pop(number, None)
 
-    def cancel(self, asked: CancelKey) -> None:
+    def cancel(self, given: CancelKey) -> None:
         """End the statement of the connection that has this key. Does nothing for another key."""
-        key, cancel = self._open.get(asked.number, (b"", None))
-        if hmac.compare_digest(key, asked.key) and cancel is not None:
+        key, cancel = self._open.get(given.number, (b"", None))
+        if hmac.compare_digest(key, given.key) and cancel is not None:
             cancel()
