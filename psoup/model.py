@@ -53,6 +53,8 @@ DEFAULT_AHEAD = 300 * SECOND
 DAY = 86_400 * SECOND
 DEFAULT_HISTORY = 7 * DAY
 """The HISTORY of a table that states none, in microseconds."""
+NO_EDGE = -(2**63)
+"""The time before which a table has lost nothing."""
 DEFAULT_DELETED_FOR = 30 * DAY
 """The DELETED FOR of a table that states none, in microseconds."""
 
@@ -209,7 +211,8 @@ class TableSpec:
     calls them nullable, as the entry of a deletion has only its key. `history`: how long an ended version is kept.
     `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY, or None.
     `first_from_arrival`: whether the first version of a key holds from its time, not from the beginning. So it is by
-    default with TIMESTAMP BY.
+    default with TIMESTAMP BY. `exact_from`, `forgotten_before`: times before which versions and deletions are lost in
+    any case. ALTER TABLE has made HISTORY or DELETED FOR longer, and they may have left before.
     """
 
     key: tuple[int, ...]
@@ -218,6 +221,24 @@ class TableSpec:
     deleted_for: int = DEFAULT_DELETED_FOR
     expires: int | None = None
     first_from_arrival: bool = False
+    exact_from: int = NO_EDGE
+    forgotten_before: int = NO_EDGE
+
+    def after(self, before: TableSpec, now: int | None) -> TableSpec:
+        """The options after a change at NOW of the table. What the options `before` had lost by then stays lost."""
+        if now is None:
+            return self
+        exact = now - before.history if self.history > before.history else NO_EDGE
+        forgotten = now - before.remembered if self.remembered > before.remembered else NO_EDGE
+        return replace(
+            self,
+            exact_from=max(before.exact_from, exact),
+            forgotten_before=max(before.forgotten_before, forgotten),
+        )
+
+    def history_edge(self, now: int) -> int:
+        """The earliest time about which answers are exact. `now`: NOW of the table."""
+        return max(now - self.history, self.exact_from)
 
     @property
     def remembered(self) -> int:

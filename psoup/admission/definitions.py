@@ -92,6 +92,8 @@ def decide_alter(
         ahead, stated = _default_ahead(config)
         alteration = replace(alteration, ahead=ahead, default_ahead=not stated)
     spec = alteration.of(stream.spec)
+    if spec.table is not None and stream.spec.table is not None:
+        spec = replace(spec, table=spec.table.after(stream.spec.table, stream.watermark))
     if alteration.of_ahead:
         _check_ahead(spec, config)
     if alteration.lateness is not None:

@@ -209,7 +209,8 @@ class TableVersions:
         for chunk, at, rows in self._located(before[earlier]):
             places = earlier[at]
             gone[places], since[places] = chunk.columns[DELETED_AT].values[rows], chunk.times[rows]
-        first |= gone & ~batch.columns[0].values & (since < batch.times - self._table.remembered)
+        edges = np.maximum(batch.times - self._table.remembered, self._table.forgotten_before)
+        first |= gone & ~batch.columns[0].values & (since < edges)
 
     def enter(self, entries: Entries) -> None:
         """Write the successors and ends of the versions that the entries end. All entries must be in their chunks.

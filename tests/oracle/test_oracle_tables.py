@@ -32,6 +32,7 @@ def play(duel: TableDuel, steps: int) -> int:
     actions = [duel.push] * 8 + [duel.register] * 4 + [duel.advance] * 3
     actions += [duel.beat, duel.maintain, duel.maintain, duel.restart]
     actions += [duel.alter] if duel.draw.random() < 0.5 else []
+    actions += [duel.alter_options] * 2 if duel.draw.random() < 0.5 else []
     for _ in range(steps):
         duel.draw.choice(actions)()
         if duel.draw.random() < 0.15:
@@ -56,7 +57,7 @@ def churn(duel: TableDuel, steps: int) -> int:
     for step in range(steps):
         for name in "tu":
             duel.push(name)
-        duel.draw.choice((duel.advance, duel.beat, duel.register, duel.push, duel.restart))()
+        duel.draw.choice((duel.advance, duel.beat, duel.register, duel.push, duel.restart, duel.alter_options))()
         duel.soup.maintain()
         if step % 8 == 7:
             duel.soup.check()

@@ -85,7 +85,8 @@ def is_too_old(view: StreamView, next_id: int, now: int, share: float = 1.0) -> 
     if first is None or next_id >= view.next_id or not len(first.data):
         return False
     entries = entries_between(view, next_id, first.data.end_id)
+    oldest = max(current - share * table.deleted_for, table.forgotten_before)
     if not len(entries.ids):
-        return int(first.data.last_time) < current - share * table.deleted_for
+        return int(first.data.last_time) < oldest
     ((_, _, rows),) = located(view, entries.ids[:1])
-    return int(first.data.times[rows[0]]) < current - share * table.deleted_for
+    return int(first.data.times[rows[0]]) < oldest

@@ -21,7 +21,7 @@ from psoup.published.snapshot import StreamView
 def history_edge(view: StreamView, current: int | None) -> int:
     """The earliest time about which a table's answers are exact. `current`: NOW of the table."""
     table = view.spec.table
-    return NOTHING_LOST if table is None or current is None else current - table.history
+    return NOTHING_LOST if table is None or current is None else table.history_edge(current)
 
 
 def with_history(view: StreamView, current: int | None, as_of: int | None) -> StreamView:

@@ -55,7 +55,7 @@ def _are_unsure(view: StreamView, entry: ChunkEntry, first: int, stop: int) -> A
     table, now = view.spec.table, view.watermark if view.spec.event_time else view.last_time
     if table is None or now is None or not versions_of(entry.data).relinked or not (view.thinned or view.first_id > 0):
         return np.zeros(stop - first, np.bool_)
-    unsure: Array = entry.data.times[first:stop] < now - table.history
+    unsure: Array = entry.data.times[first:stop] < table.history_edge(now)
     return unsure
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -12,6 +14,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.answers import whole
+from psoup_testing.engines.restarts import making
 from psoup_testing.oracles.questions import again, rows_of
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -130,3 +133,50 @@ def test_rows_are_counted_if_the_table_has_no_version() -> None:
     answer = again(soup.ask, AS_OF.format("LEFT "))
     assert rows_of(answer) == [("UA", None), (None, None)]
     assert answer.unknown == 1
+
+
+@pytest.mark.seeded("a longer HISTORY takes back what a shorter one has lost")
+def test_a_longer_history_begins_with_what_the_shorter_one_has_kept(tmp_path: Path) -> None:
+    """UA    1 ──── 10  2 ──── 20  3 ────        at 30 s HISTORY becomes 100 s instead of 15 s: exact from 15 s on
+
+    The same holds whether the version with price 1 has left memory before, and after a restart.
+    """
+    with making(tmp_path) as made:
+        soup = made(CONFIG, VirtualClock(0))
+        soup.execute("CREATE TABLE t (k TEXT, price BIGINT, PRIMARY KEY (k)) HISTORY 15 SECONDS DELETED FOR 1 SECOND")
+        soup.execute("CREATE STREAM o (k TEXT)")
+        query = soup.register(AS_OF.format(""))
+        for price in (1, 2, 3):
+            pushed(soup, UA=price, DL=5)
+            soup.push("o", pa.table({"k": ["UA"]}))
+            soup.clock.advance(seconds=10)
+        pushed(soup, LH=7)
+        for statement, exact in (("HISTORY 100 SECONDS", 15), ("HISTORY 12 SECONDS", 18), ("HISTORY 1 DAY", 18)):
+            soup.execute(f"ALTER TABLE t {statement}")
+            for _ in range(2):
+                assert not soup.ask(QUERY, exact * SECOND).completeness.sources[0].truncated, statement
+                with pytest.raises(OutOfRange, match=f"now from 1970-01-01 00:00:{exact}"):
+                    soup.ask(QUERY, exact * SECOND - 1)
+                early = again(soup.ask, QUERY, 5 * SECOND, None, True)
+                assert rows_of(early) == [("LH", 7)] and early.completeness.sources[0].truncated
+                answer = again(soup.invoke, query)
+                assert (rows_of(answer), answer.unknown) == ([("UA", 2), ("UA", 3)], 1)
+                soup.maintain()
+                soup.restart()
+        soup.clock.advance(seconds=10_000)
+        assert rows_of(soup.ask(QUERY, 19 * SECOND))[-1] == ("UA", 2), "the longer HISTORY holds from then on"
+
+
+def test_a_deletion_that_was_forgotten_stays_so(soup: LocalPSoup) -> None:
+    """A longer DELETED FOR finds no deletion that may have left before, so the key that comes back is new."""
+    soup.execute("ALTER TABLE t HISTORY 1 SECOND")
+    pushed(soup, UA=None)
+    soup.clock.advance(seconds=10)
+    pushed(soup, DL=6)
+    soup.execute("ALTER TABLE t DELETED FOR 1 DAY")
+    pushed(soup, UA=9)
+    assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 39 * SECOND + 1)) == [(9,)], "as a new key"
+    pushed(soup, UA=None)
+    soup.clock.advance(seconds=10)
+    pushed(soup, UA=10)
+    assert rows_of(again(soup.ask, "SELECT price FROM t WHERE k = 'UA'", 49 * SECOND + 1)) == []

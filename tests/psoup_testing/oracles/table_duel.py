@@ -31,7 +31,7 @@ from psoup_testing.histories.table_queries import alone, joined
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.oracles.model import Declaration, ModelStream
 from psoup_testing.oracles.questions import again, plain_rows
-from psoup_testing.oracles.table_versions import KEPT, NaiveTable, entry
+from psoup_testing.oracles.table_versions import KEPT, NaiveTable, entry, options_of
 
 START = 1_600_000_000 * SECOND
 AHEAD = 10**15
@@ -56,13 +56,19 @@ class Side:
         at = names.index("at") + bool(shape.keys) if shape.timed else None
         self.model = ModelStream(Declaration(shape.name, Schema(shape.columns), at, lateness=shape.lateness), AHEAD)
         self.spec: StreamSpec = create_stream(shape.sql())
+        self.options = [options_of(self.spec)] if shape.keys else []
         if shape.timed and not shape.keys:
             self.model.declaration = replace(self.model.declaration, lateness=self.spec.lateness // SECOND)
+
+    @property
+    def naive(self) -> NaiveTable:
+        """The naive table."""
+        return NaiveTable(self.model, self.spec, self.options)
 
     def rows(self, at: int | None, clock: int) -> list[tuple[Any, ...]]:
         """The rows that hold at a time, or at present, behind their IDs and times."""
         if self.shape.keys:
-            model_rows = NaiveTable(self.model, self.spec).rows(at, clock)
+            model_rows = self.naive.rows(at, clock)
         else:
             entries = enumerate(self.model.released())
             model_rows = [(n, e[0], *e[3]) for n, e in entries if at is None or e[0] <= at]
@@ -160,6 +166,14 @@ class TableDuel:
         self.soup.execute(f"ALTER TABLE {side.shape.name} ADD COLUMN {column.name} {column.type}")
         side.columns.append(column)
 
+    def alter_options(self) -> None:
+        """Make HISTORY or DELETED FOR of a table longer or shorter."""
+        side, seconds = self.sides[self.draw.choice("tu")], self.draw.choice((1, 2, 4, 8))
+        option, before = self.draw.choice(("HISTORY", "DELETED FOR")), side.options[-1]
+        self.soup.execute(f"ALTER TABLE {side.shape.name} {option} {seconds} SECONDS")
+        times = {"HISTORY": before.history, "DELETED FOR": before.deleted_for, option: seconds * SECOND}
+        side.options.append(before.changed(side.model, times["HISTORY"], times["DELETED FOR"]))
+
     def maintain(self) -> None:
         """Do all maintenance."""
         self.soup.maintain()
@@ -225,7 +239,7 @@ class TableDuel:
         """An answer as of a time before HISTORY says so, and is refused if truncation is not accepted."""
         lost = False
         for part, side in zip(answer.completeness.sources, self._sources(sql), strict=False):
-            early = at is not None and bool(side.shape.keys) and at < NaiveTable(side.model, side.spec).edge(self.now)
+            early = at is not None and bool(side.shape.keys) and at < side.naive.edge(self.now)
             assert part.truncated == early, f"{sql} at {at}"
             lost = lost or early
         if lost:

@@ -38,12 +38,47 @@ class Version:
         return self.end == FOREVER if at is None else self.begin <= at < self.end
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a table from the tuple ID `first_id` on, in microseconds.
+
+    `exact_from`, `forgotten_before`: the times before which shorter options have lost versions and deletions.
+    """
+
+    first_id: int
+    history: int
+    deleted_for: int
+    exact_from: int = BEGINNING
+    forgotten_before: int = BEGINNING
+
+    def changed(self, stream: ModelStream, history: int, deleted_for: int) -> Options:
+        """The options after ALTER TABLE."""
+        now, first_id = stream.watermark, len(stream.released())
+        exact, forgotten = self.exact_from, self.forgotten_before
+        if now is not None and history > self.history:
+            exact = max(exact, now - self.history)
+        if now is not None and max(history, deleted_for) > max(self.history, self.deleted_for):
+            forgotten = max(forgotten, now - max(self.history, self.deleted_for))
+        return Options(first_id, history, deleted_for, exact, forgotten)
+
+    def forgets(self, deleted: int, time: int) -> bool:
+        """Whether a deletion is forgotten at a time."""
+        return deleted < max(time - max(self.deleted_for, self.history), self.forgotten_before)
+
+
+def options_of(spec: StreamSpec) -> Options:
+    """The options of a CREATE TABLE statement."""
+    assert spec.table is not None
+    return Options(0, spec.table.history, spec.table.deleted_for)
+
+
 @dataclass
 class NaiveTable:
-    """A table. `stream` takes its pushes. `spec`: its definition, for the key and the options."""
+    """A table. `stream` takes its pushes. `spec`: its definition, for the key. `options`: all that it has had."""
 
     stream: ModelStream
     spec: StreamSpec
+    options: Sequence[Options]
 
     def versions(self) -> list[Version]:
         """All versions, in stream order. Deletions are not among them."""
@@ -62,9 +97,8 @@ class NaiveTable:
             if deletes is True:
                 last[key], deleted[key] = None, time
                 continue
-            forgotten = (
-                key in deleted and before is None and deleted[key] < time - max(table.deleted_for, table.history)
-            )
+            options = [options for options in self.options if options.first_id <= tuple_id][-1]
+            forgotten = key in deleted and before is None and options.forgets(deleted[key], time)
             first = key not in last or forgotten
             begin = BEGINNING if first and not table.first_from_arrival else time
             last[key] = Version(tuple_id, time, begin, FOREVER, tuple(row))
@@ -82,9 +116,8 @@ class NaiveTable:
 
     def edge(self, clock: int) -> int:
         """The time before which HISTORY ends."""
-        now, table = self.stream.now(clock), self.spec.table
-        assert table is not None
-        return BEGINNING if now is None else now - table.history
+        now, options = self.stream.now(clock), self.options[-1]
+        return BEGINNING if now is None else max(now - options.history, options.exact_from)
 
 
 def _resolved(row: Sequence[Value], before: Sequence[Value]) -> list[Value]:

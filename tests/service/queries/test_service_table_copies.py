@@ -165,15 +165,17 @@ def test_a_change_that_does_not_match_is_empty(desk: Desk) -> None:
 
 
 def test_a_token_older_than_deleted_for_is_reset(desk: Desk) -> None:
-    copy, old = (AnswerCopy(Line(desk), "", key="dear") for _ in range(2))
-    copy.sync()
-    old.sync()
+    copy, old, older = (AnswerCopy(Line(desk), "", key="dear") for _ in range(3))
+    for each in (copy, old, older):
+        each.sync()
     desk.soup.push("ads", pa.table({"k": [3_000], "price": [1]}))
     for _ in range(3):
         desk.soup.clock.advance(seconds=6 * 86_400)
         assert copy.sync().reset == "", "a copy that asks in time is never reset"
         desk.soup.push("ads", pa.table({"k": [3_000], "price": [1]}))
     assert (old.sync().reset, len(old)) == ("too old", 1_000)
+    desk.soup.execute("ALTER TABLE ads DELETED FOR 365 DAYS")
+    assert (older.sync().reset, copy.sync().reset) == ("too old", ""), "a longer DELETED FOR finds no lost deletions"
 
 
 @pytest.mark.seeded("a start takes an earlier entry for the one before an entry")

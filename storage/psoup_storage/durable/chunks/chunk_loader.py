@@ -22,7 +22,7 @@ from psoup.errors import PSoupError
 from psoup.model import StreamSpec
 from psoup.values.columns import lasting_memory
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of
-from psoup_storage.durable.log.codec import altered, created
+from psoup_storage.durable.log.definitions import altered, created
 
 _LOADERS = 2
 _STREAMS = """
@@ -96,7 +96,7 @@ class Restoring:
             return None
         spec = first
         for (sql,) in list(self._query(_ALTERATIONS, (stream,))):
-            spec = altered(spec, sql)
+            spec = altered(spec, sql, {})
         last = rows[-1]
         passed = Passed(last.number, last.end_id, last.last_time) if last.passed else None
         rows = rows if passed is None else []

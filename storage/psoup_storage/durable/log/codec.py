@@ -54,11 +54,12 @@ from psoup.events.tags import tag_of
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.expressions.supplied_functions import declared, used_in
 from psoup.model import StreamSpec
-from psoup.sql import alter_stream, create_statement, create_stream
+from psoup.sql import create_statement
 from psoup.sql.templates.ladder import way_of
 from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+from psoup_storage.durable.log.definitions import altered, created, definition_facts
 from psoup_storage.durable.log.lists import decode_list, encode_list
 from psoup_storage.durable.log.rows import (
     INT64,
@@ -81,12 +82,10 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Pushed():
             return _encode_push(event, spooled)
         case StreamCreated():
-            default = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
-            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time, **default}
+            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time, **definition_facts(event)}
             return new_row(event.sequence, "stream", event.stream_id, **facts)
         case StreamAltered():
-            default = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
-            facts = {"sql": event.added, "tenant": event.tenant, "time": event.time, **default}
+            facts = {"sql": event.added, "tenant": event.tenant, "time": event.time, **definition_facts(event)}
             return new_row(event.sequence, "alter", event.stream_id, **facts)
         case StreamDropped() | UnregisteredMany():
             return _encode_departure(event)
@@ -261,7 +260,7 @@ class Decoder:
                 return StreamCreated(*place, spec, facts["sql"], facts["time"], stored)
             case "alter":
                 before = self._streams.specs[row.stream]
-                spec = self._streams.specs[row.stream] = altered(before, facts["sql"], facts.get("ahead"))
+                spec = self._streams.specs[row.stream] = altered(before, facts["sql"], facts)
                 text = create_statement(spec)
                 return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
@@ -381,18 +380,3 @@ def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
         return np.zeros(0, np.int64)
     ids: Array = np.frombuffer(checked_tuples(row, facts), INT64)
     return np.delete(ids, forgotten)
-
-
-def created(sql: str, ahead: int | None) -> StreamSpec:
-    """The stream of a statement. `ahead`: the default AHEAD, if the statement has none and the row has a default.
-
-    Earlier versions wrote the default into the statement.
-    """
-    spec = create_stream(sql)
-    return spec if ahead is None else replace(spec, ahead=ahead, ahead_stated=False)
-
-
-def altered(spec: StreamSpec, sql: str, ahead: int | None = None) -> StreamSpec:
-    """The stream after the ALTER STREAM of an event. `ahead`: the default AHEAD, for a stream that states none."""
-    change = alter_stream(sql)
-    return (replace(change, ahead=ahead) if change.default_ahead else change).of(spec)
