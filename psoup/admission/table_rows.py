@@ -27,11 +27,11 @@ KEY_BYTES = 65_536
 
 
 def table_columns(
-    spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...], names: Sequence[str]
+    spec: StreamSpec, table: TableSpec, columns: tuple[Column, ...], names: Sequence[str] = ()
 ) -> tuple[Column, ...]:
     """Check the columns of a push to a table, and remove the values of deletions. Raises InvalidBatch. O(bytes).
 
-    `names`: the names of the columns that the batch has.
+    `names`: the names of the columns that the batch has. Needed only if it may have patches.
     """
     _check_keys(spec, table, columns)
     given = columns[DELETED_AT]
@@ -48,7 +48,7 @@ def table_columns(
 def given_columns(spec: StreamSpec, names: Sequence[str], columns: tuple[Column, ...]) -> tuple[int, ...]:
     """The positions of the columns that a batch gives, if some of its rows are patches; else empty. O(rows).
 
-    `names`: the names of the columns that the batch has.
+    `names`: the names of the columns that the batch has. Needed only if it may have patches.
     """
     if spec.table is None:
         return ()
