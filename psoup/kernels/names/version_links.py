@@ -71,6 +71,7 @@ def link_versions(first_id, times, before, first_ids, places, ended):
                 chunks[i - start], rows[i - start] = chunk, row
                 fetch(_longs(places[chunk, 1], row + 1), row, row + 1)
                 fetch(_longs(places[chunk, 0], row + 1), row, row + 1)
+                fetch(_longs(places[chunk, 3], (row >> 6) + 1), row >> 6, (row >> 6) + 1)
         for i in range(start, stop):
             if before[i] >= 0:
                 chunk, row = chunks[i - start], rows[i - start]
