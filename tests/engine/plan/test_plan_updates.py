@@ -245,7 +245,7 @@ SAME_MOMENT = [("d", 1, 0), ("v", 0, 0), ("v", 1, 0), ("d", 0, 1), ("v", 0, 1)]
 def test_rows_come_and_leave_as_pattern_and_clocks_say(text: str) -> None:
     _observe(text, LATEST_PARTNER)
     _observe(text, SAME_MOMENT)
-    for seed in range(scaled(7)):
+    for seed in range(scaled(4)):
         drawn = random.Random(seed)
         steps = [(drawn.choice("dv"), drawn.randint(0, 1), drawn.randint(0, 2)) for _ in range(24)]
         _observe(text, steps)
