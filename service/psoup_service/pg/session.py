@@ -20,7 +20,7 @@ from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues
-from psoup_service.pg.statements.copies import read_copy
+from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.inserts import read_insert
 from psoup_service.pg.statements.listening import Listening
 from psoup_service.pg.statements.pending import Pending
@@ -154,11 +154,8 @@ class PgSession:
         if word == "INSERT":
             return _Guarded(self._transactions, self.settings, await read_insert(self._writes, text, types))
         if word == "COPY":
-            return _Guarded(
-                self._transactions,
-                self.settings,
-                read_copy(self._writes, text, lambda query: Select(self._reads, query)),
-            )
+            copying = read_copy(self._writes, text, self._copied)
+            return _Guarded(self._transactions, self.settings, copying)
         if word == "PREPARE":
             return await self._prepared.read_prepare(Words(text))
         if word == "EXECUTE":
@@ -187,6 +184,9 @@ class PgSession:
         if _UNLOCK.fullmatch(text):
             return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
         return await self._catalogue.statement(text, types) or Select(self._reads, text, types)
+
+    def _copied(self, text: str) -> Copied:
+        return Copied(lambda: self._query(text, ()))
 
     def _read_from(self, held: HeldSnapshot | None) -> None:
         self._calls.held = held

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from psoup_service.pg.catalogue.types import by_name
+from psoup_service.pg.values.array_texts import read_array
 
 _D = exp.DataType.Type
 _NAMES = {
@@ -59,25 +60,9 @@ def type_name(kind: exp.Expression) -> str:
 
 
 def elements_of(text: str) -> list[str | None] | None:
-    """The elements of a text like `{1,2,"a b",NULL}`; None for a text that is not one of an array."""
-    text = text.strip()
-    if not (text.startswith("{") and text.endswith("}")):
+    """The elements of a text like `{1,2,"a b",NULL}`; None for a text that is not an array of one dimension."""
+    try:
+        items = read_array(text, str, lambda: ValueError(text))
+    except ValueError:
         return None
-    elements, word, quoted, at = list[str | None](), "", False, 1
-    if not text[1:-1].strip():
-        return []
-    while at < len(text):
-        sign = text[at]
-        if sign == '"':
-            quoted, at = True, at + 1
-            while at < len(text) and text[at] != '"':
-                at += text[at] == "\\"
-                word, at = word + text[at : at + 1], at + 1
-        elif sign in ",}":
-            word = word if quoted else word.strip()
-            elements.append(None if not quoted and word.upper() == "NULL" else word)
-            word, quoted = "", False
-        else:
-            word += sign
-        at += 1
-    return elements
+    return None if any(isinstance(item, list) for item in items) else items

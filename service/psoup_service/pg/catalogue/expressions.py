@@ -198,7 +198,7 @@ class Expressions:
     def _array_of_text(self, literal: exp.Expression, kind: str) -> exp.Expression:
         elements = elements_of(literal.name)
         if elements is None:
-            raise unknown(self._text, literal, f'malformed array literal: "{literal.name}"', "22P02")
+            raise unknown(self._text, literal, f'malformed array literal: "{literal.name}"', "INVALID_TEXT")
         items = [exp.Null() if element is None else exp.Literal.string(element) for element in elements]
         to = exp.DataType.build(storage_of(kind), dialect="duckdb")
         return exp.Cast(this=exp.Array(expressions=items), to=to)
@@ -499,6 +499,8 @@ _SPECIAL: dict[type[exp.Expression], Callable[[Expressions, Any, Scope], str]] =
     exp.Column: Expressions._column,
     exp.Literal: Expressions._literal,
     exp.ByteString: Expressions._escaped,
+    exp.RawString: Expressions._escaped,
+    exp.UnicodeString: Expressions._escaped,
     exp.Boolean: lambda *_: "bool",
     exp.Null: lambda *_: UNKNOWN,
     exp.Paren: Expressions._first,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from psoup.errors import SqlError
+from psoup.errors import ResourceExhausted, SqlError
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.catalogue.arguments import supplied
 from psoup_service.pg.catalogue.expressions import Change
@@ -78,8 +79,23 @@ class Prepared:
 def prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -> Prepared | None:
     """Translate a statement; None for a text that does not read the catalogue. O(length), some milliseconds.
 
-    `values`: constants of the session. Raises SqlError.
+    `values`: constants of the session. Raises SqlError and ResourceExhausted.
     """
+    with _bounded():
+        return _prepared(text, values, parameters)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise ResourceExhausted(
+            "the statement over the catalogue has too long a chain of operators; make it shorter", reason="TOO_DEEP"
+        ) from None
+
+
+def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -> Prepared | None:
     short, lists = shortened(text)
     try:
         tree = _parsed(short)
@@ -91,7 +107,7 @@ def prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) ->
         return None
     holder = exp.Subquery(this=tree)
     translator = Translator(short, values, list(parameters), lists)
-    columns = translator.query(holder, None)
+    columns = translator.statement(holder)
     check_size(holder)
     return Prepared(
         holder.this, columns, translator.parameters, translator.strange, translator.expressions.changes, lists
@@ -99,7 +115,12 @@ def prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) ->
 
 
 def rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
-    """The text for DuckDB."""
+    """The text for DuckDB. Raises ResourceExhausted."""
+    with _bounded():
+        return _rendered(statement, arguments)
+
+
+def _rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
     tree = supplied(statement.tree, statement.parameters, arguments, statement.lists)
     names = [f"c{at}" for at in range(len(statement.columns))]
     shown = [

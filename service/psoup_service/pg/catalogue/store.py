@@ -22,9 +22,14 @@ Variables = Mapping[str, str | Mapping[str, str]]
 MOST_ROWS = 1_000_000
 """The most rows of a statement's result."""
 
+MOST_BYTES = 128 << 20
+"""The most bytes of a statement's result, in Arrow."""
+
+_ROWS_OF_A_BATCH = 16_384
+
 _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
-    "memory_limit": "256MB",
+    "memory_limit": "128MB",
     "temp_directory": "",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -113,25 +118,40 @@ class Running:
         timer.start()
         try:
             for name, value in self._variables.items():
-                if name != "settings" or "setting" in self._text:
+                if name != "settings" or "setting" in self._text.lower():
                     self._cursor.execute(f"SET VARIABLE {name} = {_written(value)}")
-            table = self._cursor.sql(f"SELECT * FROM ({self._text}) LIMIT {MOST_ROWS + 1}").to_arrow_table()
-        except duckdb.InterruptException:
-            raise ResourceExhausted(
-                f"the statement over the catalogue took longer than {self._seconds:g} s; name the relations that you"
-                " need",
-                reason="DEADLINE_EXCEEDED",
-            ) from None
-        except (duckdb.OutOfMemoryException, MemoryError):
-            raise _too_large(f"needs more than {_LOCKED['memory_limit']} of memory") from None
-        except duckdb.Error as problem:
-            raise InvalidInput(_first_line(problem), reason="CATALOGUE") from None
+            return _read(self._cursor.sql(self._text).to_arrow_reader(_ROWS_OF_A_BATCH))
+        except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as problem:
+            raise self._told(problem) from None
         finally:
             timer.cancel()
             self._cursor.close()
-        if table.num_rows > MOST_ROWS:
-            raise _too_large(f"returns more than {MOST_ROWS:,} rows")
-        return table
+
+    def _told(self, problem: Exception) -> InvalidInput | ResourceExhausted:
+        """The error for a client. Once rows have begun, Arrow repeats DuckDB's errors as texts."""
+        text = str(problem)
+        if "INTERRUPT Error" in text:
+            return ResourceExhausted(
+                f"the statement over the catalogue took longer than {self._seconds:g} s; name what you need",
+                reason="DEADLINE_EXCEEDED",
+            )
+        if isinstance(problem, MemoryError) or "Out of Memory Error" in text:
+            return _too_large(f"needs more than {_LOCKED['memory_limit']} of memory")
+        return InvalidInput(_first_line(text), reason="CATALOGUE")
+
+
+def _read(reader: pa.RecordBatchReader) -> pa.Table:
+    """All rows. Raises ResourceExhausted for too many."""
+    batches, rows, size = list[pa.RecordBatch](), 0, 0
+    try:
+        for batch in reader:
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > MOST_ROWS or size > MOST_BYTES:
+                raise _too_large(f"returns more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20} MiB")
+        return pa.Table.from_batches(batches, reader.schema)
+    finally:
+        reader.close()  # its cursor would wait for it for ever
 
 
 def _too_large(problem: str) -> ResourceExhausted:
@@ -144,8 +164,8 @@ def _written(value: str | Mapping[str, str]) -> str:
     return "MAP {" + ", ".join(f"{_written(name)}: {_written(item)}" for name, item in value.items()) + "}"
 
 
-def _first_line(problem: Exception) -> str:
-    return re.sub(r"^\w+( \w+)? Error: ", "", str(problem).split("\n")[0])
+def _first_line(text: str) -> str:
+    return re.sub(r"^[\w ]+ Error: ", "", text.split("\n")[0])
 
 
 def _column(name: str, kind: str, rows: Sequence[Row]) -> pa.Array:

@@ -42,11 +42,20 @@ class Translator:
     parameters: list[str] = field(default_factory=list)
     lists: Sequence[Sequence[str]] = ()
     strange: set[str] = field(default_factory=set)
-    """The relations that PostgreSQL 15 does not have."""
+    """The names of relations that PostgreSQL 15 does not have."""
+    unknown: list[tuple[exp.Table, dict[str, str]]] = field(default_factory=list)
+    """Their places, and the columns that the statement reads of each."""
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self.text, self.values, self.parameters, self.lists, self.query)
+
+    def statement(self, node: exp.Expression) -> Columns:
+        """Translate a whole statement in place. Returns its columns."""
+        columns = self.query(node, None)
+        for table, read in self.unknown:
+            _empty(table, read or {"?": "text"})
+        return columns
 
     def query(self, node: exp.Expression, outer: Scope | None) -> Columns:
         """Translate a query in place. Returns its columns."""
@@ -204,9 +213,9 @@ class Translator:
             node.set("alias", _alias(alias))
         if relation is None:
             self.strange.add(f"{schema}.{name}")
-            scope.sources[alias] = Source([], read={})
-            node.set("db", exp.to_identifier(f"?{len(scope.sources)}", quoted=True))
-            node.meta["source"] = scope.sources[alias]
+            read = dict[str, str]()
+            scope.sources[alias] = Source([], read=read)
+            self.unknown.append((node, read))
             return alias
         if (relation.schema, relation.name) in FILLED or (relation.schema, relation.name) in views():
             node.set("db", exp.to_identifier("cat" if relation.schema == "pg_catalog" else "info", quoted=True))
@@ -231,7 +240,9 @@ class Translator:
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 named = scope.source(item.table)
                 if named is None:
-                    raise unknown(self.text, item, f"missing FROM-clause entry for table {item.table!r}", "42P01")
+                    raise unknown(
+                        self.text, item, f"missing FROM-clause entry for table {item.table!r}", "UNKNOWN_STREAM"
+                    )
                 listed += [_column(item.table, name) for name, _ in named.columns]
             else:
                 listed.append(item)

@@ -6,13 +6,13 @@ data of the client ─> `CopyReader` ─> RecordBatches ─> `Pending`          
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pyarrow as pa
 
 from psoup.errors import InvalidInput
 from psoup.sql.identifiers import name_text
-from psoup_service.pg.contract import Argument, Column, CopyEncoder, Description, Notice, Sink
+from psoup_service.pg.contract import Argument, Column, CopyEncoder, Description, Notice, Sink, Statement
 from psoup_service.pg.statements.selects import Select
 from psoup_service.pg.statements.targets import Named, named_target
 from psoup_service.pg.statements.words import Words
@@ -27,7 +27,7 @@ _PIECE = 128 * 1024
 _OLD_OPTIONS = {"DELIMITER": "delimiter", "NULL": "null", "QUOTE": "quote", "ESCAPE": "escape"}
 
 
-def read_copy(writes: Writes, text: str, select: Callable[[str], Select]) -> CopyIn | CopyOut:
+def read_copy(writes: Writes, text: str, select: Callable[[str], Copied]) -> CopyIn | CopyOut:
     """A COPY. `select`: reads a SELECT. Raises SqlError."""
     words = Words(text)
     words.expect("COPY")
@@ -44,7 +44,7 @@ def read_copy(writes: Writes, text: str, select: Callable[[str], Select]) -> Cop
     return CopyIn(writes, words, named, form)
 
 
-def _out(words: Words, select: Select, zone: Zone) -> CopyOut:
+def _out(words: Words, select: Copied, zone: Zone) -> CopyOut:
     return CopyOut(select, _form(words, "TO", "STDOUT"), zone)
 
 
@@ -156,10 +156,25 @@ def _read(reader: CopyReader, data: bytes, *, last: bool) -> list[pa.RecordBatch
     return [batch for batch in found if batch is not None and batch.num_rows]
 
 
+class Copied:
+    """The query of a COPY, over streams or over the catalogue. `read`: reads it."""
+
+    def __init__(self, read: Callable[[], Awaitable[Statement]]) -> None:
+        self._read = read
+
+    async def send(self, sink: Sink) -> None:
+        """Send the rows. Raises a PSoupError."""
+        statement = await self._read()
+        if isinstance(statement, Select):
+            await statement.send((), sink, None)
+        else:
+            await statement.run((), sink)
+
+
 class CopyOut:
     """COPY … TO STDOUT of the rows of a SELECT."""
 
-    def __init__(self, select: Select, form: CopyForm, zone: Zone) -> None:
+    def __init__(self, select: Copied, form: CopyForm, zone: Zone) -> None:
         self._select = select
         self._form = form
         self._zone = zone
@@ -170,7 +185,7 @@ class CopyOut:
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """See `contract.Statement`."""
-        await self._select.send((), _CopySink(sink, self._form, self._zone), None)
+        await self._select.send(_CopySink(sink, self._form, self._zone))
         return f"COPY {sink.rows}"
 
 

@@ -1,0 +1,65 @@
+"""Statements over the catalogue that multiply relations, grow texts or reach for files end with an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup.errors import PSoupError
+from psoup_service.pg.catalogue.statement import prepared
+from psoup_service.pg.catalogue.store import Store
+from psoup_service.pg.errors import state_of
+from psoup_testing.services.pg_catalogue import VALUES, answer, store
+
+
+@pytest.fixture(scope="module")
+def filled() -> Store:
+    """A store with streams and views."""
+    return store()
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (
+            "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c WHERE a.attnum + b.attnum > 1",
+            "57014",
+        ),
+        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r", "57014"),
+        ("SELECT a.* FROM pg_attribute a, pg_attribute b, pg_attribute c", "53200"),
+        ("SELECT array(SELECT generate_series(1, 1000000000))", "53200"),
+        ("WITH RECURSIVE r AS (SELECT 'x' AS t UNION ALL SELECT t || t FROM r) SELECT length(t) FROM r", "22023"),
+        ("SELECT " + "quote_ident(" * 14 + "'x'" + ")" * 14, "54001"),
+        ("SELECT " + " AND ".join(["oid = 1"] * 700) + " FROM pg_class", "54001"),
+        ("SELECT * FROM pg_class, read_csv('/etc/passwd')", "0A000"),
+        ("SELECT * FROM pg_class, '/etc/passwd'", "0A000"),
+        ("SELECT * FROM pg_class, duckdb_settings()", "0A000"),
+        ("SELECT * FROM pg_class, trades", "0A000"),
+        ("SELECT * FROM pg_class, known.names", "0A000"),
+        ("SELECT read_text('/etc/passwd') FROM pg_class", "42883"),
+        ("SELECT getvariable('user') FROM pg_class", "42883"),
+        ("SELECT pg_sleep(100)", "42883"),
+        ("SELECT rpad('x', 1000000000)", "0A000"),
+        ("SELECT oid FROM pg_class ORDER BY nothing", "42703"),
+        ("SELECT x.oid FROM pg_class", "42P01"),
+        ("SELECT '{1,2'::int[]", "22P02"),
+    ],
+)
+def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state: str) -> None:
+    with pytest.raises(PSoupError) as refused:
+        answer(filled, text, seconds=0.2 if state == "57014" else 20)
+    assert state_of(refused.value) == state
+
+
+def test_names_with_quotes_and_statements_in_them_are_names(filled: Store) -> None:
+    odd = 'x"; DROP TABLE cat.pg_class; --'
+    quoted = odd.replace('"', '""')
+    table = answer(filled, f'SELECT relname AS "{quoted}" FROM pg_class AS "{quoted}" LIMIT 1')
+    assert table.column_names == [odd]
+    assert answer(filled, "SELECT $$a'b\\$$ AS v, E'\\'' AS w").to_pylist() == [{"v": "a'b\\", "w": "'"}]
+
+
+def test_a_relation_that_postgresql_does_not_have_is_empty(filled: Store) -> None:
+    read = prepared("SELECT s.what, other FROM pg_catalog.pg_stat_strange AS s", VALUES, [])
+    assert read is not None
+    assert read.strange == {"pg_catalog.pg_stat_strange"}
+    assert answer(filled, "SELECT s.what, other FROM pg_catalog.pg_stat_strange AS s").num_rows == 0

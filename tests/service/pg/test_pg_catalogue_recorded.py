@@ -1,0 +1,32 @@
+"""The catalogue answers each statement that clients of PostgreSQL were seen to send, with PostgreSQL's columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup_service.pg.catalogue.store import Store
+from psoup_testing.services.pg_catalogue import answer, described, recorded, store
+
+
+@pytest.fixture(scope="module")
+def filled() -> Store:
+    """A store with streams and views."""
+    return store()
+
+
+def test_recorded_statements_have_the_columns_and_types_of_postgresql() -> None:
+    wrong = [(entry.client, entry.text) for entry in recorded() if described(entry) != entry.columns]
+    assert not wrong
+
+
+def test_some_recorded_statements_are_answered(filled: Store) -> None:
+    for entry in recorded()[::7]:
+        table = answer(filled, entry.text, entry.arguments)
+        assert table.column_names == [name for name, _ in entry.columns], entry.text
+
+
+@pytest.mark.long
+def test_each_recorded_statement_is_answered(filled: Store) -> None:
+    for entry in recorded():
+        table = answer(filled, entry.text, entry.arguments)
+        assert table.column_names == [name for name, _ in entry.columns], entry.text
