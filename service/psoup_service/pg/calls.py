@@ -92,7 +92,7 @@ class Calls:
         self.answering = answering
         self._serving = serving
         self._client = client
-        self.held: HeldSnapshot | None = None
+        self.moment: HeldSnapshot | None = None
         """The snapshot that all reads see; None for the published one."""
 
     async def sign_in(self) -> Principal:
@@ -131,10 +131,10 @@ class Calls:
         return getattr(self._serving[PACKAGE + service], method)
 
     def _behaviour(self, name: str) -> Any:
-        behaviour, held = self._published(name), self.held
-        if held is None or name not in _READING:
+        behaviour, moment = self._published(name), self.moment
+        if moment is None or name not in _READING:
             return behaviour
-        return _streaming(behaviour, held) if name in _STREAMS else _holding(behaviour, held)
+        return _streaming(behaviour, moment) if name in _STREAMS else _holding(behaviour, moment)
 
 
 _STREAMS = frozenset({"StatementService/AskStream", "QueryService/InvokeStream"})
@@ -150,11 +150,11 @@ _READING = _STREAMS | {
 """Calls that see the snapshot of a transaction."""
 
 
-def _holding(behaviour: Any, held: HeldSnapshot) -> Any:
+def _holding(behaviour: Any, moment: HeldSnapshot) -> Any:
     """A call with one reply, over a held snapshot. The gate before it sees the present one."""
 
     async def run(request: Any, caller: Any) -> Any:
-        token = HELD.set(held)
+        token = HELD.set(moment)
         try:
             return await behaviour(request, caller)
         finally:
@@ -163,14 +163,14 @@ def _holding(behaviour: Any, held: HeldSnapshot) -> Any:
     return run
 
 
-def _streaming(behaviour: Any, held: HeldSnapshot) -> Any:
+def _streaming(behaviour: Any, moment: HeldSnapshot) -> Any:
     """A call with many replies, over a held snapshot. Between two replies no code of the call runs."""
 
     async def run(request: Any, caller: Any) -> AsyncIterator[Any]:
         replies = behaviour(request, caller)
         try:
             while True:
-                token = HELD.set(held)
+                token = HELD.set(moment)
                 try:
                     reply = await anext(replies, None)
                 finally:

@@ -188,8 +188,8 @@ class PgSession:
     def _copied(self, text: str) -> Copied:
         return Copied(lambda: self._query(text, ()))
 
-    def _read_from(self, held: HeldSnapshot | None) -> None:
-        self._calls.held = held
+    def _read_from(self, moment: HeldSnapshot | None) -> None:
+        self._calls.moment = moment
 
     def _waiting(self) -> Pending | None:
         """The rows that wait for COMMIT; None outside of a transaction."""

@@ -103,8 +103,8 @@ class Backend:
 
     def now(self) -> int:
         """The clock's time in microseconds; in a call with a held snapshot, the time of its first read."""
-        held = HELD.get()
-        return self.clock.now() if held is None else held.now(self.clock.now)
+        moment = HELD.get()
+        return self.clock.now() if moment is None else moment.now(self.clock.now)
 
     async def visible(self, sequence: int) -> Snapshot:
         """Wait until the snapshot reflects `sequence`, and return it. The deadline of the call ends the wait."""

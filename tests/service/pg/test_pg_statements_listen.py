@@ -39,12 +39,12 @@ def totals(connection: psycopg.Connection[Any], wanted: dict[str, tuple[int, int
     """The sums of came and left by key, until they are those wanted, or nothing comes for a while."""
     sums = dict.fromkeys(wanted, (0, 0))
     notifications = connection.notifies(timeout=20)
-    for told in notifications:
-        payload = json.loads(told.payload)
-        assert payload["key"] == told.channel
+    for notification in notifications:
+        payload = json.loads(notification.payload)
+        assert payload["key"] == notification.channel
         assert payload["sequence"] > 0
-        came, left = sums[told.channel]
-        sums[told.channel] = (came + payload["came"], left + payload["left"])
+        came, left = sums[notification.channel]
+        sums[notification.channel] = (came + payload["came"], left + payload["left"])
         if sums == wanted:
             notifications.close()
     return sums
@@ -89,8 +89,8 @@ def test_a_listener_follows_its_key_to_another_query_and_learns_of_its_end(
         client.register("SELECT n FROM s WHERE n IN (1, 2, 3)", key="moving", replace=True)
         assert totals(connection, {"moving": (3, 1)}) == {"moving": (3, 1)}
         client.unregister(client.query(key="moving"))
-        (told,) = connection.notifies(timeout=20, stop_after=1)
-        payload = json.loads(told.payload)
+        (notification,) = connection.notifies(timeout=20, stop_after=1)
+        payload = json.loads(notification.payload)
         assert (payload["came"], payload["left"]) == (0, 3)
         assert "gone" in payload
 

@@ -85,11 +85,11 @@ def test_a_describe_tells_types_and_evaluates_nothing(place: dict[str, Any], mon
     monkeypatch.setattr(Reads, "ask", None)
 
     async def described(connection: Any) -> list[Any]:
-        found = list[Any]()
+        kinds = list[Any]()
         for sql, _, _ in CASES:
             statement = await connection.prepare(sql)
-            found.append([kind.name for kind in statement.get_parameters()])
-        return found
+            kinds.append([kind.name for kind in statement.get_parameters()])
+        return kinds
 
     assert through_asyncpg(place, described) == [
         ["text", "int8"],

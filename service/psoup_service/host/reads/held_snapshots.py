@@ -99,5 +99,5 @@ HELD: ContextVar[HeldSnapshot | None] = ContextVar("held_snapshot", default=None
 
 def carried(take: Callable[[], SnapshotT], pins: Pins) -> Callable[[], SnapshotT]:
     """A function that returns the snapshot of the present call, on any thread. `take`: returns the published one."""
-    held = HELD.get()
-    return take if held is None else lambda: held.snapshot(take, pins)
+    moment = HELD.get()
+    return take if moment is None else lambda: moment.snapshot(take, pins)

@@ -37,7 +37,7 @@ def notice_of(contents: types_pb2.Completeness) -> Notice:
 
 
 def _within(contents: types_pb2.Completeness, name: str) -> int:
-    """The tuples of a kind in the window; of all windows if the number for this one is not known."""
+    """The tuples of a kind in the window; of all windows if the number for this one is not has_own."""
     field = f"{name}_in_window"
-    known = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
-    return int(getattr(contents, field if known else name))
+    has_own = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
+    return int(getattr(contents, field if has_own else name))

@@ -65,8 +65,8 @@ def _form(words: Words, direction: str, end: str) -> CopyForm:
     """Read the end of a COPY: STDIN or STDOUT, and the options. Raises SqlError."""
     place = words.place
     if not words.accept(end):
-        what = "a program" if words.next() == "PROGRAM" else "a file"
-        raise words.source.unsupported(f"COPY {direction} {what}", place, hint=f"write COPY … {direction} {end}")
+        subject = "a program" if words.next() == "PROGRAM" else "a file"
+        raise words.source.unsupported(f"COPY {direction} {subject}", place, hint=f"write COPY … {direction} {end}")
     words.accept("WITH")
     options = _listed(words) if words.accept("(") else _old(words)
     if words.next() == "WHERE":
@@ -150,10 +150,10 @@ class CopyIn:
 
 
 def _read(reader: CopyReader, data: bytes, *, last: bool) -> list[pa.RecordBatch]:
-    found = [reader.feed(data)] if data else []
+    batches = [reader.feed(data)] if data else []
     if last:
-        found.append(reader.end())
-    return [batch for batch in found if batch is not None and batch.num_rows]
+        batches.append(reader.end())
+    return [batch for batch in batches if batch is not None and batch.num_rows]
 
 
 class Copied:

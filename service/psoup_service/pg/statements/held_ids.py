@@ -1,7 +1,7 @@
-"""The rows of an answer that a listening client was told of: only what it takes to count those that leave.
+"""The rows of an answer that a listening client was told of, to count those that leave.
 
-rows with tuple IDs     _id  3 4 9 12      keep [4, 13)   ─> one row has left
-other answers           their number       removed [0, 2) ─> two rows have left
+Rows have tuple IDs, which are held and compared with the intervals that stay. Of other answers only the number of rows is
+held, and a change tells how many leave.
 """
 
 from __future__ import annotations

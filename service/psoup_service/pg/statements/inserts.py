@@ -83,15 +83,15 @@ class Insert:
         return f"INSERT 0 {batch.num_rows}"
 
     def _parameters(self) -> list[int]:
-        """The type of each parameter: the client's, or that of its first column."""
-        found = dict[int, int]()
+        """The type of each parameter: the client's, or the type of its first column."""
+        by_number = dict[int, int]()
         for row in self._rows:
             for value, oid in zip(row, self._target.oids, strict=True):
                 if value is not None and value.number >= 0:
-                    found.setdefault(value.number, oid)
-        count = max(found, default=-1) + 1
+                    by_number.setdefault(value.number, oid)
+        count = max(by_number, default=-1) + 1
         declared = [*self._types, *[0] * count]
-        return [declared[number] or found.get(number, types.TEXT_OID) for number in range(count)]
+        return [declared[number] or by_number.get(number, types.TEXT_OID) for number in range(count)]
 
     def _batch(self, arguments: Sequence[Argument], oids: Sequence[int], zone: Zone) -> pa.RecordBatch:
         values = [argument_value(argument, at + 1, oids[at], zone) for at, argument in enumerate(arguments)]
@@ -234,9 +234,9 @@ def _value(words: Words) -> Constant | None:
         words.expect(")")
         if word == "-" and value is not None:
             value = Constant(f"-{value.text}", place)
-    elif found := _PARAMETER.fullmatch(word):
+    elif match := _PARAMETER.fullmatch(word):
         words.value()
-        number = int(found[1]) - 1
+        number = int(match[1]) - 1
         if number < 0:
             raise words.source.error("there is no parameter $0", place)
         value = Constant(None, place, number)

@@ -1,7 +1,8 @@
 """LISTEN and UNLISTEN: notifications of changes in the answers of queries.
 
-LISTEN "hot" ─> Watch ─ change ─> came, left ─┐   changes add up until the client can be told
-                                              └─ between two statements ─> NOTIFY hot, '{"key": "hot", "came": 2, …}'
+LISTEN "hot" ─> Watch ─> changes ─ between two statements ─> NOTIFY hot
+
+Changes add up until the client can be told.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _AGAIN = frozenset({"STREAM_AGE", "STREAM_IDLE"})
 _log = logging.getLogger(__name__)
 
 
-class Told(Protocol):
+class Listener(Protocol):
     """The client that listens: see `contract.Announcer`."""
 
     async def notify(self, channel: str, payload: Callable[[], str]) -> None:
@@ -40,7 +41,7 @@ class Told(Protocol):
 class Listening:
     """The subscriptions of a session, by key."""
 
-    def __init__(self, calls: Calls, client: Told, account: Account) -> None:
+    def __init__(self, calls: Calls, client: Listener, account: Account) -> None:
         self._calls = calls
         self._client = client
         self._account = account
@@ -101,7 +102,7 @@ class _Subscription:
     `_gone`: the reason for the end of the subscription, if it has ended.
     """
 
-    def __init__(self, calls: Calls, client: Told, rows: HeldIds, key: str) -> None:
+    def __init__(self, calls: Calls, client: Listener, rows: HeldIds, key: str) -> None:
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls = calls
         self._client = client
@@ -180,10 +181,10 @@ class _Subscription:
 
     def _payload(self) -> str:
         """The payload of a notification, with all changes up to now."""
-        told = {"key": self._key, "sequence": self._sequence, "came": self._came, "left": self._left}
+        payload = {"key": self._key, "sequence": self._sequence, "came": self._came, "left": self._left}
         self._came = self._left = 0
         self._news.clear()
-        return json.dumps({**told, "gone": self._gone} if self._gone else told, ensure_ascii=False)
+        return json.dumps({**payload, "gone": self._gone} if self._gone else payload, ensure_ascii=False)
 
     def _failed(self, problem: PSoupError) -> None:
         if self.begun.done():

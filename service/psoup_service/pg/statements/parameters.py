@@ -140,20 +140,20 @@ def count_of(places: Sequence[Place]) -> int:
 
 
 def known_types(places: Sequence[Place], declared: Sequence[int]) -> list[int]:
-    """The type of each parameter that the client or the text names; 0 for others."""
-    found = [0] * count_of(places)
+    """The type of each parameter that the client or the text names; 0 where neither does."""
+    oids = [0] * count_of(places)
     for place in places:
-        found[place.number] = found[place.number] or place.oid
-    for number, oid in enumerate(declared[: len(found)]):
-        found[number] = oid or found[number]
-    return found
+        oids[place.number] = oids[place.number] or place.oid
+    for number, oid in enumerate(declared[: len(oids)]):
+        oids[number] = oid or oids[number]
+    return oids
 
 
 def with_samples(
     text: str, places: Sequence[Place], oids: Sequence[int], samples: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[Edited, list[int]]:
-    """The text with a NULL of its type for each parameter, and the numbers of those that are left because they have no
-    type. These are counted from $1 again. `samples`: constants instead of NULL, by number."""
+    """The text with a NULL for each parameter that has a type. Also returns the numbers of the parameters without one,
+    which the text counts from $1 again. `samples`: constants instead of NULL, by number."""
     left = [number for number, oid in enumerate(oids) if not oid]
     order = {number: place + 1 for place, number in enumerate(left)}
     edits = []
@@ -226,7 +226,7 @@ def _time(micros: int) -> str:
         return (EPOCH + timedelta(microseconds=micros)).isoformat(" ")
     except OverflowError:
         raise InvalidInput(
-            f"a time beyond the years {datetime.min.year} to {datetime.max.year} is no constant"
+            f"a time beyond the years {datetime.min.year} to {datetime.max.year} cannot be a constant"
         ) from None
 
 

@@ -84,14 +84,14 @@ class Pending:
     async def back_to(self, mark: Mark) -> None:
         """Forget the rows since a mark. Raises FailedPrecondition if some of them are in a stage."""
         for name, waiting in list(self._streams.items()):
-            kept = mark.get(name, 0)
-            if kept < waiting.staged:
+            length = mark.get(name, 0)
+            if length < waiting.staged:
                 raise FailedPrecondition(
                     f"more than {STAGE_BYTES:,} bytes of rows were inserted since the savepoint; use ROLLBACK",
                     reason="SAVEPOINT_TOO_FAR",
                 )
-            gone = sum(item.nbytes + _ITEM_BYTES for item in waiting.items[kept:] if item is not None)
-            del waiting.items[kept:]
+            gone = sum(item.nbytes + _ITEM_BYTES for item in waiting.items[length:] if item is not None)
+            del waiting.items[length:]
             self._give_back(waiting, gone)
             if not waiting.items:
                 del self._streams[name]

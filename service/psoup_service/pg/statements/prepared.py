@@ -21,7 +21,7 @@ Read = Callable[[str, Sequence[int]], Awaitable[Statement | None]]
 
 
 class PreparedStatements:
-    """The statements of PREPARE. `read`: reads a statement. `forget`: closes those of the extended
+    """The statements of PREPARE. `read`: reads a statement. `forget`: closes statements of the extended
     protocol, see `contract.Announcer`."""
 
     def __init__(self, read: Read, forget: Callable[[str | None], bool]) -> None:
@@ -30,7 +30,7 @@ class PreparedStatements:
         self._statements = dict[str, tuple[Statement, str]]()
 
     def forget_all(self) -> None:
-        """Forget all statements, also those of the extended protocol."""
+        """Forget all statements, also of the extended protocol."""
         self._statements.clear()
         self._forget(None)
 
@@ -44,8 +44,8 @@ class PreparedStatements:
             if name is None:
                 self.forget_all()
                 return "DEALLOCATE ALL"
-            found = self._forget(name)
-            if self._statements.pop(name, None) is None and not found:
+            is_open = self._forget(name)
+            if self._statements.pop(name, None) is None and not is_open:
                 raise _missing(name)
             return "DEALLOCATE"
 
@@ -67,8 +67,8 @@ class PreparedStatements:
         async def run(sink: Sink) -> str:
             if name in self._statements:
                 raise InvalidInput(f'prepared statement "{name[:60]}" already exists', reason="DUPLICATE_STATEMENT")
-            held = sum(len(known) for _, known in self._statements.values())
-            if len(self._statements) >= MOST or held + len(text) > MOST_BYTES:
+            characters = sum(len(text) for _, text in self._statements.values())
+            if len(self._statements) >= MOST or characters + len(text) > MOST_BYTES:
                 raise InvalidInput(
                     "the session has too many prepared statements; DEALLOCATE some", reason="TOO_MANY_OPEN"
                 )

@@ -4,8 +4,8 @@
     SELECT count(*) FROM queries.k                   ─> SELECT count(*) FROM (SELECT … FROM trades) [RANGE …] k
     SELECT … FROM streams.s, queries.k BEGIN (START) ─> SELECT … FROM s [BEGIN (START)], (SELECT …) [RANGE …] k
 
-A view of `queries` is replaced by the statement of its query, with the window of that query. So its rows are those of
-the query's answer. BEGIN and END of the SELECT itself hold for the streams that it names.
+A view of `queries` is replaced by the statement of its query, with the window of that query. So its rows are the
+rows of the query's answer. BEGIN and END of the SELECT itself hold for the streams that it names.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def keys_of(named: Named) -> list[str]:
 def unknown(text: str, named: Named) -> SqlError:
     """The error for a view of no query."""
     shown = f"queries.{named.name}" if named.schema else named.name
-    what = "query with this key" if named.schema else "stream of this name, and no query with this key"
+    missing = "query with this key" if named.schema else "stream of this name, and no query with this key"
     return StatementText(text).error(
-        f'relation "{shown[:128]}" does not exist: there is no {what}', named.start, reason="UNKNOWN_STREAM"
+        f'relation "{shown[:128]}" does not exist: there is no {missing}', named.start, reason="UNKNOWN_STREAM"
     )
 
 

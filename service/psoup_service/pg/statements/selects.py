@@ -31,12 +31,12 @@ _QUALIFIED = re.compile(r"\b(?:streams|queries)\b", re.IGNORECASE)
 """A text without these words names no relation with its schema."""
 
 _GUESSES = {TEXT_OID: "'x'", TIMESTAMPTZ: "TIMESTAMP '2020-01-01'", FLOAT8: "1.5e0"}
-"""Types of parameters that are tried, one after the other, where the statement does not tell them; a value of each.
+"""Types for parameters whose types the statement does not tell, with a value of each. They are tried in this order.
 
 A comparison with a value of another type is refused. DOUBLE comes last, because BOOLEAN is compared with it, too.
 """
 _MOST_GUESSED = 16
-"""The most parameters of a statement whose types are tried. Others are texts."""
+"""The most parameters of a statement whose types are tried. Further ones are texts."""
 
 T = TypeVar("T")
 
@@ -171,12 +171,12 @@ def _placed(written: str, edits: Sequence[Edited]) -> Iterator[None]:
 
 
 def columns_of(columns: Sequence[types_pb2.Column]) -> tuple[Column, ...]:
-    """The columns of an answer, from those of the contract."""
+    """The columns of an answer, from the columns of the contract."""
     return tuple(column_of(pa.field(column.name, arrow_type(engine_type(column.type)))) for column in columns)
 
 
 def engine_type(kind: types_pb2.DataType) -> DataType:
-    """The engine's type, from that of the contract."""
+    """The engine's type, from the type of the contract."""
     if kind.kind == types_pb2.KIND_DECIMAL:
         return decimal(kind.precision, kind.scale)
     return DataType(Kind[types_pb2.Kind.Name(kind.kind).removeprefix("KIND_")])

@@ -3,7 +3,7 @@
     startup packet ──> values at the start ──> SET ──> present values ──> SHOW, current_setting()
                                                  └── undone by ROLLBACK
 
-Few settings change anything here. Clients set the others at the start of a session and expect to read them back.
+Few settings change anything here. Clients set the remaining ones at the start of a session and expect to read them back.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _whole(value: str) -> str:
 
 
 def _span(value: str) -> str:
-    found = _SPAN.fullmatch(value.strip())
-    if found is None or float(found[1]) * _UNITS[found[2]] > 2**31:
+    match = _SPAN.fullmatch(value.strip())
+    if match is None or float(match[1]) * _UNITS[match[2]] > 2**31:
         raise ValueError("milliseconds, or a number with a unit such as 5s")
     return value.strip()
 
@@ -203,7 +203,7 @@ _REPORTED = (
     "default_transaction_read_only",
     "in_hot_standby",
 )
-"""Settings of which the service tells the client, as PostgreSQL does."""
+"""Settings whose values the service sends to the client, as PostgreSQL does."""
 
 
 class SessionSettings:
@@ -268,10 +268,10 @@ class SessionSettings:
         for name in ("isolation", "read_only", "deferrable"):
             self._now[f"transaction_{name}"] = self._now[f"default_transaction_{name}"]
 
-    def end(self, *, kept: bool) -> None:
-        """End a transaction. `kept`: whether the changes of SET in it stay."""
+    def end(self, *, success: bool) -> None:
+        """End a transaction. `success`: the changes of SET in it stay."""
         assert self._before is not None, "a transaction has begun"
-        if not kept:
+        if not success:
             self._now = self._before
         else:
             for name, value in self._local.items():
@@ -284,7 +284,7 @@ class SessionSettings:
         self._before, self._local = None, {}
 
     def reported(self) -> dict[str, str]:
-        """The settings of which the client learns."""
+        """The settings that the client learns."""
         return {name: self._now[name] for name in _REPORTED}
 
     # Settings that change something ---------------------------------------------------------------------------
@@ -321,9 +321,9 @@ class SessionSettings:
 
     def seconds(self, name: str) -> float | None:
         """The seconds of a setting with a time; None if it is 0."""
-        found = _SPAN.fullmatch(self._now[name])
-        assert found is not None, "it was checked when it was set"
-        return float(found[1]) * _UNITS[found[2]] / 1e3 or None
+        match = _SPAN.fullmatch(self._now[name])
+        assert match is not None, "it was checked when it was set"
+        return float(match[1]) * _UNITS[match[2]] / 1e3 or None
 
 
 def time_of(text: str) -> int:
@@ -357,7 +357,7 @@ _OPTION = re.compile(r"(?:\\.|\S)+")
 
 
 def _started(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The settings of a start-up packet: those of `options`, then the parameters themselves. Raises InvalidInput."""
+    """The settings of a start-up packet: the settings in `options`, then the parameters themselves. Raises InvalidInput."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in _OPTION.findall(options.get("options", ""))]
     at = 0
     while at < len(words):

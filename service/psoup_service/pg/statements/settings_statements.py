@@ -154,10 +154,10 @@ def read_reset(words: Words, settings: SessionSettings, report: Report) -> Utili
 
 def read_discard(words: Words, discard_all: Callable[[], Awaitable[None]]) -> Utility:
     """DISCARD, after its first word. `discard_all`: forgets all that the session holds."""
-    for what in ("PLANS", "SEQUENCES", "TEMP", "TEMPORARY"):
-        if words.accept(what):
+    for kind in ("PLANS", "SEQUENCES", "TEMP", "TEMPORARY"):
+        if words.accept(kind):
             words.end()
-            return at_once(f"DISCARD {what}")
+            return at_once(f"DISCARD {kind}")
     words.expect("ALL")
     words.end()
 

@@ -75,23 +75,23 @@ async def target_of(call: Callable[[str, Any], Awaitable[Any]], words: Words, na
     declared = [Attribute(column.name, engine_type(column.type)) for column in stream.columns]
     if named.columns is None:
         return Target(stream.name, tuple(declared))
-    known = {each.name.lower(): each for each in declared}
+    by_name = {each.name.lower(): each for each in declared}
     if stream.primary_key:
-        known[DELETION.name] = Attribute(DELETION.name, DataType(DELETION.type.kind))
-    return Target(stream.name, tuple(_chosen(words, stream.name, known, named.columns)))
+        by_name[DELETION.name] = Attribute(DELETION.name, DataType(DELETION.type.kind))
+    return Target(stream.name, tuple(_chosen(words, stream.name, by_name, named.columns)))
 
 
 def _chosen(
-    words: Words, stream: str, known: dict[str, Attribute], columns: Sequence[tuple[str, int]]
+    words: Words, stream: str, by_name: dict[str, Attribute], columns: Sequence[tuple[str, int]]
 ) -> list[Attribute]:
     chosen = list[Attribute]()
     for column, place in columns:
-        attribute = known.get(column.lower())
+        attribute = by_name.get(column.lower())
         if attribute is None:
             raise words.source.error(
                 f'column "{column[:64]}" of relation "{stream}" does not exist',
                 place,
-                hint=nearest(column, known) or f"its columns are {', '.join(list(known)[:12])}",
+                hint=nearest(column, by_name) or f"its columns are {', '.join(list(by_name)[:12])}",
                 reason="UNKNOWN_COLUMN",
             )
         if attribute in chosen:

@@ -26,12 +26,12 @@ MOST_SAVEPOINTS = 1_000
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction under way. `rows`: wait for COMMIT. `held`: the snapshot of its reads. `savepoints`: with the rows
+    """A transaction under way. `rows`: wait for COMMIT. `moment`: the snapshot of its reads. `savepoints`: with the rows
     before them, the oldest first.
     """
 
     rows: Pending
-    held: HeldSnapshot
+    moment: HeldSnapshot
     savepoints: list[tuple[str, Mark]] = field(default_factory=list)
 
 
@@ -72,7 +72,7 @@ class Transactions:
     async def abandon(self) -> None:
         """End the transaction without its effects, if there is one."""
         if self.current is not None:
-            await self._end(kept=False)
+            await self._end(success=False)
 
     # Statements -----------------------------------------------------------------------------------------------
 
@@ -103,11 +103,11 @@ class Transactions:
             if self.status == IDLE:
                 self._warn(sink, "25P01", "there is no transaction in progress")
                 return "COMMIT"
-            kept = self.status == OPEN
-            await self._end(kept=kept)
+            success = self.status == OPEN
+            await self._end(success=success)
             if chained:
                 self._begin({})
-            return "COMMIT" if kept else "ROLLBACK"
+            return "COMMIT" if success else "ROLLBACK"
 
         return Utility(run)
 
@@ -128,7 +128,7 @@ class Transactions:
             if self.status == IDLE:
                 self._warn(sink, "25P01", "there is no transaction in progress")
                 return "ROLLBACK"
-            await self._end(kept=False)
+            await self._end(success=False)
             if chained:
                 self._begin({})
             return "ROLLBACK"
@@ -180,30 +180,30 @@ class Transactions:
         for name, value in modes.items():
             self._settings.set(f"transaction_{name}", value)
         self.status, self.current = OPEN, self._make()
-        self._read(self.current.held)
+        self._read(self.current.moment)
 
-    async def _end(self, *, kept: bool) -> None:
+    async def _end(self, *, success: bool) -> None:
         """End the transaction. Raises a PSoupError if its rows cannot be pushed; it has ended then, too."""
         assert self.current is not None, "a transaction is under way"
         rows, before = self.current.rows, self._settings.reported()
         self._read(None)
-        self.current.held.release()
+        self.current.moment.release()
         try:
-            if kept:
+            if success:
                 await rows.push()
             else:
                 await rows.forget()
         except BaseException:
-            kept = False
+            success = False
             raise
         finally:
-            self._settings.end(kept=kept)
+            self._settings.end(success=success)
             self.status, self.current = IDLE, None
             self._report(before)
 
-    def _within(self, what: str) -> Transaction:
+    def _within(self, statement: str) -> Transaction:
         if self.current is None:
-            raise FailedPrecondition(f"{what} can only be used in transaction blocks", reason="NO_TRANSACTION")
+            raise FailedPrecondition(f"{statement} can only be used in transaction blocks", reason="NO_TRANSACTION")
         return self.current
 
     def _warn(self, sink: Sink, code: str, message: str) -> None:

@@ -28,10 +28,10 @@ class Words:
         self._at = 0
         at = 0
         while (at := _after_space(text, at)) < len(text):
-            found = _WORD.match(text, at)
-            assert found is not None, "the pattern matches any character"
-            self._words.append((found.group(), at))
-            at = found.end()
+            match = _WORD.match(text, at)
+            assert match is not None, "the pattern matches any character"
+            self._words.append((match.group(), at))
+            at = match.end()
         if self._words and self._words[-1][0] == ";":
             self._words.pop()
 
@@ -54,8 +54,8 @@ class Words:
 
     def accept(self, *words: str) -> bool:
         """Take the next words if they are `words`, else none."""
-        found = [word.upper() for word, _ in self._words[self._at : self._at + len(words)]]
-        if found != list(words):
+        next_words = [word.upper() for word, _ in self._words[self._at : self._at + len(words)]]
+        if next_words != list(words):
             return False
         self._at += len(words)
         return True
@@ -94,8 +94,8 @@ class Words:
 
     def unexpected(self, wanted: str) -> SqlError:
         """The error for the next word, if `wanted` should be there."""
-        found = f"{self._words[self._at][0][:40]!r}" if self._at < len(self._words) else "the end of the statement"
-        return self.source.error(f"{found} is not expected here", self.place, hint=f"write {wanted}")
+        shown = f"{self._words[self._at][0][:40]!r}" if self._at < len(self._words) else "the end of the statement"
+        return self.source.error(f"{shown} is not expected here", self.place, hint=f"write {wanted}")
 
     def _take(self, wanted: str) -> str:
         if self._at == len(self._words):
@@ -107,9 +107,9 @@ class Words:
 def _after_space(text: str, at: int) -> int:
     """The offset after spaces and comments."""
     while True:
-        found = _SPACE.match(text, at)
-        if found is not None:
-            at = found.end()
+        match = _SPACE.match(text, at)
+        if match is not None:
+            at = match.end()
         elif text.startswith("/*", at):
             at = after_comment(text, at + 2)
             if at < 0:

@@ -42,10 +42,10 @@ class Writes:
         """The stream that a statement writes. Raises SqlError."""
         return await target_of(self._call, words, named)
 
-    def check(self, what: str) -> None:
-        """Raise FailedPrecondition if the transaction must not write. `what`: the statement."""
+    def check(self, statement: str) -> None:
+        """Raise FailedPrecondition if the transaction must not write. `statement`: its name."""
         if self._settings.read_only:
-            raise FailedPrecondition(f"cannot execute {what} in a read-only transaction", reason="READ_ONLY")
+            raise FailedPrecondition(f"cannot execute {statement} in a read-only transaction", reason="READ_ONLY")
 
     def rows(self) -> Pending:
         """A place for the rows of one statement outside of a transaction."""
