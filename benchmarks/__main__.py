@@ -24,7 +24,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.answers import aggregates, archive, buckets, changed, counters, invocation, over, point, tables
+from benchmarks.answers import (
+    aggregates,
+    archive,
+    buckets,
+    changed,
+    counters,
+    invocation,
+    over,
+    point,
+    postgres_port,
+    tables,
+)
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
@@ -82,6 +93,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "cdc": cdc.rows,
     "recovery": lambda run: chain(durability.recovery_rows(run), table_start.rows(run)),
     "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run)),
+    "pg": postgres_port.rows,
     "archive": archive.rows,
     "growth": growth.rows,
     "idle": idle.rows,

@@ -91,7 +91,7 @@ def beside_empty(
     turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
 
     async def measured() -> tuple[list[float], list[float]]:
-        async with _Callers(address, method, clients) as ours, _Callers(empty, EMPTY, clients) as theirs:
+        async with Callers(address, method, clients) as ours, Callers(empty, EMPTY, clients) as theirs:
             rates: tuple[list[float], list[float]] = ([], [])
             for _ in range(run.of(5, 2, 1) + 1):
                 rates[0].append(await ours.rate(endless, turn))
@@ -102,14 +102,14 @@ def beside_empty(
     return Sample.of(ours[1:]), Sample.of(theirs[1:])
 
 
-class _Callers:
+class Callers:
     """Some clients of a service, each with a connection and one call on its way."""
 
     def __init__(self, address: str, method: str, clients: int) -> None:
         self._channels = [grpc.aio.insecure_channel(address, options=LIMIT) for _ in range(clients)]
         self._calls = [channel.unary_unary(method) for channel in self._channels]
 
-    async def __aenter__(self) -> _Callers:
+    async def __aenter__(self) -> Callers:
         return self
 
     async def __aexit__(self, *_: object) -> None:
