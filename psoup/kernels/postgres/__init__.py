@@ -4,11 +4,11 @@
 
 Files, in reading order:
 
-    memory      reads and writes at addresses
-    texts       values in PostgreSQL's text format, and numbers in its binary format
-    quoting     texts as COPY writes them
-    messages    values of columns into rows
-    copied      rows of a COPY, taken apart
+    memory         reads and writes at addresses
+    texts          values in PostgreSQL's text format, and numbers in its binary format
+    quotes         texts as COPY writes them
+    messages       values of columns into rows
+    binary_rows    rows of a COPY, taken apart
 
 The service loads this room when it opens the port for clients of PostgreSQL, and not before.
 Not for: the types of PostgreSQL (`psoup_service.pg.values`).

@@ -26,13 +26,14 @@ from psoup.kernels.postgres.memory import (
 )
 
 KIND, VALUES, FIRST, VALID, VALID_FIRST, TEXT, ADDED = range(7)
-"""The form of a column; the address of its values; the number of the first bit of a BIT column; the address of its
-validity bitmap, 0 without NULL; the number of the first validity bit; the address of the bytes of a text; a number that
-is added to each value."""
+"""The fields of a column. KIND: its form. VALUES: the address of its values. FIRST: the number of the first bit of a
+BIT column. VALID: the address of its validity bitmap, 0 without NULL. VALID_FIRST: the number of the first validity
+bit. TEXT: the address of the bytes of a text. ADDED: a number that is added to each value."""
 FIELDS = 7
 
 BIT, SHORT, INT, LONG, TEXT32, TEXT64 = range(6)
-"""A bit, which becomes a byte; 2, 4 and 8 bytes, which are turned round; bytes between offsets of 4 or 8 bytes each."""
+"""The forms of values. A BIT becomes a byte. The 2, 4 and 8 bytes of numbers are reversed. A text has offsets of 4 or 8
+bytes."""
 
 _HEAD = 7
 
@@ -48,7 +49,7 @@ def _is_valid(columns, c, row):
 
 @njit(cache=True, nogil=True, inline="always")
 def _span(columns, c, row):
-    """Where the bytes of a text begin and end."""
+    """The first byte of a text, and the byte behind it."""
     if columns[c, KIND] == TEXT32:
         at = columns[c, VALUES] + 4 * row
         return read_int(at), read_int(at + 4)

@@ -23,11 +23,11 @@ _NAN, _INFINITY = np.frombuffer(b"NaN", np.uint8), np.frombuffer(b"Infinity", np
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _digits(out, place, value, least):
-    """Write a number of at least `least` digits; returns the place behind it."""
-    size, rest = least, value
+def _digits(out, place, value, minimum):
+    """Write a number of at least `minimum` digits; returns the place behind it."""
+    size, rest = minimum, value
     limit = np.uint64(1)
-    for _ in range(least):
+    for _ in range(minimum):
         limit *= np.uint64(10)
     while rest >= limit:
         size += 1
@@ -99,10 +99,10 @@ def _figures(data, first, stop, figures):
 
 
 @njit(cache=True, nogil=True)
-def float_texts(offsets, data, most, ends, out):
+def float_texts(offsets, data, limit, ends, out):
     """Write floats in PostgreSQL's form. Digits, a sign and an exponent come as Arrow writes them.
 
-    offsets: int32[n + 1], data: uint8[bytes], texts of Arrow; most: the digits of a whole number from which on it
+    offsets: int32[n + 1], data: uint8[bytes], texts of Arrow; limit: the digits of a whole number from which on it
     has an exponent; read. ends: int64[n + 1], out: uint8[>= MOST_FLOAT * n], written. Returns the bytes that
     were written. O(bytes).
     """
@@ -122,17 +122,17 @@ def float_texts(offsets, data, most, ends, out):
             place = _word(out, place, _INFINITY)
         elif first < stop:
             count, point = _figures(data, first, stop, figures)
-            place = _float(out, place, figures, count, point, most)
+            place = _float(out, place, figures, count, point, limit)
         ends[i + 1] = place
     return place
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _float(out, place, figures, count, point, most):
+def _float(out, place, figures, count, point, limit):
     if count == 0:
         out[place] = _ZERO
         return place + 1
-    if point - 1 < -4 or point - 1 >= most:
+    if point - 1 < -4 or point - 1 >= limit:
         out[place] = figures[0]
         place += 1
         if count > 1:

@@ -143,12 +143,12 @@ def _find_values(rng: Rng) -> Arguments:
         raw += b"".join(struct.pack("!i", size) + bytes(max(size, 0)) for size in sizes)
     raw += [b"\xff\xff", b"", struct.pack("!hi", columns, [-2, 99][rng.integers(2)])][rng.integers(3)]
     raw = raw[: len(raw) - int(rng.choice([0, 1, 5]))]
-    most = int(rng.integers(1, 30))
-    return _bytes(raw), 4, np.zeros((columns, most), np.int64), np.zeros((columns, most), np.int64)
+    capacity = int(rng.integers(1, 30))
+    return _bytes(raw), 4, np.zeros((columns, capacity), np.int64), np.zeros((columns, capacity), np.int64)
 
 
 CASES = {
-    "postgres.copied.find_values": _find_values,
+    "postgres.binary_rows.find_values": _find_values,
     "postgres.messages.write_rows": _write_rows,
     "postgres.messages.write_lines": _write_lines,
     "postgres.texts.integer_texts": _integer_texts,
@@ -156,8 +156,8 @@ CASES = {
     "postgres.texts.decimal_texts": _decimals,
     "postgres.texts.numeric_values": _decimals,
     "postgres.texts.time_texts": _time_texts,
-    "postgres.quoting.escaped_texts": _escaped_texts,
-    "postgres.quoting.quoted_texts": _quoted_texts,
+    "postgres.quotes.escaped_texts": _escaped_texts,
+    "postgres.quotes.quoted_texts": _quoted_texts,
 }
 
 WRITTEN = {name: 3 if name.endswith("rows") else 4 for name in CASES if ".messages." in name} | {
@@ -166,8 +166,8 @@ WRITTEN = {name: 3 if name.endswith("rows") else 4 for name in CASES if ".messag
     "postgres.texts.decimal_texts": 4,
     "postgres.texts.numeric_values": 4,
     "postgres.texts.time_texts": 4,
-    "postgres.quoting.escaped_texts": 4,
-    "postgres.quoting.quoted_texts": 8,
+    "postgres.quotes.escaped_texts": 4,
+    "postgres.quotes.quoted_texts": 8,
 }
 """The argument whose front is written."""
 ADDRESSED = {name: (0,) for name in CASES if ".messages." in name}

@@ -18,12 +18,12 @@ def integer_texts(values: Array, ends: Array, out: Array) -> int:
     return put((str(value).encode() for value in values.tolist()), ends, out)
 
 
-def float_texts(offsets: Array, data: Array, most: int, ends: Array, out: Array) -> int:
+def float_texts(offsets: Array, data: Array, limit: int, ends: Array, out: Array) -> int:
     """See the kernel."""
-    return put((_float(text.decode(), most).encode() for text in taken(offsets, data)), ends, out)
+    return put((_float(text.decode(), limit).encode() for text in taken(offsets, data)), ends, out)
 
 
-def _float(text: str, most: int) -> str:
+def _float(text: str, limit: int) -> str:
     """A float in the form of C's %g, with all of its digits."""
     words = {"": "", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
     if text in words:
@@ -36,7 +36,7 @@ def _float(text: str, most: int) -> str:
     digits = digits.rstrip("0") or "0"
     if digits == "0":
         return f"{sign}0"
-    if not -4 <= exponent < most:
+    if not -4 <= exponent < limit:
         rest = f".{digits[1:]}" if digits[1:] else ""
         return f"{sign}{digits[0]}{rest}e{exponent:+03d}"
     if exponent < 0:

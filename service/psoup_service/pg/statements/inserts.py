@@ -26,7 +26,7 @@ from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
 from psoup_service.pg.values import types
 from psoup_service.pg.values.arguments import argument_value
-from psoup_service.pg.values.reading import read_text
+from psoup_service.pg.values.readers import read_text
 from psoup_service.pg.values.to_arrow import array_of, fitted
 from psoup_service.pg.values.zones import Zone
 

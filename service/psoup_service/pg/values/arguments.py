@@ -15,7 +15,7 @@ import pyarrow as pa
 from psoup.errors import InvalidInput, NotSupported, OutOfRange, PSoupError
 from psoup_service.pg.contract import BINARY, Argument
 from psoup_service.pg.values import types
-from psoup_service.pg.values.reading import read_binary, read_text
+from psoup_service.pg.values.readers import read_binary, read_text
 from psoup_service.pg.values.to_arrow import array_of, decimal_type
 from psoup_service.pg.values.zones import UTC, Zone
 
@@ -78,10 +78,10 @@ def arguments_table(arguments: Sequence[Argument], oids: Sequence[int] = (), tim
     """
     if not arguments:
         return b""
-    known = [*oids, *[0] * (len(arguments) - len(oids))]
+    kinds = [*oids, *[0] * (len(arguments) - len(oids))]
     arrays = [
         argument_array(argument, number, oid, time_zone)
-        for number, (argument, oid) in enumerate(zip(arguments, known, strict=False), 1)
+        for number, (argument, oid) in enumerate(zip(arguments, kinds, strict=False), 1)
     ]
     batch = pa.RecordBatch.from_arrays(arrays, [str(number) for number in range(1, len(arrays) + 1)])
     target = pa.BufferOutputStream()

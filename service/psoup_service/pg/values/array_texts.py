@@ -57,7 +57,7 @@ def _skipped(text: str, at: int) -> int:
 
 
 def _word(text: str, at: int, wrong: Callable[[], Exception]) -> tuple[str, bool, int]:
-    """One value at a place: its text, whether it is quoted, and the place behind it."""
+    """A value at a place: its text, whether it is quoted, and the place behind it."""
     letters, quoted = list[str](), text[at : at + 1] == '"'
     at += quoted
     while at < len(text):

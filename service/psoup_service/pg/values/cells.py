@@ -87,7 +87,7 @@ class Cells:
 
     row: Array
     size: int
-    held: list[Any] = field(default_factory=list)
+    memory: list[Any] = field(default_factory=list)
     """The memory at the addresses."""
 
 
@@ -121,7 +121,7 @@ def _formed(column: pa.Array, oid: int) -> pa.Array:
 
 
 def _textual(column: pa.Array, oid: int, zone: Zone) -> Cells:
-    """The texts of a column of a type that has a kernel; of any other type one value at a time."""
+    """The texts of a column by the kernel of its type. Types without a kernel go one value at a time."""
     if oid in _WHOLE:
         whole = column.cast(pa.int64())
         return _made(column, kernels.MOST_INTEGER, lambda ends, out: kernels.integer_texts(_numbers(whole), ends, out))
@@ -169,7 +169,7 @@ def _strings(column: pa.Array, oid: int, form: int, zone: Zone) -> Cells:
 
 
 def rewritten(column: pa.Array, oid: int, zone: Zone, write: Callable[..., int], *about: object) -> Cells:
-    """The texts of a column as a kernel of `quoting` writes them."""
+    """The texts of a column as a kernel of `quotes` writes them."""
     column = strings_of(column, oid, PLAIN, zone)
     if pa.types.is_large_string(column.type):
         column = column.cast(pa.string())
@@ -192,15 +192,15 @@ def _is_text(kind: pa.DataType) -> bool:
 def _check_first(column: pa.Array, oid: int, added: int) -> None:
     """Raise OutOfRange if a number is too small for one to be added."""
     bits = 32 if oid == types.DATE else 64
-    least = pc.min(column.cast(pa.int32() if bits == 32 else pa.int64())).as_py()
-    if least is not None and least + added < -(2 ** (bits - 1)):
+    minimum = pc.min(column.cast(pa.int32() if bits == 32 else pa.int64())).as_py()
+    if minimum is not None and minimum + added < -(2 ** (bits - 1)):
         raise before("the answer", oid)
 
 
-def _written(column: pa.Array, source: pa.Array, most: int, write: Callable[..., int], about: int) -> Cells:
+def _written(column: pa.Array, source: pa.Array, limit: int, write: Callable[..., int], about: int) -> Cells:
     """The texts that a kernel writes from texts of Arrow."""
     offsets, data = text_arrays(source)
-    return _made(column, most, lambda ends, out: write(offsets, data, about, ends, out))
+    return _made(column, limit, lambda ends, out: write(offsets, data, about, ends, out))
 
 
 def text_arrays(source: pa.Array) -> tuple[Array, Array]:
@@ -213,14 +213,14 @@ def text_arrays(source: pa.Array) -> tuple[Array, Array]:
 
 
 def frozen(array: Array) -> Array:
-    """An array that cannot be written. Kernels are compiled for such arguments, and for no others."""
+    """An array that cannot be written. Kernels are compiled for such arguments only."""
     array.flags.writeable = False
     return array
 
 
-def _made(column: pa.Array, most: int, write: Callable[[Array, Array], int]) -> Cells:
-    """The texts that a kernel writes, of at most `most` bytes each."""
-    ends, out = np.empty(len(column) + 1, np.int64), np.empty(most * len(column), np.uint8)
+def _made(column: pa.Array, limit: int, write: Callable[[Array, Array], int]) -> Cells:
+    """The texts that a kernel writes, of at most `limit` bytes each."""
+    ends, out = np.empty(len(column) + 1, np.int64), np.empty(limit * len(column), np.uint8)
     write(ends, out)
     return _from_arrays(column, ends, out)
 
@@ -228,7 +228,7 @@ def _made(column: pa.Array, most: int, write: Callable[[Array, Array], int]) -> 
 def _from_arrays(column: pa.Array, ends: Array, out: Array) -> Cells:
     cells = _cells(column, TEXT64, int(ends[-1]), 0)
     cells.row[VALUES], cells.row[TEXT] = ends.ctypes.data, out.ctypes.data
-    cells.held += [ends, out]
+    cells.memory += [ends, out]
     return cells
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from psoup.kernels.postgres.copied import find_values
+from psoup.kernels.postgres.binary_rows import find_values
 from psoup_service.pg.values import types
 from psoup_service.pg.values.binary import DAYS_TO_2000, MICROS_TO_2000
 from psoup_service.pg.values.cells import Array, frozen
@@ -32,8 +32,8 @@ _BEYOND = 1e18
 
 def rows_of(data: bytes, first: int, columns: int) -> tuple[Array, Array, int]:
     """The starts and the sizes of the values of whole rows, int64[columns, rows], and the place behind the rows."""
-    most = max(1, (len(data) - first) // (2 + 4 * columns))
-    starts, sizes = np.zeros((columns, most), np.int64), np.zeros((columns, most), np.int64)
+    capacity = max(1, (len(data) - first) // (2 + 4 * columns))
+    starts, sizes = np.zeros((columns, capacity), np.int64), np.zeros((columns, capacity), np.int64)
     rows, after = find_values(frozen(np.frombuffer(data, np.uint8)), first, starts, sizes)
     return starts[:, :rows], sizes[:, :rows], after
 
@@ -81,8 +81,8 @@ def _numbers(raw: Array, start: Array, size: Array, nulls: Array, oid: int, kind
         return None
     values = _gathered(raw, start, width).view(form)[:, 0].astype(dtype)
     if added:
-        least = -(2 ** (8 * width - 1))
-        if ((values == least) | (values > -least - 1 - added))[~nulls].any():
+        minimum = -(2 ** (8 * width - 1))
+        if ((values == minimum) | (values > -minimum - 1 - added))[~nulls].any():
             return None  # an infinity, or a time that PSoup does not hold
         values[nulls] = 0
         values += dtype(added)

@@ -3,7 +3,7 @@
     data ──csv──> texts of each column ──cast──> columns
       └─ None: an escape, a quote within a text, another way to write a value, or a fault: read one value at a time
 
-Every value that comes from here is the one that `copy_splits` and `reading` give.
+Every value that comes from here is the one that `copy_splits` and `readers` give.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def _cast(texts: pa.Array, oid: int, kind: pa.DataType, zone: Zone) -> pa.Array 
     if oid == types.NUMERIC:
         return texts.cast(kind)
     if oid == types.BOOL:
-        known = pc.all(pc.is_in(texts.drop_null(), _WORDS)).as_py() is not False
-        return pc.starts_with(texts, "t") if known else None
+        ordinary = pc.all(pc.is_in(texts.drop_null(), _WORDS)).as_py() is not False
+        return pc.starts_with(texts, "t") if ordinary else None
     if pc.any(pc.starts_with(texts, "0000")).as_py():
         return None
     if oid == types.DATE:

@@ -41,10 +41,10 @@ class CopyForm:
         name = options.get("format", "text").lower()
         if name not in _DEFAULTS:
             raise _wrong(f'COPY format "{name}" not recognized; write text, csv or binary')
-        known = {"format", "encoding", "freeze", "delimiter", "null", "header", "quote", "escape"}
+        names = {"format", "encoding", "freeze", "delimiter", "null", "header", "quote", "escape"}
         for option in options:
-            if option not in known:
-                raise _wrong(f'option "{option}" not recognized; COPY takes {", ".join(sorted(known))}')
+            if option not in names:
+                raise _wrong(f'option "{option}" not recognized; COPY takes {", ".join(sorted(names))}')
             if option in ("quote", "escape") and name != "csv":
                 raise _wrong(f"COPY {option} available only in CSV mode")
             if option in ("delimiter", "null", "header") and name == "binary":

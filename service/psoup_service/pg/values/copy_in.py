@@ -20,7 +20,7 @@ from psoup_service.pg.values import copy_binary, copy_fast, types
 from psoup_service.pg.values.copy_fast import texts_of, whole_lines
 from psoup_service.pg.values.copy_form import CopyForm
 from psoup_service.pg.values.copy_splits import BinarySplitter, CsvSplitter, Rows, TextSplitter
-from psoup_service.pg.values.reading import read_binary, read_text, shortened
+from psoup_service.pg.values.readers import read_binary, read_text, shortened
 from psoup_service.pg.values.to_arrow import array_of, fitted
 from psoup_service.pg.values.zones import UTC, Zone
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.kernels.postgres.messages import FIELDS, write_lines
-from psoup.kernels.postgres.quoting import escaped_texts, quoted_texts
+from psoup.kernels.postgres.quotes import escaped_texts, quoted_texts
 from psoup_service.pg.contract import BINARY, TEXT, Column
 from psoup_service.pg.values.cells import Array, Cells, cells_of, frozen, has_kernel, rewritten
 from psoup_service.pg.values.copy_form import CopyForm

@@ -31,7 +31,7 @@ class Rows:
 
 
 class _Splitter:
-    """What the formats share.
+    """The state that the splitters of all formats have.
 
     `line`: the lines that have been read. `ended`: whether the data had its mark of the end. `heads`: whether a
     line with the names of the columns comes next.

@@ -1,8 +1,10 @@
 """Types of PostgreSQL for columns in Arrow: their OIDs, sizes and modifiers.
 
-BIGINT         int64                       bigint                     20
-DECIMAL(6,2)   decimal128(6, 2)            numeric(6,2)               1700, modifier 6 << 16 | 2, and 4
-TIMESTAMP      timestamp("us", tz="UTC")   timestamp with time zone   1184
+    BIGINT         int64                       bigint                     20
+    DECIMAL(6,2)   decimal128(6, 2)            numeric(6,2)               1700, modifier 6 << 16 | 2, and 4
+    TIMESTAMP      timestamp("us", tz="UTC")   timestamp with time zone   1184
+
+A type in Arrow that PostgreSQL lacks becomes text.
 """
 
 from __future__ import annotations
@@ -124,8 +126,8 @@ def _modifier(precision: int, scale: int) -> int:
 
 def size_of(oid: int) -> int:
     """The bytes of a value of a type; -1 if they vary."""
-    known = TYPES.get(oid)
-    return -1 if known is None else known.size
+    kind = TYPES.get(oid)
+    return -1 if kind is None else kind.size
 
 
 def type_name(oid: int) -> str:

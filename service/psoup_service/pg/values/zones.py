@@ -2,7 +2,7 @@
 
     Zone.named("Europe/Berlin").offsets([1714557600000000])   ──> [7200]
 
-Names are those of the IANA database in any case, hours east of UTC ("+2"), and POSIX's form ("CET-1", hours west).
+A name is one of the IANA database, in any case, hours east of UTC ("+2"), and POSIX's form ("CET-1", hours west).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Zone:
     def named(name: str) -> Zone:
         """The zone with a name. Raises InvalidInput if there is none."""
         text = name.strip()
-        found = _names().get(text.lower())
-        if found is not None:
-            return Zone(found, 0 if found in _UTC else None)
+        full = _names().get(text.lower())
+        if full is not None:
+            return Zone(full, 0 if full in _UTC else None)
         match = _HOURS.match(text)
         if match:
             seconds = seconds_of(text)
@@ -78,8 +78,8 @@ class Zone:
     def instants(self, local: Array) -> Array:
         """The instants at which clocks of the zone show local times. int64[n], microseconds since 1970.
 
-        A time that clocks show twice is the second one; a time that they leave out counts from before the gap. So does
-        PostgreSQL.
+        Of two instants with one local time, the second counts. A local time within a gap has the offset from before it.
+        So does PostgreSQL.
         """
         if self.seconds is not None:
             moved: Array = local - self.seconds * _SECOND
@@ -88,8 +88,8 @@ class Zone:
         before, after = self.offsets(local - 43_200 * _SECOND), self.offsets(local + 43_200 * _SECOND)
         late = local - after * _SECOND
         valid = self.offsets(late) == after
-        found: Array = np.where(valid, late, local - before * _SECOND)
-        return found
+        instants: Array = np.where(valid, late, local - before * _SECOND)
+        return instants
 
     def instant(self, local: int) -> int:
         """The instant at which clocks of the zone show a local time: see `instants`."""

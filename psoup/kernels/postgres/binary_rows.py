@@ -1,6 +1,10 @@
 """Rows of a COPY in binary format taken apart.
 
-0 2 | 0 0 0 8 | 00…07 | ff ff ff ff      ──>  starts 6, 18     sizes 8, -1        a row of a BIGINT and a NULL
+    data      0 2 | 0 0 0 8 | 00…07 | ff ff ff ff
+    starts    6, 18
+    sizes     8, -1
+
+The row has a BIGINT and a NULL.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -20,9 +24,11 @@ def _int32(data, at):
 
 @njit(cache=True, nogil=True)
 def find_values(data, first, starts, sizes):
-    """Find the values of rows that are whole, up to the first row with another number of columns or a false length.
+    """Find the values of whole rows.
 
-    data: uint8[bytes], first: the place of the first row; read. starts, sizes: int64[c, most], written: where each
+    The search ends before a row with another number of columns, or with a false length.
+
+    data: uint8[bytes], first: the place of the first row; read. starts, sizes: int64[c, capacity], written: where each
     value begins, and its bytes, -1 for NULL. Returns the rows, and the place behind them. O(rows * c).
     """
     rows, at, end = 0, first, data.shape[0]

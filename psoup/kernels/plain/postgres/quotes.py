@@ -1,4 +1,4 @@
-"""Twins of `psoup.kernels.postgres.quoting`."""
+"""Twins of `psoup.kernels.postgres.quotes`."""
 
 from __future__ import annotations
 
