@@ -18,6 +18,8 @@ from psoup_service.pg.messages import malformed
 INPUT_BYTES = 64 * 1024
 """Bytes that the channel reads ahead of the present message."""
 
+_LITTLE = 16 * 1024
+"""The bytes of output that are sent at once while a statement runs."""
 OUTPUT_BYTES = 64 * 1024
 """Bytes of output that the channel collects before it hands them to the system."""
 
@@ -157,6 +159,15 @@ class Channel(asyncio.Protocol):
                 self.abort()
                 raise asyncio.CancelledError from None
         if self.lost:
+            raise asyncio.CancelledError
+
+    async def spare(self) -> None:
+        """Return when there is room for more. A little output waits for more, so that one step sends it. Raises as
+        `drain` does.
+        """
+        if self._output_bytes >= _LITTLE or not self._writable.is_set():
+            await self.drain()
+        elif self.lost:
             raise asyncio.CancelledError
 
     async def start_tls(self, context: ssl.SSLContext, seconds: float) -> None:

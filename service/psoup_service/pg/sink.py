@@ -103,7 +103,7 @@ class ClientSink:
             self._channel.write(await self._encoded(rows.slice(at, count)))
             self.rows += count
             at += count
-            await self._channel.drain()
+            await self._channel.spare()
         await self._room(0)
 
     def notice(self, notice: Notice) -> None:
