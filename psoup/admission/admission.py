@@ -231,46 +231,44 @@ class Admission:
         return prepared
 
     def _decide(self, command: Command, now: int, before: Before) -> Prepared:
+        tenant_of, sequence = self._tenant, self._sequence
         match command:
             case Push():
                 foreseen = before if isinstance(before, Foreseen) else None
-                stream = self._stream(command)
-                return decide_push(stream, command, self._budget, self._config, self._sequence, now, foreseen)
+                return decide_push(self._stream(command), command, self._budget, self._config, sequence, now, foreseen)
             case Recall() | Locate():
-                return decide_recall(self._stream(command), command, self._sequence, now)
+                return decide_recall(self._stream(command), command, sequence, now)
             case Attach():
-                stream = self._stream(command)
-                return decide_attach(command, target_on(stream, self._config, self._archive, self._sequence + 1, now))
+                target = target_on(self._stream(command), self._config, self._archive, sequence + 1, now)
+                return decide_attach(command, target)
             case Heartbeat():
-                return decide_heartbeat(self._stream(command), command, self._config, self._sequence + 1, now)
+                return decide_heartbeat(self._stream(command), command, self._config, sequence + 1, now)
             case RaiseWatermarks():
-                return self.clock_streams.decide(command, self._config, self._sequence, now)
+                return self.clock_streams.decide(command, self._config, sequence, now)
             case ExpireRows():
-                return self._expiring.decide(command, self._sequence, now)
+                return self._expiring.decide(command, sequence, now)
             case Register() | RegisterMany():
                 return self._decide_registration(command, now, before if isinstance(before, Binding) else None)
             case Unregister():
-                tenant = self._tenant(command.tenant)
-                return decide_unregister(command, tenant, self._queries, self._streams, self._sequence + 1)
+                return decide_unregister(command, tenant_of(command.tenant), self._queries, self._streams, sequence + 1)
             case UnregisterMany():
-                where = self._tenant(command.tenant), self._queries, self._streams, self.tags
-                return decide_unregister_many(command, *where, self._sequence + 1, now)
+                where = tenant_of(command.tenant), self._queries, self._streams, self.tags
+                return decide_unregister_many(command, *where, sequence + 1, now)
             case CreateStream():
-                tenant, place = self._tenant(command.tenant), (self._next_stream, self._sequence + 1, now)
+                tenant, place = tenant_of(command.tenant), (self._next_stream, sequence + 1, now)
                 return prepare_create(tenant, command, place, self._config, self._budget, archive=self._archive)
             case AlterStream():
-                tenant = self._tenant(command.tenant)
-                return prepare_alter(tenant, command, self._sequence, now, self._config, self._budget)
+                return prepare_alter(tenant_of(command.tenant), command, sequence, now, self._config, self._budget)
             case DropStream():
-                stream = self._tenant(command.tenant).stream(command.name)
-                return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), self._sequence + 1)
+                stream = tenant_of(command.tenant).stream(command.name)
+                return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), sequence + 1)
             case IssueToken() | RevokeToken():
-                return decide_token(command, self._tokens, self._known, self._sequence + 1, now)
+                return decide_token(command, self._tokens, self._known, sequence + 1, now)
             case CreateTenant() | AlterTenant() | DropTenant():
-                streams = len(self._tenant(command.name).streams)
-                return decide_tenant(command, self._known, self._tokens.values(), streams, self._sequence + 1, now)
+                streams = len(tenant_of(command.name).streams)
+                return decide_tenant(command, self._known, self._tokens.values(), streams, sequence + 1, now)
             case FormGroup() | ConfirmGroup() | DropGroup():
-                return decide_group(command, self._tenant(command.tenant), self._groups, self._sequence, now)
+                return decide_group(command, tenant_of(command.tenant), self._groups, sequence, now)
             case _:
                 assert_never(command)
 

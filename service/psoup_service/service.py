@@ -121,8 +121,7 @@ class Service:
             raise
         self._limits = settings.limits()
         self._pauses = PushPauses(self.clock.boot)
-        self._metrics = Metrics(self._figures)
-        self._metrics.by_table(self._snapshot)
+        self._metrics = self._make_metrics()
         self._threads = Threads()
         self._decoders = Decoders()
         self.gate = self._make_gate()
@@ -136,9 +135,7 @@ class Service:
         self.gateway: Gateway | None = None
         self.pg: PgPort | None = None
         self._watch: asyncio.Task[None] | None = None
-        heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
-        parts = self._store, self._threads, settings, self._allowance, heartbeats, self._wait
-        self.regular = RegularWork(self.host, *parts)
+        self.regular = self._make_regular()
         self._stopped = False
 
     def _make_host(self, quarantine: Sequence[str]) -> Host[Snapshot]:
@@ -166,6 +163,16 @@ class Service:
         engine.offers.listen(lambda stream_id, offers: host.install(StreamOffers(stream_id, offers, engine.offers)))
         self._offers = engine.offers
         return host
+
+    def _make_metrics(self) -> Metrics:
+        metrics = Metrics(self._figures)
+        metrics.by_table(self._snapshot)
+        return metrics
+
+    def _make_regular(self) -> RegularWork:
+        heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
+        parts = self._store, self._threads, self.settings, self._allowance, heartbeats, self._wait
+        return RegularWork(self.host, *parts)
 
     def _make_gate(self) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
