@@ -162,7 +162,7 @@ def check_patches(rows: Sequence[Mapping[str, Any]]) -> None:
         if given != needed:
             column = min(needed - given)
             raise InvalidData(
-                f"row {number}: the patch lacks {column!r}, which another row has; give None to set it to NULL, or push"
+                f"row {number}: the patch lacks {column!r}, which another row has; give NULL to set it to NULL, or push"
                 " patches with other columns in another call",
                 facts={"row": str(number), "column": column},
             )

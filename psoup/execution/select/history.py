@@ -43,10 +43,11 @@ def refuse_before_history(view: StreamView, as_of: int | None) -> None:
     """Raise OutOfRange if `is_before_history`."""
     table = view.spec.table
     if table is not None and as_of is not None and is_before_history(view, as_of):
+        shorter = ", as HISTORY was shorter before" if view.lost_before == table.exact_from else ""
         raise OutOfRange(
             f"as_of {time_text(as_of)} lies before the HISTORY of table {view.spec.name!r}, which keeps the versions of"
-            f" {describe_duration(table.history)}, now from {time_text(view.lost_before)} on; ask for a later time, or"
-            " accept truncation: the answer then lacks the rows that ended before",
+            f" {describe_duration(table.history)}, now from {time_text(view.lost_before)} on{shorter}; ask for a later"
+            " time, or accept truncation: the answer then lacks the rows that ended before",
             reason="AS_OF_BEFORE_HISTORY",
             stream=view.spec.name,
         )

@@ -90,7 +90,7 @@ def test_patches_in_json(client: Client, ads: str) -> None:
 
 
 def test_wrong_patches_are_named(client: Client, ads: str) -> None:
-    with pytest.raises(InvalidData, match="row 1: the patch lacks 'price', which another row has; give None to set"):
+    with pytest.raises(InvalidData, match="row 1: the patch lacks 'price', which another row has; give NULL to set"):
         client.upsert(ads, [{"id": 1, "price": 1}, {"id": 2}], patch=True)
     with pytest.raises(InvalidData, match="row 0: the patch lacks 'title'"):
         client.push(ads, [{"id": 1, "_patch": True}, {"id": 2, "title": "x", "_patch": True}])

@@ -212,3 +212,17 @@ def test_patches_that_wait_keep_their_reserved_bytes() -> None:
     soup.heartbeat("t", 500 * SECOND)
     assert 100 * 50_000 < soup.admission.reserved_bytes - small < 102 * 50_000
     soup.check()
+
+
+def test_a_patch_keeps_the_time_at_which_its_row_expires() -> None:
+    soup = LocalPSoup(CONFIG, VirtualClock(0))
+    soup.execute("CREATE TABLE t (k TEXT PRIMARY KEY, n BIGINT, until TIMESTAMP) EXPIRES BY until")
+    until = pa.array([10, 10], pa.timestamp("s"))
+    soup.push("t", pa.table({"k": ["a", "b"], "n": [1, 2], "until": until}))
+    soup.push("t", table(k=["a"], n=[3]))
+    soup.push("t", table(k=["b"], until=pa.array([20], pa.timestamp("s"))))
+    soup.clock.advance(seconds=15)
+    soup.maintain()
+    assert rows_of(again(soup.ask, "SELECT k, n FROM t")) == [("b", 2)]
+    soup.push("t", table(k=["a"], until=pa.array([30], pa.timestamp("s"))))
+    assert rows_of(again(soup.ask, "SELECT k, n FROM t ORDER BY k")) == [("a", None), ("b", 2)], "its values are gone"
