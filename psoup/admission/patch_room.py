@@ -4,8 +4,8 @@
     release   the patches get their texts, which are charged instead              the reserved bytes are given back
 
 A patch stores the texts that it keeps once more. So the batch itself does not tell the bytes that its rows take. Values
-of other types are charged with the batch. In event time a longer text may come before patches that wait; then the push
-with this text reserves more for them.
+of other types are charged with the batch. In event time a longer text may come before patches that wait. The push with
+this text then reserves more for them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class PatchRoom:
         if not given or not len(batch):
             return needed
         longest = self._longest | longer
-        kept = sum(size for place, size in longest.items() if place not in given)
-        each = _patches(batch) * kept
+        row_bytes = sum(size for place, size in longest.items() if place not in given)
+        each = _patches(batch) * row_bytes
         if not spec.event_time and each > used:
-            each = min(each, _most_of_a_key(spec, batch) * used)
+            each = min(each, _rows_of_a_key(spec, batch) * used)
         return needed + each
 
     def pushed(self, spec: StreamSpec, event: Pushed) -> None:
@@ -73,11 +73,11 @@ class PatchRoom:
         """The columns with a text that is longer than all before, and the bytes of the longest one."""
         longer: dict[int, int] = {}
         for place, column in enumerate(columns):
-            known = self._longest.get(place, 0)
-            if column.type.kind is Kind.TEXT and int(column.values[-1] - column.values[0]) > known:
-                most = int(np.diff(column.values).max())
-                if most > known:
-                    longer[place] = most
+            earlier = self._longest.get(place, 0)
+            if column.type.kind is Kind.TEXT and int(column.values[-1] - column.values[0]) > earlier:
+                longest = int(np.diff(column.values).max())
+                if longest > earlier:
+                    longer[place] = longest
         return longer
 
 
@@ -86,7 +86,7 @@ def _patches(batch: Batch) -> int:
     return int(np.count_nonzero(flags.values if flags.valid is None else flags.values & flags.valid))
 
 
-def _most_of_a_key(spec: StreamSpec, batch: Batch) -> int:
+def _rows_of_a_key(spec: StreamSpec, batch: Batch) -> int:
     """The number of rows of the most frequent key of a batch."""
     assert spec.table is not None
     lanes: Array = key_lanes([batch.columns[place] for place in spec.table.key])

@@ -5,7 +5,7 @@
     DL    9.0     true                DL    -       true       the entry of a deletion keeps no other column
 
 A column with NOT NULL needs a value in each upsert. A key is never NULL; `psoup.values.from_arrow` refuses that. A
-batch with patches needs all columns with NOT NULL, as the key of a patch may have no row whose values it could keep.
+batch with patches needs all columns with NOT NULL. The key of a patch may have no row whose values it could keep.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class WaitingPatches:
         return len(self._firsts)
 
     def reserve(self, room: int) -> None:
-        """Note bytes that are reserved for waiting patches: those of the newest batch give them back."""
+        """Note bytes that are reserved for waiting patches. The newest batch gives them back."""
         self.room += room
         if self._rooms:
             self._rooms[-1] += room
@@ -90,16 +90,16 @@ class WaitingPatches:
         if not len(rows):
             return []
         rows = rows[np.argsort(batches[rows], kind="stable")]
-        found, starts = np.unique(batches[rows], return_index=True)
+        batch_places, starts = np.unique(batches[rows], return_index=True)
         released: dict[Given, list[Array]] = {}
-        for batch, part in zip(found.tolist(), np.split(rows, starts[1:]), strict=True):
+        for batch, part in zip(batch_places.tolist(), np.split(rows, starts[1:]), strict=True):
             self._left[batch] -= len(part)
             released.setdefault(self._given[batch], []).append(part)
-        self._forget(found.tolist())
+        self._forget(batch_places.tolist())
         return [PatchRows(np.concatenate(parts), given) for given, parts in released.items()]
 
     def _forget(self, batches: Sequence[int]) -> None:
-        """Forget those of the batches, by their places (ascending), that have no waiting row."""
+        """Forget the batches without a waiting row, among some batches. `batches`: their places, ascending."""
         for batch in reversed(batches):
             if not self._left[batch]:
                 self._freed += self._rooms[batch]

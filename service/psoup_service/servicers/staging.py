@@ -198,12 +198,12 @@ def _staged(spec: StreamSpec, columns: tuple[Column, ...], names: Sequence[str])
     table = arrow_table(_pushed(spec), columns)
     if not given:
         return table
-    kept = [spec.schema.attributes[place].name for place in (DELETED_AT, *given)]
-    return table.select(kept).append_column(PATCH, patches.to_arrow())
+    names = [spec.schema.attributes[place].name for place in (DELETED_AT, *given)]
+    return table.select(names).append_column(PATCH, patches.to_arrow())
 
 
 def _schema_of(spec: StreamSpec, parts: Sequence[pa.Table]) -> pa.Schema:
-    """The columns of a batch in parts: those of the table or stream. Of parts with patches those that they have.
+    """The columns of a batch in parts: all of the table or stream. Parts with patches have their own columns.
 
     Raises InvalidBatch if a part has patches, and another one has other columns.
     """

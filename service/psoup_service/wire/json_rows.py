@@ -67,7 +67,7 @@ def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
     """The rows of a push, in columns of the stream's types. A missing name is NULL. O(values).
 
     Raises InvalidBatch that names the row (from 0), the column and the value. All patches of a table must have the same
-    columns, as a name that only some of them lack may mean NULL or the value before.
+    columns. A name that some of them lack may mean NULL, or the value before.
     """
     if not raw:
         raise InvalidBatch("rows is empty; write an array of objects: [{…}, {…}]", reason=REASON)

@@ -101,9 +101,9 @@ def test_wrong_patches_are_named(client: Client, ads: str) -> None:
         client.push(strict, [{"id": 1, "n": 1, "_patch": True}])
     with pytest.raises(InvalidData, match=f"column 'title' is missing, and table '{strict}' says NOT NULL"):
         client.upsert(strict, [{"id": 1, "n": 1}], patch=True)
-    own = client.create_table(f"CREATE TABLE {ads}_o (id BIGINT PRIMARY KEY, _patch BOOLEAN)").name
+    other = client.create_table(f"CREATE TABLE {ads}_o (id BIGINT PRIMARY KEY, _patch BOOLEAN)").name
     with pytest.raises(FailedPrecondition, match="has a column '_patch' of its own, so its rows cannot be patched"):
-        client.upsert(own, [{"id": 1}], patch=True)
+        client.upsert(other, [{"id": 1}], patch=True)
     stream = client.create_stream(f"CREATE STREAM {ads}_s (id BIGINT)").name
     with pytest.raises(FailedPrecondition, match="is a stream, which only grows, and upsert is for tables"):
         client.upsert(stream, [{"id": 1}], patch=True)

@@ -80,12 +80,10 @@ def test_a_chain_of_patches_of_one_key(soup: RecordingPSoup) -> None:
 @pytest.mark.seeded("a patch that takes values of a later version")
 @pytest.mark.parametrize("run_length", [1, 100])
 def test_a_patch_takes_values_of_the_version_before_it_in_stream_order(run_length: int, tmp_path: Path) -> None:
-    """Patches come before rows of earlier and of later times. A restart finds the same values.
-
-    time          1 s        2 s          3 s         4 s
-    UA         price 1     place x     price -     price 4
-    arrival       3           1           0           2
-    """
+    """Patches come before rows of earlier and of later times. A restart finds the same values."""
+    # time      1 s        2 s        3 s        4 s
+    # UA        price 1    place x    price -    price 4
+    # arrival   4th        2nd        1st        3rd
     with making(tmp_path) as made:
         soup = made(CONFIG, VirtualClock(100 * SECOND))
         soup.execute(

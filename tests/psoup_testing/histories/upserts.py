@@ -65,8 +65,8 @@ class Upserts:
             price, place = draw.choice([None, *range(9)]), draw.choice([None, "x", "y"])
             deleted, newest = draw.random() < 0.25, self._newest.get(key, -1)
             rows.append({"k": key, "price": price, "place": place, "_deleted": deleted or draw.choice([None, False])})
-            kept = (self.entries[newest].row if newest >= 0 else None) or (None, None)
-            row = kept[0] if lacks == "price" else price, kept[1] if lacks == "place" else place
+            earlier = (self.entries[newest].row if newest >= 0 else None) or (None, None)
+            row = earlier[0] if lacks == "price" else price, earlier[1] if lacks == "place" else place
             self.entries.append(Entry(key, None if deleted else row, newest))
             self._newest[key] = len(self.entries) - 1
         batch = pa.Table.from_pylist(rows, _SCHEMA)

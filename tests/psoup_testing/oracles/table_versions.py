@@ -123,8 +123,8 @@ class NaiveTable:
 def _resolved(row: Sequence[Value], before: Sequence[Value]) -> list[Value]:
     """A patch with the values of the version before it, which may have columns that were added later."""
     values = [*row, *([KEPT] * (len(before) - len(row)))]
-    held = [*before, *([None] * len(values))]
-    return [old if value is KEPT else value for value, old in zip(values, held, strict=False)]
+    earlier = [*before, *([None] * len(values))]
+    return [old if value is KEPT else value for value, old in zip(values, earlier, strict=False)]
 
 
 def _ended(version: Version, time: int) -> Version:
