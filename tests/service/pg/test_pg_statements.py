@@ -214,6 +214,8 @@ def test_prepared_statements_of_sql(session: Any) -> None:
     assert session.fetchall() == [("A",), ("B",)]
     with pytest.raises(psycopg2.Error, match="already exists"):
         session.execute("PREPARE five AS SELECT 1 FROM trades")
+    session.execute("PREPARE of (text, double precision) AS SELECT n FROM trades WHERE sym = $1 AND price > $2")
+    assert rows_of(session, "EXECUTE of ('A', 9)") == [(20,)]
     session.execute("DEALLOCATE five")
     with pytest.raises(psycopg2.errors.InvalidSqlStatementName):
         session.execute("EXECUTE five")

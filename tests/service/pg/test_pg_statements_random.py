@@ -29,7 +29,7 @@ Connection = psycopg.Connection[Any]
 
 
 @pytest.fixture(scope="module")
-def asked(running: Serving) -> Iterator[tuple[Connection, duckdb.DuckDBPyConnection]]:
+def place(running: Serving) -> Iterator[tuple[Connection, duckdb.DuckDBPyConnection]]:
     """A connection to a service with streams and views, and DuckDB with their rows."""
     rng = random.Random(7)
     with Client(running.address, timeout=60) as client, duckdb.connect() as duck:
@@ -86,10 +86,10 @@ def select(rng: random.Random) -> tuple[str, list[Any]]:
 
 @pytest.mark.parametrize("seed", range(scaled(40)))
 def test_a_random_select_gives_the_rows_of_duckdb(
-    asked: tuple[Connection, duckdb.DuckDBPyConnection], seed: int
+    place: tuple[Connection, duckdb.DuckDBPyConnection], seed: int
 ) -> None:
     rng = random.Random(seed)
-    connection, duck = asked
+    connection, duck = place
     sql, values = select(rng)
 
     def rows() -> list[Any]:

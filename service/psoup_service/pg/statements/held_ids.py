@@ -1,7 +1,7 @@
 """The rows of an answer that a listening client was told of, to count those that leave.
 
-Rows have tuple IDs, which are held and compared with the intervals that stay. Of other answers only the number of rows is
-held, and a change tells how many leave.
+Rows have tuple IDs, which are held and compared with the intervals that stay. Of other answers only the number of rows
+is held, and a change tells how many leave.
 """
 
 from __future__ import annotations

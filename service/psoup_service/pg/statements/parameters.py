@@ -62,6 +62,7 @@ CASTS = {
 
 _ARRAYS = {element: array for array, element in types.ELEMENTS.items()}
 _TYPE = re.compile(r"\s*([a-z_0-9]+(?: precision| varying| with(?:out)? time zone)?)(\s*\[\s*\])?", re.IGNORECASE)
+_LENGTH = re.compile(r"(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?")
 _CASTED = re.compile(r"\s*::")
 _AS = re.compile(r"\s+AS\b", re.IGNORECASE)
 _LIMIT = re.compile(r"\b(?:LIMIT|OFFSET|FETCH\s+FIRST|FETCH\s+NEXT)\s*\(?\s*$", re.IGNORECASE)
@@ -88,7 +89,8 @@ _SAMPLES = {
 class Place:
     """A place of a parameter, text[start:stop], with its `number` from 0. `oid`: of its cast, or of LIMIT; else 0.
 
-    `negated`: for `<> ALL($1)`; None unless the place is a comparison with all values of an array.
+    `cast`: the cast that follows it, in PSoup's words; the place ends behind it. `negated`: whether the place is
+    `<> ALL($1)`; None unless it is a comparison with all values of an array.
     """
 
     start: int
@@ -96,6 +98,7 @@ class Place:
     number: int
     oid: int = 0
     limit: bool = False
+    cast: str = ""
     negated: bool | None = None
 
 
@@ -131,6 +134,10 @@ def _place(text: str, start: int, stop: int, number: int) -> Place:
     if listed and close:
         first = start - len(before) + listed.start()
         return Place(first, close.end(), number, oid or _ARRAYS[types.TEXT_OID], negated=listed[1] is None)
+    end = named and _LENGTH.match(text, named.end())
+    if end and _CASTED.match(text, stop) and oid in _SAMPLES | {types.TEXT_OID: "TEXT"}:
+        name = _SAMPLES.get(oid, "TEXT") if oid != types.NUMERIC else text[stop : end.end()].strip(": ")
+        return Place(start, end.end(), number, oid, cast=f"::{name}")
     return Place(start, stop, number, oid)
 
 
@@ -196,7 +203,7 @@ def with_values(
         elif isinstance(value, list):
             raise InvalidInput(f"parameter ${place.number + 1} is an array; write = ANY(${place.number + 1})")
         else:
-            new = constant(value, kind, zone)
+            new = constant(value, kind, zone) + place.cast
         edits.append(Edit(place.start, place.stop, new))
     return Edited(text, edits)
 

@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from psoup.errors import InvalidInput, NotFound
 from psoup_service.pg.contract import TEXT, Argument, Sink, Statement
+from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.utility import Utility
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values.types import TEXT_OID
 
 MOST = 1_000
 """The most statements that PREPARE may make in a session."""
@@ -57,12 +59,10 @@ class PreparedStatements:
         if words.next() == "TRANSACTION":
             raise words.source.unsupported("PREPARE TRANSACTION", words.place)
         name = words.name()
-        if words.next() == "(":
-            hint = "leave the types out: they follow from the statement"
-            raise words.source.unsupported("PREPARE with types", words.place, hint=hint)
+        oids = _types(words)
         words.expect("AS")
         text = words.rest
-        statement = await self._read(text, ())
+        statement = await self._read(text, oids)
 
         async def run(sink: Sink) -> str:
             if name in self._statements:
@@ -93,6 +93,23 @@ class PreparedStatements:
         if name not in self._statements:
             raise _missing(name)
         return _Execution(self._statements[name][0], arguments)
+
+
+def _types(words: Words) -> list[int]:
+    """Read the types of parameters in parentheses, if there are any. A type that is not known is a text."""
+    oids = list[int]()
+    if not words.accept("("):
+        return oids
+    while True:
+        name = words.name()
+        while words.next() not in (",", ")", ""):
+            name += f" {words.next().lower()}"
+            words.skip()
+        oids.append(CASTS.get(name, TEXT_OID))
+        if not words.accept(","):
+            break
+    words.expect(")")
+    return oids
 
 
 class _Execution:

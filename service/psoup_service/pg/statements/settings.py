@@ -3,7 +3,8 @@
     startup packet ──> values at the start ──> SET ──> present values ──> SHOW, current_setting()
                                                  └── undone by ROLLBACK
 
-Few settings change anything here. Clients set the remaining ones at the start of a session and expect to read them back.
+Few settings change anything here. Clients set the remaining ones at the start of a session, and expect to read them
+back.
 """
 
 from __future__ import annotations
@@ -357,7 +358,7 @@ _OPTION = re.compile(r"(?:\\.|\S)+")
 
 
 def _started(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The settings of a start-up packet: the settings in `options`, then the parameters themselves. Raises InvalidInput."""
+    """The settings of a start-up packet: first `options`, and then the parameters themselves. Raises InvalidInput."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in _OPTION.findall(options.get("options", ""))]
     at = 0
     while at < len(words):

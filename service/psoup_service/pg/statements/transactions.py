@@ -26,8 +26,9 @@ MOST_SAVEPOINTS = 1_000
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction under way. `rows`: wait for COMMIT. `moment`: the snapshot of its reads. `savepoints`: with the rows
-    before them, the oldest first.
+    """A transaction under way. `rows`: wait for COMMIT. `moment`: the snapshot of its reads.
+
+    `savepoints`: each with the rows before it, the oldest first.
     """
 
     rows: Pending
