@@ -62,20 +62,44 @@ class Upserts:
                 while not self._stop.is_set():
                     rows = batch_rows(number)
                     columns = {"k": [key for key, _ in rows], "x": pa.array([value for _, value in rows], pa.int64())}
-                    number = self._producer.push(pa.table({**columns, "_deleted": [v is None for _, v in rows]}))
+                    columns["_deleted"] = [value is None for _, value in rows]
+                    more = {"_patch": [True] * len(rows)} if is_patch(number) else {"y": [str(number)] * len(rows)}
+                    number = self._producer.push(pa.table({**columns, **more}))
         except BaseException as problem:
             self.problem = problem
 
 
+def is_patch(number: int) -> bool:
+    """Whether a batch has patches, which lack the column y."""
+    return number % 3 == 2
+
+
+def texts_after(batches: int) -> dict[int, str | None]:
+    """The values of y of each key after so many batches: the number of its last row that is not a patch."""
+    texts = dict[int, str | None]()
+    for number in range(batches):
+        for key, value in batch_rows(number):
+            text = texts.get(key) if is_patch(number) else str(number)
+            texts[key] = None if value is None else text
+    return texts
+
+
+def check_texts(table: pa.Table, batches: int) -> None:
+    """Check the values that patches have kept, after so many batches."""
+    texts = texts_after(batches)
+    keys = table["k"].to_pylist()
+    assert dict(zip(keys, table["y"].to_pylist(), strict=True)) == {key: texts[key] for key in keys}
+
+
 @pytest.mark.long
-def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
+def test_kill_9_while_rows_are_upserted_patched_and_deleted(tmp_path: Path) -> None:
     chance, data, stop = random.Random(SEED), str(tmp_path / "data"), threading.Event()
     with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:
         zygote.start(data)
         address = zygote.ready()
         with Client(address, timeout=20) as client:
-            client.create_table(f"{CREATE} HISTORY 1 SECOND")
-            query = client.register("SELECT k, x FROM t").id
+            client.create_table(f"{CREATE.replace('x BIGINT', 'x BIGINT, y TEXT')} HISTORY 1 SECOND")
+            query = client.register("SELECT k, x, y FROM t").id
         sender = Upserts(address, stop)
         try:
             for _ in range(KILLS):
@@ -88,7 +112,9 @@ def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
                     table = client.query(query).invoke().to_arrow()
                     values = dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
                     assert len(values) == table.num_rows, "a key has two rows"
-                    assert whole_batches(values, acknowledged, acknowledged + 1_000) is not None, values
+                    batches = whole_batches(values, acknowledged, acknowledged + 1_000)
+                    assert batches is not None, values
+                    check_texts(table, batches)
         finally:
             stop.set()
         total = sender.finish()
@@ -96,6 +122,7 @@ def test_kill_9_while_rows_are_upserted_and_deleted(tmp_path: Path) -> None:
         with Client(address, timeout=20) as client:
             table = client.query(query).invoke(wait_for=client.last_sequence).to_arrow()
             assert dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True)) == open_rows(total)
+            check_texts(table, total)
         assert zygote.stop() == 0
     names = [path.name for path in Path(data, "chunks").iterdir()]
     assert len(names) > KILLS, "hardly a chunk was stored"

@@ -106,6 +106,7 @@ def test_a_patch_takes_values_of_the_version_before_it_in_stream_order(run_lengt
         sql = "SELECT price, place, n FROM t"
         versions = [rows_of(again(soup.ask, sql, time * SECOND)) for time in range(1, 5)]
         assert versions == [[(1, None, None)], [(1, "x", 9)], [(None, "x", 9)], [(4, "x", 9)]]
+        assert soup.push("t", table(k=["UA"], at=at(3), price=[3]), refused="count").late == 1
         soup.restart()
         assert [rows_of(again(soup.ask, sql, time * SECOND)) for time in range(1, 5)] == versions
         soup.check()
