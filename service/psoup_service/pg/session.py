@@ -1,6 +1,6 @@
 """The session of a connection: it reads statements by their first words, and keeps what lasts between them.
 
-text ─ first word ─> a statement ─ run ─> calls of the contract, or a change of settings and transactions
+text ─ first word ─> a statement ─> calls of the contract, settings, transactions
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from psoup_service.pg.contract import Argument, Description, Sink, Statement
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.inserts import read_insert
-from psoup_service.pg.statements.listening import Listening
-from psoup_service.pg.statements.pending import Pending
-from psoup_service.pg.statements.prepared import PreparedStatements
+from psoup_service.pg.statements.prepared_statements import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.refusals import refused
+from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.selects import Select
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import read_discard, read_reset, read_set, read_show
+from psoup_service.pg.statements.subscriptions import Listening
 from psoup_service.pg.statements.transactions import Transaction, Transactions
 from psoup_service.pg.statements.utility import Utility, at_once, table
 from psoup_service.pg.statements.words import Words
@@ -81,7 +81,7 @@ class PgSession:
         self._transactions = Transactions(
             self.settings,
             self._report,
-            lambda: Transaction(Pending(calls.one, account), HeldSnapshot(client.tenant)),
+            lambda: Transaction(RowBuffer(calls.one, account), HeldSnapshot(client.tenant)),
             self._read_from,
         )
         self._writes = Writes(calls.one, self.settings, account, self._waiting)
@@ -191,7 +191,7 @@ class PgSession:
     def _read_from(self, moment: HeldSnapshot | None) -> None:
         self._calls.moment = moment
 
-    def _waiting(self) -> Pending | None:
+    def _waiting(self) -> RowBuffer | None:
         """The rows that wait for COMMIT; None outside of a transaction."""
         current = self._transactions.current
         return None if current is None else current.rows

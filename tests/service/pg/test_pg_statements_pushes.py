@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from psoup_client import Client
-from psoup_service.pg.statements import pending
+from psoup_service.pg.statements import row_buffer
 from psoup_testing.services.threaded_service import Serving
 
 COLUMNS = "s TEXT, p DOUBLE, n INT, at TIMESTAMP, d DATE, ok BOOLEAN, m DECIMAL(10,2)"
@@ -173,7 +173,7 @@ def test_a_copy_out_has_one_row_in_a_message(connection: psycopg.Connection[Any]
 
 
 def test_a_large_copy_goes_in_parts_and_is_one_batch(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "STAGE_BYTES", 100_000)
+    monkeypatch.setattr(row_buffer, "STAGE_BYTES", 100_000)
 
     async def copied() -> None:
         connection = await asyncpg.connect(database="d", **place)

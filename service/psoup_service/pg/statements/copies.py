@@ -1,6 +1,6 @@
 """COPY stream FROM STDIN, COPY stream TO STDOUT and COPY (SELECT …) TO STDOUT.
 
-data of the client ─> `CopyReader` ─> RecordBatches ─> `Pending`            rows of a SELECT ─> `CopyRows` ─> client
+data of the client ─> `CopyReader` ─> RecordBatches ─> `RowBuffer`            rows of a SELECT ─> `CopyRows` ─> client
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """INSERT … VALUES: constants and parameters as rows of a stream.
 
-INSERT INTO trades (sym, price) VALUES ('A', 1.5), ($1, $2)   ─>   RecordBatch of two rows  ─>  `Pending`
+INSERT INTO trades (sym, price) VALUES ('A', 1.5), ($1, $2)   ─>   RecordBatch of two rows  ─>  `RowBuffer`
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.contract import Notice, Sink
-from psoup_service.pg.statements.pending import Mark, Pending
+from psoup_service.pg.statements.row_buffer import Mark, RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import transaction_modes
 from psoup_service.pg.statements.utility import Utility
@@ -31,7 +31,7 @@ class Transaction:
     `savepoints`: each with the rows before it, the oldest first.
     """
 
-    rows: Pending
+    rows: RowBuffer
     moment: HeldSnapshot
     savepoints: list[tuple[str, Mark]] = field(default_factory=list)
 

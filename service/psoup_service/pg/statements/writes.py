@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from psoup.errors import FailedPrecondition
 from psoup_service.pg.account import Account
-from psoup_service.pg.statements.pending import Pending
+from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.targets import Named, Target, target_of
 from psoup_service.pg.statements.words import Words
@@ -26,7 +26,7 @@ class Writes:
         call: Call,
         settings: SessionSettings,
         account: Account,
-        waiting: Callable[[], Pending | None],
+        waiting: Callable[[], RowBuffer | None],
     ) -> None:
         self._call = call
         self._settings = settings
@@ -47,9 +47,9 @@ class Writes:
         if self._settings.read_only:
             raise FailedPrecondition(f"cannot execute {statement} in a read-only transaction", reason="READ_ONLY")
 
-    def rows(self) -> Pending:
+    def rows(self) -> RowBuffer:
         """A place for the rows of one statement outside of a transaction."""
-        return Pending(self._call, self._account)
+        return RowBuffer(self._call, self._account)
 
     async def write(self, stream: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Take the rows of an INSERT. Raises a PSoupError."""
@@ -66,6 +66,6 @@ class Writes:
                 await rows.forget()
             raise
 
-    def begun(self) -> Pending | None:
+    def begun(self) -> RowBuffer | None:
         """The rows of the present transaction; None outside of one."""
         return self._waiting()

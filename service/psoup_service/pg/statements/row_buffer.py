@@ -49,7 +49,7 @@ Mark = dict[str, int]
 """The number of items of each stream at a moment."""
 
 
-class Pending:
+class RowBuffer:
     """The rows that wait for a push. `call`: makes a call of the contract. `account`: is charged their bytes."""
 
     def __init__(self, call: Call, account: Account) -> None:
