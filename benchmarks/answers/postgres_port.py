@@ -31,10 +31,11 @@ from benchmarks.tool.run import Run
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2
 
-CREATE = "CREATE STREAM trades (sym TEXT, price DOUBLE, size BIGINT, seen TIMESTAMP)"
+CREATE = "CREATE STREAM {} (sym TEXT, price DOUBLE, size BIGINT, seen TIMESTAMP)"
 ANSWER = "SELECT sym, price, size, seen FROM trades"
-SMALL = 10
+SMALL, FEW = 10, 10_000
 BATCH = 65_536
+OPEN_SECONDS = 20
 CLIENTS = 16
 TURN_SECONDS = 1.0
 _NAMES = ("pg.rows", "pg.copy", "pg.small", "pg.small16")
@@ -50,12 +51,19 @@ def rows(run: Run) -> Iterator[Row]:
     settings = {"PSOUP_PG_PORT": str(port)}
     with processes.served(Path(), durable=False, settings=settings) as service, Client(service.address) as client:
         address = f"postgresql://bench@127.0.0.1:{port}/bench"
-        table = _table(run.of(1_000_000, 1_000_000, 300))
-        client.execute(CREATE)
-        for at in range(0, len(table), BATCH):
-            client.push("trades", table.slice(at, BATCH))
-        yield from run.part(lambda: _large(psycopg, address, table, run), *_NAMES[:2])
+        _wait_until_open(psycopg, address)
+        yield from run.part(lambda: _large(psycopg, address, client, run), *_NAMES[:2])
         yield from run.part(lambda: _small(psycopg, address, client, service.address, run), *_NAMES[2:])
+
+
+def _wait_until_open(psycopg: Any, address: str) -> None:
+    """Wait for the port, which is opened a moment after the service takes calls."""
+    for _ in range(OPEN_SECONDS * 20):
+        try:
+            psycopg.connect(address).close()
+            return
+        except psycopg.OperationalError:
+            time.sleep(0.05)
 
 
 def _table(count: int) -> pa.Table:
@@ -72,12 +80,16 @@ def _table(count: int) -> pa.Table:
     )
 
 
-def _large(psycopg: Any, address: str, table: pa.Table, run: Run) -> Iterator[Row]:
+def _large(psycopg: Any, address: str, client: Client, run: Run) -> Iterator[Row]:
     """All rows, by psycopg and by ADBC."""
     try:
         server = PostgresServer()
     except Missing:
         return
+    table = _table(run.of(1_000_000, 1_000_000, 300))
+    client.execute(CREATE.format("trades"))
+    for at in range(0, len(table), BATCH):
+        client.push("trades", table.slice(at, BATCH))
     try:
         server.load("trades", table)
         yield from run.part(lambda: _fetched(psycopg, address, server, len(table), run), "pg.rows")
@@ -122,8 +134,12 @@ def _copied(address: str, server: PostgresServer, table: pa.Table, run: Run) -> 
 
 def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: Run) -> Iterator[Row]:
     """Answers of ten rows: one at a time, and many at once."""
-    query = client.register(f"{ANSWER} ORDER BY seen DESC LIMIT {SMALL}", key="latest")
-    view = 'SELECT * FROM queries."latest"'
+    table = _table(FEW)
+    client.execute(CREATE.format("few"))
+    least = sorted(table["price"].to_pylist())[-SMALL]
+    query = client.register(f"SELECT * FROM few WHERE price >= {least}", key="dear")
+    client.push("few", table)
+    view = 'SELECT * FROM queries."dear"'
     repeats = run.of(500, 200, 2)
     with psycopg.connect(address, autocommit=True) as connection:
         cursor = connection.cursor(binary=True)
@@ -131,7 +147,8 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
         def asked() -> Any:
             return cursor.execute(view, prepare=True).fetchall()
 
-        assert [row[2] for row in asked()] == query.invoke().to_arrow()["size"].to_pylist()
+        sizes = query.invoke().to_arrow()["size"].to_pylist()
+        assert len(sizes) >= SMALL and [row[2] for row in asked()] == sizes
         turns = [lambda: [asked() for _ in range(repeats)], lambda: [query.invoke() for _ in range(repeats)]]
         rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
     times = [_times(rate.wall) for rate in rates]
