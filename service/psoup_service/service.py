@@ -55,7 +55,7 @@ from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.clock import guarded
 from psoup_service.process.late_kernels import watched
 from psoup_service.process.settings import Settings
-from psoup_service.process.warmup import warm_up
+from psoup_service.process.warmup import load_postgres, warm_up
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.health import HealthServicer
 from psoup_service.servicers.server import ServerServicer
@@ -219,6 +219,8 @@ class Service:
         try:
             if warm:
                 await on(self._threads.life, warm_up, self.host.check_wanted, compiling)
+                if self.settings.pg_listener() is not None:
+                    await on(self._threads.life, load_postgres)
             touch_memory()
             self.watchdog.start()
             server, self._calls = self._make_server()

@@ -23,7 +23,6 @@ from psoup_service.pg.contract import Session
 from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
 from psoup_service.pg.statements.catalogue_reads import Catalogues
-from psoup_service.pg.values.kernel_start import load_kernels
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
@@ -134,7 +133,6 @@ async def opened_port(
     place = settings.pg_listener()
     if place is None:
         return None
-    await asyncio.to_thread(load_kernels)
     port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, version)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port

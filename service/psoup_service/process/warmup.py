@@ -16,6 +16,7 @@ from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
 from psoup.answer.invoke import by_way
 from psoup.config import EngineConfig
 from psoup.execution.rows.record_batch import Message
+from psoup.kernel_signatures import POSTGRES, compile_listed
 from psoup.local import LocalPSoup
 from psoup_service.process import late_kernels
 from psoup_service.process.clock import GuardedClock
@@ -73,6 +74,19 @@ def warm_up(
     _settle()
     late_kernels.watched()
     return rows
+
+
+def load_postgres() -> None:
+    """Load the kernels for clients of PostgreSQL, or compile them for some ten seconds, before a client waits for them.
+
+    A service without their port leaves them out, and so keeps its time to start.
+    """
+    late = late_kernels.watched()
+    late.expected = True
+    try:
+        compile_listed(listed=POSTGRES)
+    finally:
+        late.expected = False
 
 
 _RARELY = 100
