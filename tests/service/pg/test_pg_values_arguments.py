@@ -129,6 +129,10 @@ def test_bytes_are_read_as_postgresql_reads_them(oid: int, raw: bytes, value: An
          'invalid input syntax for type timestamp with time zone: "yesterday" (parameter $1)'),
         (TIMESTAMPTZ, struct.pack("!q", 2**63 - 1), BINARY, "22008",
          'value "infinity" is out of range for type timestamp with time zone (parameter $1)'),
+        (FLOAT8, b"9" * 10_001, TEXT, "22003",
+         f'value "{"9" * 59}…" is out of range for type double precision (parameter $1)'),
+        (TIMESTAMPTZ, b"2024-05-01 00:00:00." + b"1" * 10_000, TEXT, "22008",
+         f'value "2024-05-01 00:00:00.{"1" * 39}…" is out of range for type timestamp with time zone (parameter $1)'),
         (TEXT_OID, b"\xff", TEXT, "22021", "parameter $1 is not UTF-8"),
         (INT8, b"abc", BINARY, "22P03", "incorrect binary data format for type bigint (3 bytes) (parameter $1)"),
     ],
@@ -151,3 +155,11 @@ def test_a_text_that_is_no_array_is_refused(text: str) -> None:
     with pytest.raises(PSoupError, match="invalid input syntax for type") as refused:
         argument_value(Argument(text.encode(), TEXT, 1016), 1)
     assert len(refused.value.message) < 200
+
+
+def test_a_long_array_is_refused() -> None:
+    long = struct.pack("!iiIii", 1, 1, INT4, 200_000, 1) + b"\xff" * 800_000
+    for raw, form in ((b"{" + b"1," * 200_000 + b"1}", TEXT), (long, BINARY)):
+        with pytest.raises(PSoupError, match="values or more; at most 100,000 are taken") as refused:
+            argument_value(Argument(raw, form, 1007), 1)
+        assert errors.state_of(refused.value) == "54000"

@@ -141,6 +141,18 @@ FAULTS: list[tuple[bytes, dict[str, str], str, str]] = [
         'value "99999999999999999999" is out of range for type bigint'
         ' (COPY trades, line 3, column n: "99999999999999999999")',
     ),
+    (
+        b"\t" * 1_000_000,
+        {},
+        "22P04",
+        "extra data after last expected column (COPY trades, line 1: 1000001 values for 2 columns)",
+    ),
+    (
+        b"," * 1_000_000,
+        {"format": "csv"},
+        "22P04",
+        "extra data after last expected column (COPY trades, line 1: 3 values for 2 columns)",
+    ),
     (b'1,"abc\n', {"format": "csv"}, "22P04", "unterminated CSV quoted field (COPY trades, line 2)"),
     (b"1\t\xff\n", {}, "22021", "the data is not UTF-8 (COPY trades, line 1, column s)"),
     (b"PGCOPY\n\xff\r\r\0", {"format": "binary"}, "22P04", "COPY file signature not recognized"),

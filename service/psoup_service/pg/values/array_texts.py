@@ -9,7 +9,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from psoup.errors import ResourceExhausted
+
 _MOST_DEPTH = 6
+_MOST_VALUES = 100_000
+"""The most values of an array. Each takes up to a hundred bytes of memory."""
 
 
 def read_array(text: str, element: Callable[[str], Any], wrong: Callable[[], Exception]) -> list[Any]:
@@ -29,6 +33,8 @@ def _read(
     values = list[Any]()
     if depth > _MOST_DEPTH:
         raise wrong()
+    if depth == 1 and text.count(",") >= _MOST_VALUES:
+        raise _too_many(text.count(",") + 1)
     at = _skipped(text, at)
     if text[at : at + 1] == "}":
         return values, at + 1
@@ -88,6 +94,8 @@ def read_binary_array(raw: bytes, element: Callable[[bytes], Any]) -> list[Any]:
     sizes = [struct.unpack_from("!i", raw, 12 + 8 * place)[0] for place in range(dimensions)]
     at, values = 12 + 8 * dimensions, list[Any]()
     while at < len(raw):
+        if len(values) == _MOST_VALUES:
+            raise _too_many(_MOST_VALUES + 1)
         size = struct.unpack_from("!i", raw, at)[0]
         at += 4
         if size > len(raw) - at:
@@ -101,3 +109,9 @@ def read_binary_array(raw: bytes, element: Callable[[bytes], Any]) -> list[Any]:
     if (sizes[0] if sizes else 0) != len(values):
         raise struct.error
     return values
+
+
+def _too_many(count: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"an array has {count:,} values or more; at most {_MOST_VALUES:,} are taken", reason="MESSAGE_TOO_LARGE"
+    )

@@ -53,16 +53,18 @@ class _Splitter:
             self.heads = False
             return
         if len(values) != self._columns:
-            problem = (
-                "missing data for column" if len(values) < self._columns else "extra data after last expected column"
-            )
-            raise InvalidInput(
-                f"{problem} ({self._place(self.line, None)}: {len(values)} values for {self._columns} columns)",
-                reason="COPY_FORMAT",
-            )
+            raise self._misfit(len(values))
         for column, value in zip(rows.cells, values, strict=True):
             column.append(value)
         rows.lines.append(self.line)
+
+    def _misfit(self, count: int) -> InvalidInput:
+        """The error for a row with another number of values than columns."""
+        problem = "missing data for column" if count < self._columns else "extra data after last expected column"
+        return InvalidInput(
+            f"{problem} ({self._place(self.line, None)}: {count} values for {self._columns} columns)",
+            reason="COPY_FORMAT",
+        )
 
 
 class TextSplitter(_Splitter):
@@ -88,6 +90,8 @@ class TextSplitter(_Splitter):
 
     def _values(self, line: bytes) -> list[bytes | None]:
         delimiter, null = self._form.delimiter.encode(), self._form.null.encode()
+        if line.count(delimiter) > self._columns + line.count(b"\\"):
+            raise self._misfit(line.count(delimiter) + 1)
         parts, cell = list[bytes](), list[bytes]()
         for part in line.split(delimiter):  # a delimiter behind a backslash is data
             cell.append(part)
@@ -160,6 +164,9 @@ class CsvSplitter(_Splitter):
                 if letter == 0x0A and not quoted and cell.endswith(b"\r"):
                     cell.pop()
                 values.append(None if not quoted and cell == null else bytes(cell))
+                if len(values) > self._columns:
+                    self.line += lines
+                    raise self._misfit(len(values))
                 cell, quoted = bytearray(), False
                 if letter == 0x0A:
                     return values, at, lines

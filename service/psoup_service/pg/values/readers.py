@@ -33,6 +33,8 @@ _BITS = {types.INT2: 16, types.INT4: 32, types.INT8: 64}
 _WHOLE = {types.INT2: "!h", types.INT4: "!i", types.INT8: "!q", types.OID: "!I"}
 _FLOATS = {types.FLOAT4: "!f", types.FLOAT8: "!d"}
 _MOST_DIGITS = 1_000
+_MOST_LETTERS = 10_000
+"""The most characters of a number, a time or a truth value."""
 _DAY = 86_400_000_000
 _CONTEXT = Context(prec=10 * _MOST_DIGITS, Emax=10**6, Emin=-(10**6))
 
@@ -60,6 +62,8 @@ def read_text(oid: int, text: str, zone: Zone = UTC) -> Any:
     if oid in types.ELEMENTS:
         element = types.ELEMENTS[oid]
         return array_texts.read_array(text, lambda item: read_text(element, item, zone), lambda: misread(oid, text))
+    if oid in _SHORT and len(text) > _MOST_LETTERS:
+        raise beyond(oid, text)
     if oid in (types.TIMESTAMP, types.TIMESTAMPTZ):
         return _timestamp(oid, text, zone)
     read = _READERS.get(oid)
@@ -221,6 +225,8 @@ _READERS: dict[int, Callable[[int, str], Any]] = {
     types.DATE: _date,
     types.TIME: _time,
 }
+_SHORT = (_READERS.keys() | {types.TIMESTAMP, types.TIMESTAMPTZ}) - {types.BYTEA}
+"""The types of numbers, times and truth values."""
 
 
 def read_binary(oid: int, raw: bytes) -> Any:

@@ -28,6 +28,7 @@ _HOURS = re.compile(r"([+-]?)(\d{1,2})(?::?([0-5]\d))?(?::?([0-5]\d))?$")
 _POSIX = re.compile(
     r"<?[A-Za-z0-9+-]*[A-Za-z0-9]>?([+-]\d{1,2}(?::[0-5]\d){0,2}|(?<=[A-Za-z>])\d{1,2}(?::[0-5]\d){0,2})$"
 )
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]{0,59}")
 _MOST_SECONDS = 15 * 3600 + 59 * 60 + 59
 
 
@@ -42,8 +43,8 @@ class Zone:
     def named(name: str) -> Zone:
         """The zone with a name. Raises InvalidInput if there is none."""
         text = name.strip()
-        full = _names().get(text.lower())
-        if full is not None:
+        full = text if _is_zone(text) else _names().get(text.lower())
+        if full is not None and _is_zone(full):
             return Zone(full, 0 if full in _UTC else None)
         match = _HOURS.match(text)
         if match:
@@ -120,6 +121,18 @@ def _late_offsets(name: str, instants: Array) -> Array:
 
 
 _NO_TIME = timedelta(0)
+
+
+def _is_zone(name: str) -> bool:
+    """Whether Python and Arrow know a zone. O(1), unlike a look at all names, which takes 50 ms."""
+    if not _NAME.fullmatch(name):
+        return False
+    try:
+        ZoneInfo(name)
+        pc.local_timestamp(pa.array([0], pa.timestamp("us", tz=name)))
+    except (ValueError, OSError, KeyError):  # ArrowInvalid is a ValueError
+        return False
+    return True
 
 
 @cache
