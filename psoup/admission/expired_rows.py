@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +27,16 @@ from psoup.events.events import Event, Pushed
 from psoup.model import DELETED_AT, TableSpec
 from psoup.published.expired_rows import still_expired
 from psoup.published.snapshot import Snapshot
-from psoup.values.columns import Column, concat_columns, null_column
+from psoup.values.columns import Array, Column, concat_columns, null_column
+
+
+@dataclass(frozen=True, slots=True)
+class _ComingKeys:
+    """The keys of a push that may not be published. `hashes`: uint64[rows]. They need less memory than the rows."""
+
+    sequence: int
+    stream_id: int
+    hashes: Array
 
 
 class ExpiringTables:
@@ -36,20 +46,21 @@ class ExpiringTables:
         self._streams = streams
         self._budget = budget
         self._published: Callable[[], Snapshot] | None = None
-        self._coming: deque[Pushed] = deque()
+        self._coming: deque[_ComingKeys] = deque()
 
     def share(self, published: Callable[[], Snapshot]) -> None:
         """Read versions from the snapshots that `published` returns. Before that, no row expires."""
         self._published = published
 
     def note(self, event: Event) -> None:
-        """Keep a push to a table with EXPIRES BY until it is published. Amortised O(1)."""
+        """Keep the keys of a push to a table with EXPIRES BY until it is published. O(rows)."""
         if not isinstance(event, Pushed) or self._published is None:
             return
         table = self._streams[event.stream_id].spec.table
         if table is not None and table.expires is not None:
             self._forget(self._published().sequence)
-            self._coming.append(event)
+            hashes = _hashes([event.batch.columns[place] for place in table.key])
+            self._coming.append(_ComingKeys(event.sequence, event.stream_id, hashes))
 
     def _forget(self, sequence: int) -> None:
         while self._coming and self._coming[0].sequence <= sequence:
@@ -72,7 +83,7 @@ class ExpiringTables:
             for data, rows in still_expired(view, stream.spec, command.ids, now)
         ]
         keys = [concat_columns(columns) for columns in zip(*parts, strict=True)]
-        keys = self._without_coming(stream, stream.spec.table, keys) if keys else keys
+        keys = self._without_coming(stream, keys) if keys else keys
         if not keys or not len(keys[0]):
             return nothing
         columns = _deletions(stream, stream.spec.table, keys)
@@ -84,15 +95,18 @@ class ExpiringTables:
     def _snapshot(self) -> Snapshot | None:
         return None if self._published is None else self._published()
 
-    def _without_coming(self, stream: KnownStream, table: TableSpec, keys: Sequence[Column]) -> list[Column]:
+    def _without_coming(self, stream: KnownStream, keys: Sequence[Column]) -> list[Column]:
         """The keys that no push has which is not published."""
-        coming = [event.batch.columns for event in self._coming if event.stream_id == stream.stream_id]
+        coming = [push.hashes for push in self._coming if push.stream_id == stream.stream_id]
         if not coming:
             return [*keys]
-        # One of the two hashes suffices: a row that stays because of equal hashes expires at a later look.
-        pushed = np.concatenate([key_lanes([columns[place] for place in table.key])[:, 0] for columns in coming])
-        rows = np.flatnonzero(~np.isin(key_lanes(keys)[:, 0], pushed))
+        rows = np.flatnonzero(~np.isin(_hashes(keys), np.concatenate(coming)))
         return [column.take(rows) for column in keys]
+
+
+def _hashes(keys: Sequence[Column]) -> Array:
+    """A hash of each key: uint64[rows]. A row that stays because of equal hashes expires at a later look."""
+    return np.ascontiguousarray(key_lanes(keys)[:, 0])
 
 
 def _deletions(stream: KnownStream, table: TableSpec, keys: Sequence[Column]) -> tuple[Column, ...]:
