@@ -84,7 +84,8 @@ def play(path: Path, number: int, connection: duckdb.DuckDBPyConnection) -> int:
         view = soup.engine.snapshot().stream("t", "default")
         connection.register("s", origin.tuples())
         for moment in ("created", "restarted", "maintained"):
-            ends = [max((row[3] for row in origin.rows), default=START), START + 3 * SECOND]
+            last = max((row[3] for row in origin.rows), default=START)
+            ends = [last, min(last, START + 3 * SECOND)]
             for at in ends if origin.timed and origin.rows else [None]:
                 wanted = connection.sql(HELD.format(at=10**18 if at is None else at, key=key)).to_arrow_table()
                 answer = again(soup.ask, "SELECT k, j, v, w FROM t", at, None, True)
