@@ -114,7 +114,7 @@ class Names:
         if not hint:
             hint = f"{'its' if len(specs) == 1 else 'their'} columns are {listed(names)}"
         whose = ", ".join(repr(spec.name) for spec in dict.fromkeys(specs))
-        verb = f"stream {whose} has" if len(specs) == 1 else f"none of {whose} has"
+        verb = f"{specs[0].noun} {whose} has" if len(specs) == 1 else f"none of {whose} has"
         no = "no" if len(specs) == 1 else "a"
         return self._source.error(f"{verb} {no} column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
 

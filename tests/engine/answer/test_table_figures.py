@@ -8,6 +8,7 @@ import pytest
 from psoup.answer.check import check
 from psoup.answer.figures.table_figures import figures_by_table, table_figures
 from psoup.config import EngineConfig
+from psoup.errors import SqlError
 from psoup.local import LocalPSoup
 
 
@@ -58,5 +59,7 @@ def test_an_explanation_calls_a_table_a_table() -> None:
     local.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
     alone, joined = local.register("SELECT * FROM t"), local.register("SELECT s.id FROM s JOIN t x ON x.id = s.id")
     assert local.explain(alone).lines("q")[0] == "query q on table t (system time)"
+    with pytest.raises(SqlError, match="table 't' has no column 'x'"):
+        local.register("SELECT x FROM t")
     lines = local.explain(joined).lines("q")
     assert lines[0] == "query q on stream s, table t AS x" and "  source 2 table t AS x (system time)" in lines
