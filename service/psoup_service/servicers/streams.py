@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from psoup.answer.describe import describe_stream, list_streams
 from psoup.answer.table_content import may_be_from_stream, table_content
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
-from psoup.events.acknowledgements import StreamAcknowledgement
-from psoup.events.commands import AlterStream, CreateStream, DropStream, TableContent
+from psoup.events.acknowledgements import Acknowledgement, StreamAcknowledgement
+from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
@@ -28,15 +29,16 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         """`gone`: called with the ID of each dropped stream."""
         self._backend = backend
         self._gone = gone
+        self._collecting = asyncio.Lock()
+        """Held while the tuples of a table FROM STREAM are collected and logged."""
 
     async def CreateStream(
         self, request: streams_pb2.CreateStreamRequest, caller: Caller
     ) -> streams_pb2.CreateStreamResponse:
         """Create a stream, and wait until it is visible."""
         backend, tenant = self._backend, self._backend.tenant(caller)
-        content = await self._content(request.statement, tenant)
         try:
-            acknowledgement, snapshot = await backend.change(CreateStream(request.statement, tenant, content))
+            acknowledgement, snapshot = await self._create(request.statement, tenant)
         except AlreadyExists as problem:
             if not request.allow_existing or problem.facts.get("identical") != "true":
                 raise
@@ -51,12 +53,18 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         stream = await self._described(snapshot, name, tenant)
         return streams_pb2.CreateStreamResponse(stream=stream, sequence=acknowledgement.sequence)
 
-    async def _content(self, sql: str, tenant: str) -> TableContent | None:
-        """The first tuples of a table FROM STREAM, with all that was acknowledged before the call. Else None."""
+    async def _create(self, sql: str, tenant: str) -> tuple[Acknowledgement, Snapshot]:
+        """Create a stream or a table. A table FROM STREAM has all tuples that were acknowledged before the call.
+
+        Only one such table is made at a time, because its tuples are not charged before the command is decided.
+        """
+        backend = self._backend
         if not may_be_from_stream(sql):
-            return None
-        await self._backend.visible(self._backend.host.counters()["sequence"])
-        return await self._backend.host.read(lambda snapshot: table_content(snapshot, sql, tenant))
+            return await backend.change(CreateStream(sql, tenant))
+        async with self._collecting:
+            await backend.visible(backend.host.counters()["sequence"])
+            content = await backend.host.read(lambda snapshot: table_content(snapshot, sql, tenant))
+            return await backend.change(CreateStream(sql, tenant, content))
 
     async def AlterStream(
         self, request: streams_pb2.AlterStreamRequest, caller: Caller
