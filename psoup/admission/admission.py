@@ -333,9 +333,7 @@ class Admission:
 
     def _adopt_stream(self, event: StreamCreated) -> None:
         stream = KnownStream(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
-        stream.past.restored(event.stored)
-        if event.spec.table is not None:
-            stream.patches.restored(event.stored)
+        stream.restored(event.stored)
         self._streams[event.stream_id] = stream
         self.clock_streams.defined(event)
         self._budget.streams.add(event.tenant, stream_charge(event.spec))

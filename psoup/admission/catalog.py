@@ -18,6 +18,7 @@ from psoup.admission.known_removals import KnownRemovals
 from psoup.admission.patch_room import PatchRoom
 from psoup.admission.producers import Producers
 from psoup.admission.requests import KnownRequests
+from psoup.data.stored_chunk import Stored
 from psoup.errors import NotFound
 from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.events.tenants import Quotas
@@ -26,6 +27,7 @@ from psoup.published.departures import Succession, WhyGone
 from psoup.published.selection import Published
 from psoup.sql import PreparedStatement
 from psoup.sql.templates.forms import Forms
+from psoup.values.columns import Batch
 
 _NAMES_COMPARED = 256
 """The most names that are compared for a suggestion, so that a misspelled name costs little with many streams."""
@@ -50,6 +52,16 @@ class KnownStream:
         if not self.spec.event_time:
             return self.past.tuples
         return self.past.tuples - self.past.recent.waiting(self.stream_id, self.watermark, published)
+
+    def restored(self, stored: Stored | None) -> None:
+        """Load the state from the part of the stream that the store has. O(chunks), and O(rows) for a table."""
+        self.past.restored(stored)
+        if self.spec.table is not None:
+            self.patches.restored(stored)
+
+    def room_of_patches(self, batch: Batch, given: tuple[int, ...], used: int) -> int:
+        """The bytes to reserve for the texts that patches keep; 0 for a stream. See `PatchRoom.needed`."""
+        return 0 if self.spec.table is None else self.patches.needed(self.spec, batch, given, used)
 
     def pushed(self, event: Pushed) -> None:
         """Adopt a push, without its producer."""

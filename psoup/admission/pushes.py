@@ -43,6 +43,8 @@ _GREATEST = 2**63 - 1
 """The greatest time, in microseconds."""
 _NO_TIMES: Array = np.zeros(0, np.int64)
 _NO_TIMES.flags.writeable = False
+_NO_PRODUCER: tuple[bytes, int | None, int, int] = (b"", None, 0, 0)
+"""The facts of a push without a producer; see `_facts_of_producer`."""
 NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
 """The value without any refused row. All events share it, so its arrays are read-only."""
 
@@ -319,20 +321,17 @@ def decide_push(
     check_push(stream.spec, stream.past)
     check_identity(command)
     columns, digest = None if foreseen is None else foreseen.columns, command.digest
-    needed = forgotten = 0
-    before, source = None, b""
+    source, before, needed, forgotten = _NO_PRODUCER
     if command.producer:
         columns, digest = _identified(stream.spec, command, columns, config)
         if (earlier := stream.producers.admit(command, digest, now, sequence)) is not None:
             return Prepared(earlier)
-        source = stream.producers.source_after(command, now)
-        needed, before = stream.producers.needed(command), stream.producers.sent_before(command)
-        forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
+        source, before, needed, forgotten = _facts_of_producer(stream, command, budget, now)
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
     given = given_columns(stream.spec, command.table.schema.names, columns)
-    room = 0 if stream.spec.table is None else stream.patches.needed(stream.spec, batch, given, budget.tuples)
+    room = stream.room_of_patches(batch, given, budget.tuples)
     budget.check_batch(stream.spec, needed + (batch.nbytes + room if len(batch) else 0), room)
     counts = _counts(stream.spec, command, batch, refused, watermark)
     if not (command.producer or len(batch) or refused.count):
@@ -358,6 +357,18 @@ def decide_push(
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
+
+
+def _facts_of_producer(
+    stream: KnownStream, command: Push, budget: MemoryBudget, now: int
+) -> tuple[bytes, int | None, int, int]:
+    """The source position after a producer's batch, its rows before it, the bytes that it needs, and the event up to
+    which producers are forgotten for it. Raises as `Producers`.
+    """
+    source, before = stream.producers.source_after(command, now), stream.producers.sent_before(command)
+    needed = stream.producers.needed(command)
+    forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
+    return source, before, needed, forgotten
 
 
 def _identified(
