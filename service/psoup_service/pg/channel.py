@@ -98,9 +98,9 @@ class Channel(asyncio.Protocol):
         return bool(self._input)
 
     @property
-    def unsent(self) -> int:
-        """Bytes of output that the system has not taken."""
-        return self._output_bytes + int(self._transport.get_write_buffer_size())
+    def full(self) -> bool:
+        """Whether output waits for the client, so that `drain` should be awaited before more is written."""
+        return not self._writable.is_set()
 
     async def need(self, size: int, seconds: float) -> None:
         """Wait until `size` bytes are there. Raises TimeoutError after `seconds`, and Gone if the client leaves."""

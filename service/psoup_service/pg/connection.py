@@ -29,6 +29,7 @@ from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
 from psoup_service.pg.sink import ClientSink, Exchange, run_into
 from psoup_service.pg.startup import Encryption, first_packet, sign_in
+from psoup_service.pg.statement_texts import LONG, check_size
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
 
@@ -167,7 +168,13 @@ class PgConnection:
     async def _converse(self, session: Session) -> None:
         account = Account(self._around.answering.receiving, self._input.tenant)
         exchange = Exchange(
-            self._channel, self._input, account, self._around.encoders, self.peer, self._limits.stream_idle_s
+            self._channel,
+            self._input,
+            account,
+            self._around.encoders,
+            self.peer,
+            self._limits.stream_idle_s,
+            self._limits.statement_bytes,
         )
         self._extended = extended = ExtendedQueries(session, exchange)
         count = 0
@@ -175,8 +182,7 @@ class PgConnection:
             while (message := await self._next(session)).kind != b"X":
                 await self._handle(session, exchange, extended, message)
                 count += 1
-                if count % _PEACE == 0:
-                    await asyncio.sleep(0)
+                await self._pause(count)
         finally:
             self._input.release()
             await extended.close_all()
@@ -222,18 +228,31 @@ class PgConnection:
         async def run() -> None:
             nonlocal part
             extended.forget_unnamed()
-            part = message.body().text()
-            parts = session.split(part)
+            raw = message.body().text_bytes()
+            check_size(raw, self._limits.statement_bytes)
+            text = messages.decoded(raw)
+            if len(text) > LONG:
+                parts = await exchange.encoders.run(self.peer, len(text), lambda: session.split(text))
+            else:
+                parts = session.split(text)
             if not parts:
                 self._channel.write(messages.EMPTY_QUERY)
-            for part in parts:
+            for number, part in enumerate(parts, 1):
                 statement = await session.read(part)
                 if statement is not None:
                     self._channel.write(await run_into(ClientSink(exchange, session.zone), statement, ()))
+                await self._pause(number)
 
         await self._guarded(session, run(), lambda: part)
         await extended.end_transaction()
         self._ready(session)
+
+    async def _pause(self, count: int) -> None:
+        """Give other connections a turn after some work, and wait for a client that does not read its replies."""
+        if self._channel.full:
+            await self._channel.drain()
+        elif count % _PEACE == 0:
+            await asyncio.sleep(0)
 
     async def _guarded(self, session: Session, work: Awaitable[None], text: Callable[[], str]) -> bool:
         """Do the work of a message; tell the client its error. Returns whether it succeeded."""

@@ -161,7 +161,7 @@ class Session(Protocol):
         ...
 
     def split(self, text: str) -> list[str]:
-        """The statements of a text of the simple protocol. Raises a PSoupError."""
+        """The statements of a text of the simple protocol. Raises a PSoupError. A thread may call it."""
         ...
 
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:

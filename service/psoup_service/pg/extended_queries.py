@@ -14,9 +14,10 @@ from psoup.errors import InvalidInput
 from psoup_service.pg import messages
 from psoup_service.pg.contract import BINARY, TEXT, Argument, Session
 from psoup_service.pg.input import Message
-from psoup_service.pg.messages import Body, malformed
+from psoup_service.pg.messages import Body, decoded, malformed
 from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS, Named, Portal, Prepared
 from psoup_service.pg.sink import ClientSink, Exchange, row_description
+from psoup_service.pg.statement_texts import check_size
 
 SYNC = b"S"
 
@@ -76,7 +77,9 @@ class ExtendedQueries:
         self._statements.remove("")
 
     async def _parse(self, body: Body) -> None:
-        name, text = body.text(), body.text()
+        name, raw = body.text(), body.text_bytes()
+        check_size(raw, self._exchange.statement_bytes)
+        text = decoded(raw)
         types = tuple(body.uint32() for _ in range(body.count(4)))
         body.end()
         self.text = text

@@ -9,6 +9,7 @@ Source: the chapter "Frontend/Backend Protocol" of PostgreSQL's documentation.
 
 from __future__ import annotations
 
+import builtins
 import struct
 from collections.abc import Mapping, Sequence
 
@@ -81,14 +82,23 @@ class Body:
 
     def text(self) -> str:
         """A text that ends with a zero byte."""
+        return decoded(self.text_bytes())
+
+    def text_bytes(self) -> builtins.bytes:
+        """The bytes of a text that ends with a zero byte, without that byte."""
         end = self._raw.find(b"\0", self._at)
         if end < 0:
             raise malformed("a text has no end")
         raw, self._at = self._raw[self._at : end], end + 1
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            raise malformed("a text is not UTF-8") from None
+        return raw
+
+
+def decoded(raw: bytes) -> str:
+    """A text of the client. Raises InvalidInput for bytes that are not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise malformed("a text is not UTF-8") from None
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:

@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from sqlglot import tokenize
-from sqlglot.errors import TokenError
-
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.sql import first_word
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Description, Sink, Statement
+from psoup_service.pg.statement_texts import statements_of
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.inserts import read_insert
@@ -128,19 +126,8 @@ class PgSession:
         return self.settings.reported()
 
     def split(self, text: str) -> list[str]:
-        """The statements of a text, without the semicolons between them."""
-        if ";" not in text:
-            return [text] if text.strip() else []
-        starts, parts = 0, list[str]()
-        try:
-            tokens = tokenize(text, read="postgres")
-        except TokenError:
-            return [text]
-        for token in tokens:
-            if token.token_type.name == "SEMICOLON":
-                parts.append(text[starts : token.start])
-                starts = token.end + 1
-        return [part for part in (*parts, text[starts:]) if part.strip()]
+        """See `contract.Session`."""
+        return statements_of(text)
 
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
         """See `contract.Session`."""

@@ -39,7 +39,10 @@ _IGNORED = frozenset({b"d", b"H", b"S"})
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The parts of a connection that its statements use. `peer`: its name. `stalled_s`: the longest wait for data."""
+    """The parts of a connection that its statements use. `peer`: its name. `stalled_s`: the longest wait for data.
+
+    `statement_bytes`: the most bytes of a statement that is not an INSERT.
+    """
 
     channel: Channel
     input: Input
@@ -47,6 +50,7 @@ class Exchange:
     encoders: Decoders
     peer: str
     stalled_s: float
+    statement_bytes: int
 
 
 class ClientSink:

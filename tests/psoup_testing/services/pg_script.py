@@ -27,6 +27,7 @@ from psoup_service.pg import port
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.connection import PgConnection
 from psoup_service.pg.contract import TEXT, Argument, Column, Description, Sink, Statement
+from psoup_service.pg.statement_texts import statements_of
 from psoup_service.pg.values.zones import UTC
 from psoup_service.process.settings import Settings
 from psoup_testing.services.threaded_service import Serving
@@ -103,6 +104,9 @@ class ScriptedStatement:
             await self._send(count, sink)
         return f"COPY {count}"
 
+    async def _insert(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        return "INSERT 0 0"
+
     async def _fail(self, arguments: Sequence[Argument], sink: Sink) -> str:
         raise InvalidInput("the order fails")
 
@@ -154,7 +158,7 @@ class ScriptedSession:
 
     def split(self, text: str) -> list[str]:
         """The orders of a text."""
-        return [part for part in text.split(";") if part.strip()]
+        return statements_of(text.replace("/* */", ""))
 
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
         """Read an order."""

@@ -15,7 +15,19 @@ import pytest
 from psoup_service.pg import port
 from psoup_service.process.settings import Settings
 from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted, wait_for
-from psoup_testing.services.pg_socket import SYNC, PgSocket, bind, execute, message, packet, parse, query, startup, text
+from psoup_testing.services.pg_socket import (
+    SYNC,
+    PgSocket,
+    bind,
+    describe,
+    execute,
+    message,
+    packet,
+    parse,
+    query,
+    startup,
+    text,
+)
 from psoup_testing.services.threaded_service import Serving
 
 
@@ -141,7 +153,7 @@ def test_a_long_message_without_room_is_left_out_and_refused(served: Serving, cl
     served._loop.call_soon_threadsafe(full)
     object.__setattr__(limits, "receive_s", 0.1)
     try:
-        client.send(query(" " * 300_000 + "rows 1"), long, parse("rows 1"), SYNC, query("rows 1"))
+        client.send(query("rows 1" + " " * 300_000), long, parse("rows 1"), SYNC, query("rows 1"))
         assert client.error()["C"] == "53200"
         assert client.kinds() == "Z"
         assert client.kinds() == "EZ"
@@ -149,8 +161,29 @@ def test_a_long_message_without_room_is_left_out_and_refused(served: Serving, cl
     finally:
         object.__setattr__(limits, "receive_s", 1.0)
         served._loop.call_soon_threadsafe(receiving.give_back, "default", (256 << 20) - 100_000)
-    client.send(query(" " * 300_000 + "rows 1"))
-    assert client.kinds() == "TDCZ"
+    client.send(query(" /* */ insert" + " " * 300_000))
+    assert client.kinds() == "CZ"
+
+
+def test_long_statements_other_than_inserts_and_very_many_are_refused(client: PgSocket) -> None:
+    long = "rows 1" + " " * 70_000
+    client.send(query(long), parse(long), SYNC, query(" -- INSERT\n" + long), query(";" * 60_000))
+    for state in ("54000 the statement has 70,006 bytes, and 65,536 is the most; only INSERT",) * 2:
+        error = client.error()
+        assert f"{error['C']} {error['M']}".startswith(state)
+        client.until(b"Z")
+    assert client.error()["M"].startswith("the statement has 70,017 bytes")
+    assert "more than 10,000 statements" in client.error()["M"]
+    client.until(b"Z")
+
+
+def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serving) -> None:
+    with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
+        client.send(parse("rows 0", "s"))
+        many = describe(b"S", "s") * 200_000
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            client.send(*[many] * 20)
+    wait_for(served, lambda: not ScriptedSession.open)
 
 
 def test_idle_connections_and_idle_transactions_are_ended() -> None:
