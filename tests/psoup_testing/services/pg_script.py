@@ -34,6 +34,7 @@ from psoup_testing.services.threaded_service import Serving
 
 BATCH_ROWS = 1_000
 INT8, TEXT_OID = 20, 25
+ORDERS = frozenset({"rows", "copy", "begin", "commit", "listen", "echo", "wait", "fail", "defect", "insert"})
 
 
 class Lines:
@@ -68,12 +69,14 @@ class ScriptedStatement:
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """Carry out the order."""
+        if self._order not in ORDERS:
+            raise InvalidInput(f"{self._order} is not an order")
         order: Callable[[Sequence[Argument], Sink], Coroutine[Any, Any, str]] = getattr(self, f"_{self._order}")
         return await order(arguments, sink)
 
     async def _rows(self, arguments: Sequence[Argument], sink: Sink) -> str:
         await sink.begin((Column("n", INT8),))
-        await self._send(int(self._more), sink)
+        await self._send(_number(self._more), sink)
         return f"SELECT {sink.rows}"
 
     async def _send(self, count: int, sink: Sink) -> None:
@@ -99,7 +102,7 @@ class ScriptedStatement:
             while piece := await sink.copy_in(1, TEXT):
                 count += piece.count(b"\n")
         else:
-            count = int(self._more.split()[1])
+            count = _number(self._more.rpartition(" ")[2])
             await sink.copy_out((Column("n", INT8),), TEXT, Lines())
             await self._send(count, sink)
         return f"COPY {count}"
@@ -174,6 +177,12 @@ class ScriptedSession:
         for task in self.tasks:
             task.cancel()
         ScriptedSession.open -= 1
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidInput(f"{text} is not a number")
+    return int(text)
 
 
 def _numbers(start: int, stop: int) -> pa.RecordBatch:
