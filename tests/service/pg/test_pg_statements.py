@@ -223,7 +223,7 @@ def test_prepared_statements_of_sql(session: Any) -> None:
 
 def test_a_statement_that_takes_longer_than_its_timeout_is_ended(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> None:
-        await asyncio.sleep(100)
+        await asyncio.Event().wait()
 
     monkeypatch.setattr(Reads, "ask", never)
     session.execute("SET statement_timeout = '20ms'")
