@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission import Admission
-from psoup.admission.pushes import offered
+from psoup.admission.pushes import offered_to
 from psoup.answer.ask import Questions, ask
 from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.explain.explain import Explanation, explain
@@ -314,7 +314,7 @@ class LocalPSoup:
         """The queries that each row would match if it were pushed now. A row that would be refused matches none."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         view = snapshot.stream(stream, self.tenant)
-        offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
+        offer = offered_to(view, table, snapshot.config, now)
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
 
     def tuple_ids(self, stream: str, pushed: PushAcknowledgement) -> range | list[int | None]:
@@ -332,7 +332,7 @@ class LocalPSoup:
         snapshot, now, row = self.engine.snapshot(), self.clock.now(), of
         if not isinstance(of, int):
             view = stream_of_source(snapshot, query_id, self.tenant, source)
-            offer = offered(view.spec, of, view.watermark, view.last_time, snapshot.config, now)
+            offer = offered_to(view, of, snapshot.config, now)
             row = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
         return why(snapshot, query_id, row, tenant=self.tenant, now=now, as_of=as_of, source=source)
 

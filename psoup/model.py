@@ -212,7 +212,8 @@ class TableSpec:
     `deleted_for`: how long a deletion is remembered. `expires`: the position of the column of EXPIRES BY, or None.
     `first_from_arrival`: whether the first version of a key holds from its time, not from the beginning. So it is by
     default with TIMESTAMP BY. `exact_from`, `forgotten_before`: times before which versions and deletions are lost in
-    any case. ALTER TABLE has made HISTORY or DELETED FOR longer, and they may have left before.
+    any case. ALTER TABLE has made HISTORY or DELETED FOR longer, and they may have left before. `timed`: the position
+    of the column of TIMESTAMP BY, which says when a version holds.
     """
 
     key: tuple[int, ...]
@@ -223,6 +224,7 @@ class TableSpec:
     first_from_arrival: bool = False
     exact_from: int = NO_EDGE
     forgotten_before: int = NO_EDGE
+    timed: int | None = None
 
     def after(self, before: TableSpec, now: int | None) -> TableSpec:
         """The options after a change at NOW of the table. What the options `before` had lost by then stays lost."""

@@ -10,6 +10,9 @@ The clients have the same functions in `psoup_client.phrases`, because they do n
 
 from __future__ import annotations
 
+_TEXT_SHOWN = 60
+"""The most characters of the start of a statement."""
+
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: `1 row`, `2 rows`, `3 queries`. `plural`: the plural of a noun with another ending."""
@@ -35,3 +38,9 @@ def quoted(name: str) -> str:
 def quoted_text(text: str) -> str:
     """A text of SQL between single quotes."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def statement_start(text: str) -> str:
+    """The beginning of a statement, on one line."""
+    line = " ".join(text[: 2 * _TEXT_SHOWN].split())
+    return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…"

@@ -69,9 +69,9 @@ class Completeness(html.Facts):
     window. `truncated`: the window begins before the oldest kept tuple. `errors`: tuples that are missing because a
     value in WHERE could not be computed, in the chunks that the window touches. Each tuple counts once, and only if the
     rest of WHERE does not exclude it. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not
-    be computed and are NULL. `unknown`: rows of a join AS OF without a version of the table that are older than its
-    HISTORY. A version may have held at their times, and is lost. An answer in pieces has these two numbers when all
-    pieces are read.
+    be computed and are NULL. `unknown`: rows of a join AS OF without a version of the table, for which a version
+    may have held. They are older than its HISTORY. Or the table has TIMESTAMP BY, and no version of the key yet: its
+    first version may come late. An answer in pieces has these two numbers when all pieces are read.
 
     `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,
     `watermark`, `begin` and `end` are the least of the sources' values, and the counts are sums.
@@ -125,8 +125,10 @@ class Completeness(html.Facts):
             values = counted(self.select_errors, "value")
             parts.append(f"{values} of the SELECT list could not be computed, NULL instead")
         if self.unknown:
-            rows = counted(self.unknown, "row")
-            parts.append(f"{rows} without a version {verb(self.unknown, 'is', 'are')} older than the table's HISTORY")
+            rows = f"{counted(self.unknown, 'row')} may lack a version of the table"
+            parts.append(
+                f"{rows}: {verb(self.unknown, 'it is', 'they are')} older than its HISTORY, or the key has none yet"
+            )
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."

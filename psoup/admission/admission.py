@@ -235,7 +235,8 @@ class Admission:
         match command:
             case Push():
                 foreseen = before if isinstance(before, Foreseen) else None
-                return decide_push(self._stream(command), command, self._budget, self._config, sequence, now, foreseen)
+                facts = sequence, now, foreseen, self.tags.published
+                return decide_push(self._stream(command), command, self._budget, self._config, *facts)
             case Recall() | Locate():
                 return decide_recall(self._stream(command), command, sequence, now)
             case Attach():

@@ -61,7 +61,7 @@ class Past:
     def pushed(self, event: Pushed) -> None:
         """Record a push. O(1) as soon as no earlier tuple can come, else O(rows)."""
         self.tuples += len(event.batch)
-        self.recent.add(event.sequence, event.batch.times)
+        self.recent.add(event.sequence, event.batch)
         if self.settled or not len(event.batch):
             return
         first = int(event.batch.times.min())

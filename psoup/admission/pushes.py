@@ -1,12 +1,7 @@
-"""Pushes: the checks of a batch, the rows that are accepted, and their physical IDs.
+"""Pushes: the checks of a batch, and the decision about it.
 
-    event time                                            watermark W, bound = clock + max_ahead
-      time:   ... late ... | W ... accepted ... bound | ... ahead ...
-      only late and ahead rows are refused; a NULL time refuses the batch
-      accepted rows move W to their greatest time less LATENESS; rows past the clock move it as if they had its time,
-      so that a sender with a fast clock makes no row late, unless the stream states AHEAD
-    system time
-      every row of the batch gets max(clock, last physical ID)
+    columns ──> types, texts, finite times ──> accepted and refused rows ──> producer, memory ──> the event
+                                               (`psoup.admission.push_times`)
 
 A batch must be its producer's next one, and fit into the memory budget. Rows stay in the order in which the client sent
 them; the release sorts them by time. The functions change nothing. The state changes when admission adopts the event.
@@ -14,6 +9,7 @@ them; the release sorts them by time. The functions change nothing. The state ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,30 +19,26 @@ from psoup.admission.attachment import check_push
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
 from psoup.admission.clock_heartbeats import live_after
+from psoup.admission.first_versions import NewKeys, new_keys, new_keys_of
 from psoup.admission.producers import check_identity
+from psoup.admission.push_times import NONE_REFUSED, Taken, in_event_time, in_system_time, latest_time
 from psoup.admission.refused_rows import rows_refused
 from psoup.admission.table_rows import count_replaced, given_columns, table_columns
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
-from psoup.events.acknowledgements import Prepared, PushAcknowledgement
+from psoup.events.acknowledgements import LATE_LISTED, Prepared, PushAcknowledgement
 from psoup.events.commands import STAGED, Locate, Push, Recall
-from psoup.events.events import Pushed, RefusedTuples
+from psoup.events.events import Pushed
 from psoup.model import Kind, StreamSpec
+from psoup.published.selection import NothingPublished, Published
+from psoup.published.snapshot import StreamView
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.digests import digest_of, payload_digest
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.values.kinds import TYPES
 
-_LEAST = -(2**63)
-"""The least time, in microseconds."""
-_GREATEST = 2**63 - 1
-"""The greatest time, in microseconds."""
-_NO_TIMES: Array = np.zeros(0, np.int64)
-_NO_TIMES.flags.writeable = False
 _NO_PRODUCER: tuple[bytes, int | None, int, int] = (b"", None, 0, 0)
 """The facts of a push without a producer; see `_facts_of_producer`."""
-NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
-"""The value without any refused row. All events share it, so its arrays are read-only."""
 
 
 def read_columns(
@@ -138,67 +130,8 @@ def check_finite(name: str, column: Column) -> None:
     )
 
 
-def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
-    """Raise InvalidBatch for a NULL in the stream's time attribute. O(rows)."""
-    if spec.time_attribute is None:
-        return
-    column = columns[spec.time_attribute]
-    if column.valid is not None and not column.valid.all():
-        name, row = spec.schema.attributes[spec.time_attribute].name, int(np.argmin(column.valid))
-        raise InvalidBatch(
-            f"row {row}: {name!r} is NULL, but it is the {spec.noun}'s TIMESTAMP BY; leave out such rows",
-            reason="NULL_TIMESTAMP",
-            column=name,
-            row=row,
-        )
-
-
-def in_event_time(
-    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, now: int, *, whole: bool = False
-) -> tuple[Batch, RefusedTuples, int | None]:
-    """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest accepted time.
-
-    `now`: the clock, past which no tuple moves the watermark, unless the stream states AHEAD. Raises InvalidBatch for a
-    NULL time. `whole`: raise FailedPrecondition if a row would be refused. That includes rows that would be refused if
-    each came in a separate push. Without refused rows nothing is copied.
-    """
-    assert spec.time_attribute is not None
-    check_times(spec, columns)
-    times = columns[spec.time_attribute].values
-    batch, refused = Batch(columns, times), NONE_REFUSED
-    if not len(times):
-        return batch, refused, watermark
-    earliest = _LEAST if watermark is None else watermark
-    bound = min(bound, _GREATEST)
-    some_refused = int(times.min()) < earliest or int(times.max()) > bound
-    furthest = now if spec.clock_bound else _GREATEST
-    if whole and (some_refused or _refused_alone(times, furthest, spec.lateness)):
-        raise FailedPrecondition("some of the rows would be refused alone", reason="NOT_WHOLE")
-    if some_refused:
-        late = times < earliest
-        ahead = (times > bound) & ~late
-        refused = RefusedTuples(times[late], times[ahead])
-        batch = batch.take(np.flatnonzero(~(late | ahead)))
-        if not len(batch):
-            return batch, refused, watermark
-    return batch, refused, max(earliest, min(int(batch.times.max()), furthest) - spec.lateness)
-
-
-def _refused_alone(times: Array, furthest: int, lateness: int) -> bool:
-    """Whether one of the rows would be late after the rows before it, if each came in a separate push. O(rows)."""
-    if len(times) == 1:
-        return False
-    reached = np.maximum.accumulate(times)
-    reached = np.minimum(reached, furthest) if reached[-1] > furthest else reached
-    return bool((times < reached - lateness).any())
-
-
-def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
-    """Give all rows one physical ID: the clock time, but at least the watermark. Returns them and the new watermark."""
-    if not rows:
-        return Batch(columns, _NO_TIMES), watermark
-    physical = now if watermark is None else max(now, watermark)
-    return Batch(columns, np.full(rows, physical, np.int64)), physical
+_Counts = tuple[int, int, int, int | None, int, int, tuple[int, ...] | None]
+"""The fields of a `PushAcknowledgement` from `accepted` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +155,8 @@ class Foreseen:
         O(refused rows).
         """
         before, now = self.event.refused, event.refused
+        if event.floor is not None or self.event.floor is not None:  # other keys may be new by now
+            return event
         if not (np.array_equal(before.late, now.late) and np.array_equal(before.ahead, now.ahead)):
             return event
         return replace(event, batch=Batch(self.event.batch.columns, event.batch.times))
@@ -257,28 +192,30 @@ def offered(
     last_time: int | None,
     config: EngineConfig,
     now: int,
+    new: NewKeys | None = None,
 ) -> PushRows:
-    """Find the rows of `table` that a push would accept at clock time `now`. Raises InvalidBatch. O(bytes)."""
+    """Find the rows of `table` that a push would accept at clock time `now`. Raises InvalidBatch. O(bytes).
+
+    `new`: the test for keys of a table without a version.
+    """
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:
         batch, _ = in_system_time(columns, len(rows), last_time, now)
         return PushRows(columns, batch.times, batch, rows, none, none)
     bound = latest_time(spec, config, now)
-    batch, refused, _ = in_event_time(spec, columns, watermark, bound, now)
+    taken = in_event_time(spec, columns, watermark, bound, now, new=new)
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
-    if not refused.count:
-        return PushRows(columns, times, batch, rows, none, none)
-    late = times < (_LEAST if watermark is None else watermark)
-    ahead = (times > bound) & ~late
-    taken = np.flatnonzero(~(late | ahead))
-    return PushRows(columns, times, batch, taken, np.flatnonzero(late), np.flatnonzero(ahead))
+    if taken.late is None or taken.ahead is None:
+        return PushRows(columns, times, taken.batch, rows, none, none)
+    rows = np.flatnonzero(~(taken.late | taken.ahead))
+    return PushRows(columns, times, taken.batch, rows, np.flatnonzero(taken.late), np.flatnonzero(taken.ahead))
 
 
-def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
-    """The greatest time that a tuple of a stream, or a heartbeat, may have at clock time `now`."""
-    return now + (config.max_ahead if spec.ahead is None else min(spec.ahead, config.max_ahead))
+def offered_to(view: StreamView, table: pa.RecordBatch | pa.Table, config: EngineConfig, now: int) -> PushRows:
+    """As `offered`, for the stream of a view."""
+    return offered(view.spec, table, view.watermark, view.last_time, config, now, new_keys_of(view))
 
 
 def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:
@@ -291,17 +228,26 @@ def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, 
         return Prepared(stream.producers.position(command, now))
     check_identity(command)
     earlier = stream.producers.admit(command, command.digest, now, sequence)
+    earlier = None if earlier is None else _repeated(stream.spec, earlier)
     return Prepared(earlier or PushAcknowledgement(sequence, watermark=stream.watermark))
 
 
-def _counts(
-    spec: StreamSpec, command: Push, batch: Batch, refused: RefusedTuples, watermark: int | None
-) -> tuple[int, int, int, int | None, int, int]:
+def _counts(spec: StreamSpec, command: Push, taken: Taken) -> _Counts:
     """The counts of an acknowledgement. Raises FailedPrecondition if joined pushes would replace each other's rows."""
-    replaced = count_replaced(spec, batch)
+    replaced = count_replaced(spec, taken.batch)
     if replaced and command.whole:
         raise FailedPrecondition("a row of one push would replace a row of another push", reason="NOT_WHOLE")
-    return len(batch), len(refused.late), len(refused.ahead), watermark, 0, replaced
+    late_rows = None
+    if spec.table is not None and taken.late is not None and len(taken.refused.late):
+        late_rows = tuple(np.flatnonzero(taken.late)[:LATE_LISTED].tolist())
+    late, ahead = len(taken.refused.late), len(taken.refused.ahead)
+    return len(taken.batch), late, ahead, taken.watermark, 0, replaced, late_rows
+
+
+def _repeated(spec: StreamSpec, earlier: PushAcknowledgement) -> PushAcknowledgement:
+    """The acknowledgement of a repeated batch. A producer's memory does not have the numbers of late rows."""
+    by_key = spec.table is not None and spec.event_time and earlier.late > 0
+    return replace(earlier, late_rows=()) if by_key else earlier
 
 
 def decide_push(
@@ -312,10 +258,12 @@ def decide_push(
     sequence: int,
     now: int,
     foreseen: Foreseen | None = None,
+    published: Callable[[], Published] = NothingPublished,
 ) -> Prepared:
     """Decide on a push. `sequence`: the last event. Raises an error if the push is refused. Changes nothing. O(bytes).
 
     `foreseen`: the result of an earlier decision. If the stream's definition has not changed, its columns are used.
+    `published`: the writer's snapshots, which have the keys of tables.
     """
     foreseen = foreseen if foreseen is not None and foreseen.spec is stream.spec else None
     check_push(stream.spec, stream.past)
@@ -325,15 +273,16 @@ def decide_push(
     if command.producer:
         columns, digest = _identified(stream.spec, command, columns, config)
         if (earlier := stream.producers.admit(command, digest, now, sequence)) is not None:
-            return Prepared(earlier)
+            return Prepared(_repeated(stream.spec, earlier))
         source, before, needed, forgotten = _facts_of_producer(stream, command, budget, now)
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
-    batch, refused, watermark = _taken(stream, command, columns, config, now)
+    taken = _taken(stream, command, columns, config, now, published)
+    batch, refused, watermark = taken[:3]
     given = given_columns(stream.spec, command.table.schema.names, columns)
     room = stream.room_of_patches(batch, given, budget.tuples)
     budget.check_batch(stream.spec, needed + (batch.nbytes + room if len(batch) else 0), room)
-    counts = _counts(stream.spec, command, batch, refused, watermark)
+    counts = _counts(stream.spec, command, taken)
     if not (command.producer or len(batch) or refused.count):
         return Prepared(PushAcknowledgement(sequence, False, *counts))
     event = Pushed(
@@ -354,6 +303,7 @@ def decide_push(
         source=source,
         given=given,
         room=room,
+        floor=taken.floor,
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
@@ -387,14 +337,21 @@ def _identified(
 
 
 def _taken(
-    stream: KnownStream, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
-) -> tuple[Batch, RefusedTuples, int | None]:
-    """Divide the rows of a push. Returns the accepted rows, the times of refused rows, and the new watermark."""
+    stream: KnownStream,
+    command: Push,
+    columns: tuple[Column, ...],
+    config: EngineConfig,
+    now: int,
+    published: Callable[[], Published],
+) -> Taken:
+    """Divide the rows of a push."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
-        taken = in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole)
-        if command.all_or_none and taken[1].count:
-            raise rows_refused(stream.spec, columns, stream.watermark, bound, now)
+        new = new_keys(stream, published)
+        taken = in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole, new=new)
+        if command.all_or_none and taken.late is not None and taken.ahead is not None and taken.refused.count:
+            facts = (np.flatnonzero(taken.late), np.flatnonzero(taken.ahead))
+            raise rows_refused(stream.spec, columns, facts, stream.watermark, bound, now)
         return taken
     batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
-    return batch, NONE_REFUSED, watermark
+    return Taken(batch, NONE_REFUSED, watermark)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import datetime
 
-import numpy as np
-
 from psoup.errors import RowsRefused
 from psoup.model import StreamSpec, time_text
 from psoup.values.columns import Array, Column
@@ -21,19 +19,26 @@ _LISTED_CHARS = 160
 
 
 def rows_refused(
-    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, latest: int, now: int
+    spec: StreamSpec,
+    columns: tuple[Column, ...],
+    refused: tuple[Array, Array],
+    watermark: int | None,
+    latest: int,
+    now: int,
 ) -> RowsRefused:
-    """Make the error for rows below `watermark` or after `latest`. There is at least one such row. O(rows)."""
+    """Make the error for rows below `watermark` or after `latest`. O(rows refused).
+
+    `refused`: the numbers of the late rows and of the rows ahead, int64 ascending. There is at least one.
+    """
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
-    late = np.flatnonzero(times < watermark) if watermark is not None else np.zeros(0, np.int64)
-    ahead = np.flatnonzero(times > latest)
-    ahead = ahead[~np.isin(ahead, late)]
+    late, ahead = refused
     row = int(min(rows[0] for rows in (late, ahead) if len(rows)))
     count = len(late) + len(ahead)
     time = int(times[row])
     if watermark is not None and time < watermark:
         why = f"is too late by {_distance(watermark - time)}: the watermark is {time_text(watermark)}"
+        why += "" if spec.table is None else ", and its key has a version"
     else:
         why = (
             f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now. The"
@@ -58,6 +63,8 @@ def rows_refused(
     )
     if watermark is not None:
         error.facts["watermark"] = str(watermark)
+    if spec.table is not None:
+        error.facts["late_by_key"] = "1"
     return error
 
 

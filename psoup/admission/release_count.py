@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 
 from psoup.published.selection import Published
-from psoup.values.columns import Array
+from psoup.values.columns import Array, Batch
 
 
 class RecentPushes:
-    """The times of the recent pushes of one stream in event time.
+    """The rows of the recent pushes of one stream in event time.
 
     The references are weak, so a large push leaves memory with its event. The writer holds an event until it has
     published the event. So a push that has left memory is published.
@@ -29,21 +29,26 @@ class RecentPushes:
     __slots__ = ("_pushes",)
 
     def __init__(self) -> None:
-        self._pushes = deque[tuple[int, weakref.ref[Array]]]()
+        self._pushes = deque[tuple[int, weakref.ref[Batch]]]()
 
-    def add(self, sequence: int, times: Array) -> None:
+    def add(self, sequence: int, batch: Batch) -> None:
         """Note a push. O(1), amortised."""
         while self._pushes and self._pushes[0][1]() is None:
             self._pushes.popleft()
-        self._pushes.append((sequence, weakref.ref(times)))
+        self._pushes.append((sequence, weakref.ref(batch)))
+
+    def held(self) -> list[tuple[int, Batch]]:
+        """The sequences and rows of the pushes that are still in memory. All pushes that are not published are."""
+        return [(sequence, batch) for sequence, ref in self._pushes if (batch := ref()) is not None]
 
     def waiting(self, stream_id: int, watermark: int | None, published: Callable[[], Published]) -> int:
         """The number of tuples that wait for the watermark. O(runs log tuples + tuples of unpublished pushes)."""
-        recent = [(sequence, times) for sequence, ref in self._pushes if (times := ref()) is not None]
+        recent = self.held()
         snapshot = published()  # after the references: a push that has none left is published
         view = snapshot.by_id.get(stream_id)
         count = sum(len(times) - _through(times, watermark) for times in (() if view is None else view.waiting))
-        for sequence, times in recent:
+        for sequence, batch in recent:
+            times = batch.times
             if sequence > snapshot.sequence:
                 count += len(times) if watermark is None else int(np.count_nonzero(times > watermark))
         return count

@@ -18,7 +18,7 @@ import numpy as np
 from psoup.data.newest_versions import key_lanes
 from psoup.errors import InvalidBatch
 from psoup.kernels.names import newest_versions
-from psoup.model import DELETED_AT, FIRST_AT, TIMESTAMP, Kind, StreamSpec, TableSpec, positions
+from psoup.model import DELETED_AT, FIRST_AT, Kind, StreamSpec, TableSpec, positions
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import clear_null_text
 
@@ -70,7 +70,8 @@ def count_replaced(spec: StreamSpec, batch: Batch) -> int:
     if spec.table is None or rows < 2:
         return 0
     key = [batch.columns[place] for place in spec.table.key]
-    lanes = key_lanes([*key, Column(TIMESTAMP, batch.times)] if spec.event_time else key)
+    timed = [] if spec.time_attribute is None else [batch.columns[spec.time_attribute]]
+    lanes = key_lanes([*key, *timed])
     places = 1 << (2 * rows - 1).bit_length()
     slots: Array = np.zeros(newest_versions.SLOT * places, np.uint64)
     return rows - int(newest_versions.put_newest(lanes, 0, slots, np.empty(rows, np.int64)))

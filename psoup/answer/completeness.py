@@ -27,6 +27,8 @@ from psoup.values.columns import Array
 class SourcePart(NamedTuple):
     """Completeness of one source. Times are in microseconds.
 
+    A table in event time is never final: the first version of another key may come late.
+
     `begin`: None if the window has no first time. `end`: None if the stream has no tuple yet. `final`: True if no later
     tuple can change this part. The watermark has then passed the end of the window, and NOW has reached it.
 
@@ -106,7 +108,14 @@ def part_of(reach: Reach) -> SourcePart:
         waiting = 0 if last is None else sum(_between(run, begin, last) for run in view.waiting)
         inside = (late.within(begin, last), ahead.within(begin, last), waiting)
     end, now = extent.end, reach.now
-    final = end is not None and now is not None and watermark is not None and end <= now and end < watermark
+    final = (
+        (view.spec.table is None or not view.spec.event_time)
+        and end is not None
+        and now is not None
+        and watermark is not None
+        and end <= now
+        and end < watermark
+    )
     return SourcePart(
         watermark,
         extent.begin,

@@ -295,6 +295,7 @@ def join_answer(
     limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)
     reading = Reading(matches_of_sides, seen[0].now, config.texts, budget, *limits)
     reading.lost_before = [part.view.lost_before for part in seen]
+    reading.tables = [part.view for part in seen]
 
     def completeness() -> Completeness:
         errors = sum([errors_of(matches) for matches in matches_of_sides])

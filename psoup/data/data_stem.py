@@ -76,12 +76,15 @@ class ReorderBuffer:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, batch: Batch, first: int = 0) -> None:
-        """Buffer the batch of one push. `first`: the arrival number of its first tuple."""
+    def add(self, batch: Batch, first: int = 0, own_times: Array | None = None) -> None:
+        """Buffer the batch of one push. `first`: the arrival number of its first tuple.
+
+        `own_times`: int64[n], if the physical ID of some tuples is greater than their own time. They are sorted by it.
+        """
         if not len(batch):
             return
         self._count += len(batch)
-        self._runs.append(_sorted(Run(batch, range(first, first + len(batch)))))
+        self._runs.append(_sorted(Run(batch, range(first, first + len(batch))), own_times))
         if len(self._runs) > self._shape.waiting_runs:
             self._join_latest()
 
@@ -127,6 +130,10 @@ class ReorderBuffer:
         """The times of each run, ascending; the arrays never change."""
         return tuple(run.batch.times for run in self._runs)
 
+    def batches(self) -> tuple[Batch, ...]:
+        """The tuples of each run."""
+        return tuple(run.batch for run in self._runs)
+
     def numbers(self) -> tuple[Numbers, ...]:
         """The arrival numbers of each run; the arrays never change."""
         return tuple(run.numbers for run in self._runs)
@@ -160,8 +167,8 @@ def _joined(runs: Sequence[Run]) -> Run:
     return Run(concat_batches([run.batch for run in runs]), joined([run.numbers for run in runs]))
 
 
-def _sorted(run: Run) -> Run:
-    times = run.batch.times
+def _sorted(run: Run, own_times: Array | None = None) -> Run:
+    times = run.batch.times if own_times is None else own_times
     if bool(np.all(times[:-1] <= times[1:])):
         return run
     order, spare = np.empty(len(times), np.int64), np.empty(len(times), np.int64)

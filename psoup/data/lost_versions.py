@@ -16,7 +16,7 @@ import numpy as np
 from psoup.data.archived_chunk import Chunk
 from psoup.data.newest_versions import NewestVersions
 from psoup.data.thinning import THIN_SHARE
-from psoup.data.versions import versions_of
+from psoup.data.versions import times_of, versions_of
 from psoup.model import DELETED_AT, TableSpec
 from psoup.values.columns import Array
 
@@ -38,7 +38,7 @@ def lost_from(chunk: Chunk, table: TableSpec) -> Array:
     versions, rows = versions_of(chunk), len(chunk)
     edges: Array = np.where(versions.successors[:rows] > 0, versions.ends[:rows] + 1, NEVER)
     deleted = np.flatnonzero(chunk.columns[DELETED_AT].values & (edges == NEVER))
-    edges[deleted] = chunk.times[deleted] + (table.remembered - table.history) + 1
+    edges[deleted] = times_of(chunk, table)[deleted] + (table.remembered - table.history) + 1
     return edges
 
 

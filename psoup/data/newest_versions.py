@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk_versions import ChunkVersions, bits_of
 from psoup.data.patches import PatchRows, resolved
-from psoup.data.versions import versions_of
+from psoup.data.versions import times_of, versions_of
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names, newest_versions, version_links
 from psoup.model import DELETED_AT, DELETION, FIRST_VERSION, Kind, StreamSpec
@@ -32,7 +33,8 @@ _SEEDS: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one versio
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """New entries of a table, with the tuple IDs from `first_id` on. `before`: int64[n], as in `ChunkVersions`."""
+    """New entries of a table, with the tuple IDs from `first_id` on. `times`, `before`: int64[n], as in
+    `psoup.data.versions.times_of`, and as in `ChunkVersions`."""
 
     first_id: int
     times: Array
@@ -40,7 +42,7 @@ class Entries:
 
 
 class NewestVersions:
-    """The newest entry of each key of one table. Only the writer uses it."""
+    """The newest entry of each key of one table. Only the writer changes it. Readers may call `newest_of`."""
 
     def __init__(self, spec: StreamSpec) -> None:
         assert spec.table is not None
@@ -68,14 +70,20 @@ class NewestVersions:
 
     def find(self, columns: Sequence[Column]) -> Array:
         """The newest entry of the key of each row, or -1: int64[n]."""
-        return self._find(columns)[0]
+        return self._find(self.lanes(columns))[0]
+
+    def newest_of(self, lanes: Array) -> Array:
+        """As `find`, for `lanes` (uint64[n, 2]). Any thread may call it.
+
+        The writer may put entries meanwhile. Each key that was there before the call is found. Its entry may be newer.
+        """
+        return self._find(lanes)[0]
 
     def count(self, columns: Sequence[Column]) -> Array:
         """The number of entries of the key of each row: int64[n]."""
-        return self._find(columns)[1]
+        return self._find(self.lanes(columns))[1]
 
-    def _find(self, columns: Sequence[Column]) -> tuple[Array, Array]:
-        lanes = self.lanes(columns)
+    def _find(self, lanes: Array) -> tuple[Array, Array]:
         newest: Array = np.empty(len(lanes), np.int64)
         counts: Array = np.empty(len(lanes), np.int64)
         newest_versions.find_newest(lanes, self._slots, newest, counts)
@@ -116,6 +124,14 @@ class NewestVersions:
             self.keys = int(newest_versions.move_newest(self._slots, wider))
             self._places, self._slots = places, wider
             self._reserve(more)
+
+
+class TableKeys(NamedTuple):
+    """The keys of a table for readers and for admission. `newest`: the writer's table, perhaps newer than a snapshot.
+    `waiting`: the tuples that wait for the watermark, in runs."""
+
+    newest: NewestVersions
+    waiting: tuple[Batch, ...]
 
 
 def key_lanes(columns: Sequence[Column]) -> Array:
@@ -164,7 +180,7 @@ class TableVersions:
     def __init__(self, spec: StreamSpec, chunks: Callable[[], Sequence[Chunk]]) -> None:
         """`chunks`: returns all chunks in memory, oldest first, the last one open."""
         assert spec.table is not None
-        self._table = spec.table
+        self.table = spec.table
         self._chunks = chunks
         self._has_deletions = False
         self._links: _Links | None = None
@@ -173,7 +189,7 @@ class TableVersions:
     def alter(self, spec: StreamSpec) -> None:
         """Use the options of `spec` from now on."""
         assert spec.table is not None
-        self._table = spec.table
+        self.table = spec.table
 
     def release(self, batch: Batch, first_id: int, patches: Sequence[PatchRows] = ()) -> tuple[Batch, Entries]:
         """Put the released rows of a batch, which get the IDs from `first_id` on. Returns the rows with hidden columns.
@@ -187,20 +203,24 @@ class TableVersions:
         deleted: Array = given.values.copy() if given.valid is None else given.values & given.valid
         self.note_deletions(deleted)
         first = (before < 0) & ~deleted
+        times = batch.times if self.table.timed is None else batch.columns[self.table.timed].values
         if self._has_deletions:
-            self._mark_forgotten(Batch((Column(DELETION.type, deleted),), batch.times), before, first_id, first)
+            edges = batch.times - self.table.remembered  # by stream order, also for a row that comes late
+            forgotten = np.maximum(edges, self.table.forgotten_before)
+            self._mark_forgotten(Batch((Column(DELETION.type, deleted),), times), before, first_id, forgotten, first)
         hidden = [Column(DELETION.type, deleted), Column(FIRST_VERSION.type, first)]
         rest = batch.columns[len(hidden) :]
-        return Batch((*hidden, *rest), batch.times), Entries(first_id, batch.times, before)
+        return Batch((*hidden, *rest), batch.times), Entries(first_id, times, before)
 
     def note_deletions(self, deleted: Array) -> None:
         """Note whether some entries are deletions: bool[n]."""
         self._has_deletions = self._has_deletions or bool(deleted.any())
 
-    def _mark_forgotten(self, batch: Batch, before: Array, first_id: int, first: Array) -> None:
+    def _mark_forgotten(self, batch: Batch, before: Array, first_id: int, forgotten: Array, first: Array) -> None:
         """Mark rows as first versions if the entry before them is a forgotten deletion (`TableSpec.remembered`).
 
-        `batch`: has the times of the rows, and whether each is a deletion. `first`: bool[n], written.
+        `batch`: has the own times of the rows, and whether each is a deletion. `forgotten`: int64[n], the time before
+        which a deletion is forgotten. `first`: bool[n], written.
         """
         gone, since = np.zeros(len(before), np.bool_), np.zeros(len(before), np.int64)
         here = np.flatnonzero(before >= first_id)
@@ -208,9 +228,9 @@ class TableVersions:
         earlier = np.flatnonzero((before >= 0) & (before < first_id))
         for chunk, at, rows in self._located(before[earlier]):
             places = earlier[at]
-            gone[places], since[places] = chunk.columns[DELETED_AT].values[rows], chunk.times[rows]
-        edges = np.maximum(batch.times - self._table.remembered, self._table.forgotten_before)
-        first |= gone & ~batch.columns[0].values & (since < edges)
+            gone[places] = chunk.columns[DELETED_AT].values[rows]
+            since[places] = times_of(chunk, self.table)[rows]
+        first |= gone & ~batch.columns[0].values & (since < forgotten)
 
     def enter(self, entries: Entries) -> None:
         """Write the successors and ends of the versions that the entries end. All entries must be in their chunks.
@@ -233,7 +253,7 @@ class TableVersions:
 
     def leave(self, chunk: Chunk, rows: Array) -> None:
         """Forget the entries at `rows` (int64[k]) of a chunk in memory, which leave it. O(rows)."""
-        key = self._table.key
+        key = self.table.key
         self.newest.leave([c.take(rows) if place in key else c for place, c in enumerate(chunk.columns)])
 
     def check(self) -> None:

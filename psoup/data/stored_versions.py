@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.newest_versions import NewestVersions, TableVersions
-from psoup.data.versions import versions_of
+from psoup.data.versions import times_of, versions_of
 from psoup.model import DELETED_AT
 from psoup.values.columns import Array
 
@@ -44,7 +44,7 @@ def load_versions(table: TableVersions, chunks: Sequence[Chunk]) -> None:
         rows = before[later]
         versions_of(chunk).before[later] = ids[rows]
         successors[rows] = ids[start + later]
-        ends[rows] = chunk.times[later]
+        ends[rows] = times_of(chunk, table.table)[later]
     for chunk, (start, stop) in zip(chunks, spans, strict=True):
         versions = versions_of(chunk)
         versions.successors[:], versions.ends[:] = successors[start:stop], ends[start:stop]

@@ -6,6 +6,9 @@
       2       UA   30         3       40
       3       UA   40  deletion                    the entry of a deletion holds at no time
 
+With TIMESTAMP BY the first version of a key may lie below the watermark. Its tuple comes late in stream order, and the
+physical IDs follow that order. The column of TIMESTAMP BY has its own time, as for all other entries.
+
 The writer has one hash table from the key to its newest entry. When the next entry of the key
 comes, it writes the successor and the end of the version, once. A reader sees an entry only if its ID is below the
 reader's `next_id`. So readers need no copies, and the writer never waits for them.
@@ -47,7 +50,9 @@ def open_offsets(
     if at == EVER:
         return _kept(data, _ever_open_offsets(data, table, offsets, next_id), next_id, lost_before)
     out: Array = np.empty(len(offsets), np.int64)
-    count = open_versions.open_rows(plain(offsets), *_arrays(data), at, next_id, not table.first_from_arrival, out)
+    count = open_versions.open_rows(
+        plain(offsets), *_arrays(data, table), at, next_id, not table.first_from_arrival, out
+    )
     return _kept(data, out[:count], next_id, lost_before)
 
 
@@ -80,13 +85,20 @@ def without_deletions(data: Chunk, offsets: Array) -> Array:
 def _ever_open_offsets(data: Chunk, table: TableSpec, offsets: Array, next_id: int) -> Array:
     """The elements of `offsets` whose versions hold at any time. Arguments as in `open_offsets`. O(offsets)."""
     out: Array = np.empty(len(offsets), np.int64)
-    count = open_versions.ever_open_rows(plain(offsets), *_arrays(data), next_id, not table.first_from_arrival, out)
+    count = open_versions.ever_open_rows(
+        plain(offsets), *_arrays(data, table), next_id, not table.first_from_arrival, out
+    )
     return out[:count]
+
+
+def times_of(data: Chunk, table: TableSpec) -> Array:
+    """The own times of all entries of a chunk, int64[n]: of TIMESTAMP BY, or else the physical IDs. O(1)."""
+    return data.times if table.timed is None else data.columns[table.timed].values
 
 
 def begins_of(data: Chunk, table: TableSpec, rows: Array) -> Array:
     """The times from which the versions of `rows` hold, int64[k]. The least int64 for `from the beginning`."""
-    times: Array = data.times[rows]
+    times: Array = times_of(data, table)[rows]
     if table.first_from_arrival:
         return times
     return np.where(data.columns[FIRST_AT].values[rows], np.iinfo(np.int64).min, times)
@@ -110,7 +122,7 @@ def versions_of(data: Chunk) -> ChunkVersions:
     return versions
 
 
-def _arrays(data: Chunk) -> tuple[Array, Array, Array, Array, Array]:
+def _arrays(data: Chunk, table: TableSpec) -> tuple[Array, Array, Array, Array, Array]:
     columns, versions = data.columns, versions_of(data)
     first, deleted = columns[FIRST_AT].values, columns[DELETED_AT].values
-    return plain(data.times), plain(first), plain(deleted), versions.successors, versions.ends
+    return plain(times_of(data, table)), plain(first), plain(deleted), versions.successors, versions.ends

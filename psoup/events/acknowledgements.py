@@ -27,13 +27,18 @@ class StreamAcknowledgement(Acknowledgement):
     queries: int = 0
 
 
+LATE_LISTED = 65_536
+"""The most late tuples of a batch that an acknowledgement lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class PushAcknowledgement(Acknowledgement):
     """The result of Push: how many tuples were accepted, refused as late, and refused as too far ahead of the clock.
 
     `first_row`: the place of the first accepted tuple among the tuples of the event. Several small pushes may share an
     event. `replaced`: the accepted tuples of a table that a later one of the batch replaced, with its key and time. It
-    is 0 for a duplicate.
+    is 0 for a duplicate. `late_rows`: of a table in event time with late tuples, their row numbers, at most
+    `LATE_LISTED`; empty for a duplicate. None: the late tuples are those with the least times.
     """
 
     accepted: int = 0
@@ -42,6 +47,7 @@ class PushAcknowledgement(Acknowledgement):
     watermark: int | None = None
     first_row: int = 0
     replaced: int = 0
+    late_rows: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ class Pushed:
     source position after the event, b"" without one. A batch without one repeats the recorded one, so that the log may
     forget earlier batches. `given`: the positions of the columns that the batch gives, if it has patches of a table
     (`psoup.data.patches`); else empty. `room`: the bytes that are reserved for the texts that patches keep, until the
-    patches are released (`psoup.admission.patch_room`).
+    patches are released (`psoup.admission.patch_room`). `floor`: the watermark before the event, if rows of a table lie
+    below it, as first versions of their keys; else None. These rows have the physical ID `floor`.
     """
 
     sequence: int
@@ -115,6 +116,7 @@ class Pushed:
     source: bytes = b""
     given: tuple[int, ...] = ()
     room: int = 0
+    floor: int | None = None
 
     @property
     def accepted(self) -> int:

@@ -34,6 +34,7 @@ from psoup.config import EngineConfig, GroupLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
+from psoup.data.newest_versions import TableKeys
 from psoup.data.refusals import RefusedTimes
 from psoup.data.rows_left import ALL_ROWS, RowsLeft
 from psoup.data.versions import EVER, LATEST, NOTHING_LOST
@@ -45,6 +46,7 @@ from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
 from psoup.invariants import corrupt
 from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
+from psoup.phrases import statement_start
 from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.departures import NOT_KNOWN, WhyGone
@@ -61,9 +63,6 @@ from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial
 
 Side = Literal["left", "right"]
-
-_TEXT_SHOWN = 60
-"""The most characters of a statement that an error shows."""
 
 _NAME_COMPARED = 256
 """The most characters of a name that are compared for a suggestion."""
@@ -134,6 +133,8 @@ class StreamView:
     thinned: bool = False
     left: RowsLeft = ALL_ROWS
     """The rows that have not left their chunks, as windows and retention by rows count them."""
+    table_keys: TableKeys | None = None
+    """The keys of a table. None in a stream."""
     lost_before: int = NOTHING_LOST
     """A reader of a table does not see the versions that ended before this time, because of HISTORY."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
@@ -334,7 +335,7 @@ class Snapshot:
             return record
         names = ", ".join(self.by_id[stream_id].spec.name for stream_id in self.streams_of(record))
         raise InvalidInput(
-            f"{_shortened(record.query.text)!r} is a join ({names}); this call takes queries over one stream only",
+            f"{statement_start(record.query.text)!r} is a join ({names}); this call takes queries over one stream only",
             reason="JOIN_QUERY",
             query=record.query_id,
         )
@@ -392,9 +393,3 @@ class Snapshot:
         if record is None:
             raise corrupt(self, "a query has no clause", clause=sqc_id)
         return record
-
-
-def _shortened(text: str) -> str:
-    """The beginning of a statement, on one line."""
-    line = " ".join(text[: 2 * _TEXT_SHOWN].split())
-    return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…"

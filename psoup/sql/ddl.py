@@ -190,6 +190,7 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
         timed = node.args.get("timestamp") is not None
         schema, table = table_schema(source, node, schema.attributes, timed=timed)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
+    table = None if table is None else replace(table, timed=position)
     for option, word in _OF_EVENT_TIME.items():
         value = node.args.get(option)
         if value is not None and position is None:
@@ -223,13 +224,14 @@ def table_of_stream(source: StatementText, node: exp.Expr, stream: StreamSpec) -
         raise source.error(f"{stream.name!r} is a table", node.args["origin"], hint=hint, reason="WRONG_KIND")
     schema, table = table_schema(source, node, stream.schema.attributes, timed=stream.event_time)
     position, hidden = stream.time_attribute, len(schema.attributes) - len(stream.schema.attributes)
+    position = None if position is None else position + hidden
     return replace(
         stream,
         name=_name(source, node.this, "table"),
         schema=schema,
-        time_attribute=None if position is None else position + hidden,
+        time_attribute=position,
         retention=Retention(),
-        table=table,
+        table=replace(table, timed=position),
     )
 
 

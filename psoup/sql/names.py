@@ -23,6 +23,14 @@ from psoup.sql.elsewhere.columns import COLUMNS, OF_PARTS, PARTS
 from psoup.sql.source import Place, StatementText, nearest
 
 _PSEUDO = {TIME_COLUMN: (TIMESTAMP, TIME_INDEX), ID_COLUMN: (BIGINT, ID_INDEX)}
+
+
+def pseudo_index(spec: StreamSpec, index: int) -> int:
+    """The place of the column that `_id` or `_time` of a source means. In a table, `_time` is its TIMESTAMP BY."""
+    timed = None if spec.table is None else spec.table.timed
+    return timed if timed is not None and index == TIME_INDEX else index
+
+
 _SHOWN = 12
 """The most columns listed in an error."""
 
@@ -82,7 +90,7 @@ class Names:
         columns = [ref for at in places if (ref := self._of(at, folded)) is not None]
         if not columns and folded in _PSEUDO:
             kind, index = _PSEUDO[folded]
-            columns = [_reference(kind, index, folded, at) for at in places]
+            columns = [_reference(kind, pseudo_index(self.sources[at].spec, index), folded, at) for at in places]
         if len(columns) > 1:
             raise self._ambiguous(node, columns)
         return columns[0] if columns else None

@@ -87,7 +87,8 @@ def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
     """Find the rows of a batch that its reply reports as refused. `before`: the number of rows pushed before it."""
     if payload.times is None or not reply.late + reply.ahead:
         return NONE_REFUSED
-    return refused_rows(instants(payload.times), reply.late, reply.ahead, before)
+    late_rows = reply.late_rows if reply.late_by_key else None
+    return refused_rows(instants(payload.times), reply.late, reply.ahead, before, late_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@
 
 A row is late if its time is below the watermark of that moment, and ahead if it is above a bound. So the counts are
 enough to find these rows. That also works for a lost reply that the service repeats from memory.
+
+Of a table in event time, a row of a key without a version is never late. Replies then list the late rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -77,13 +79,19 @@ def instants(times: Any) -> Any:
     return times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
 
 
-def refused_rows(times: Any, late: int, ahead: int, before: int = 0) -> RefusedRows:
+def refused_rows(
+    times: Any, late: int, ahead: int, before: int = 0, late_rows: Sequence[int] | None = None
+) -> RefusedRows:
     """Find `late` and `ahead` refused rows by the times of all rows (int64[n]). Row numbers begin at `before`. O(n).
 
-    If the counts do not fit the times, the reply belongs to other rows, and the result is empty.
+    If the counts do not fit the times, the reply belongs to other rows, and the result is empty. `late_rows`: the late
+    rows that the reply lists, because they do not follow from the times.
     """
     if late + ahead > len(times):
         return NONE_REFUSED
+    if late_rows is not None:
+        listed = tuple(row + before for row in late_rows)
+        return RefusedRows(listed, refused_rows(times, 0, ahead, before).ahead)
     rows = _of_least(times, late), _of_least(~times, ahead)  # ~ reverses the order, and unlike - it cannot overflow
     if [len(kind) for kind in rows] != [late, ahead]:
         return NONE_REFUSED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,25 @@ def outside(problem: RowsRefused, times: Any) -> Any:
 
 
 def masks(problem: RowsRefused, times: Any) -> tuple[Any, Any]:
-    """Return which rows are too late, and which are too far ahead: two arrays, bool[n]."""
+    """Return which rows are too late, and which are too far ahead: two arrays, bool[n].
+
+    Of a table, the late rows are those that the reply lists, because a row of a new key is never late. It may not list
+    them all.
+    """
     watermark, latest = _limit(problem, "watermark"), _limit(problem, "latest")
-    late = np.zeros(len(times), bool) if watermark is None else times < watermark
+    late = np.zeros(len(times), bool)
+    late_rows = late_rows_of(problem)
+    if late_rows is not None:
+        late[[row for row in late_rows if row < len(times)]] = True
+    elif watermark is not None:
+        late = times < watermark
     ahead = np.zeros(len(times), bool) if latest is None else (times > latest) & ~late
     return late, ahead
+
+
+def late_rows_of(problem: RowsRefused) -> Sequence[int] | None:
+    """Return the late rows that a refused push to a table lists, perhaps not all. None: they follow from the times."""
+    return _numbers(problem, "late_rows") if "late_by_key" in problem.facts else None
 
 
 def reason_of(problem: RowsRefused, time: int) -> str:

@@ -25,7 +25,7 @@ from psoup_client.errors import NotFound, PSoupError, RowsRefused, after_rows
 from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
 from psoup_client.ingest.pipeline import check_positions
 from psoup_client.ingest.push import PushResult
-from psoup_client.ingest.refused_rows import REFUSED, check_refused
+from psoup_client.ingest.refused_rows import NONE_REFUSED, REFUSED, RefusedRows, check_refused
 from psoup_client.ingest.row_reasons import of_stage
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
@@ -193,7 +193,8 @@ class Stage:
     def _ended(self, outcome: ingest_pb2.PushResponse) -> None:
         self._without_rows()
         self._outcome = outcome
-        self.result = PushResult().plus(outcome).of(self.stream, [outcome])
+        refused = RefusedRows(tuple(outcome.late_rows)) if outcome.late_by_key else NONE_REFUSED
+        self.result = PushResult().plus(outcome, refused).of(self.stream, [outcome])
 
     def abort(self) -> None:
         """Drop the added rows. It is harmless if the stage is gone, and has no effect after a commit."""

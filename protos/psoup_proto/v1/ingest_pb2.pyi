@@ -3,9 +3,11 @@
 isort:skip_file
 Ingest: tuples come in, as Arrow IPC."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -133,6 +135,8 @@ class PushResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
+    LATE_BY_KEY_FIELD_NUMBER: _builtins.int
+    LATE_ROWS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The event's place in the service's order; pass it as `min_sequence` to read your own writes.
     Small pushes that come at the same time may share one.
@@ -140,7 +144,9 @@ class PushResponse(_message.Message):
     accepted: _builtins.int
     """Tuples taken."""
     late: _builtins.int
-    """Tuples refused because the watermark had passed their time: of the batch those with the least times."""
+    """Tuples refused because the watermark had passed their time: of the batch those with the least times. Of a table see
+    `late_by_key`.
+    """
     ahead: _builtins.int
     """Tuples refused because their time is too far past the clock: of the batch those with the greatest times."""
     duplicate: _builtins.bool
@@ -151,9 +157,17 @@ class PushResponse(_message.Message):
     """Of a table: the taken rows that a later row of this batch replaced, with the same key and time. 0 in the reply to a
     repeat.
     """
+    late_by_key: _builtins.bool
+    """Of a table in event time: which tuples are late depends on their keys, too, because a key without a version is never
+    late.
+    """
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """The stream's watermark after this batch. Unset: nothing seen yet."""
+
+    @_builtins.property
+    def late_rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """With `late_by_key`, the row numbers of the late tuples, from 0: the first 65,536. Empty in the reply to a repeat."""
 
     def __init__(
         self,
@@ -166,10 +180,12 @@ class PushResponse(_message.Message):
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
         replaced: _builtins.int = ...,
+        late_by_key: _builtins.bool = ...,
+        late_rows: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "late_by_key", b"late_by_key", "late_rows", b"late_rows", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -251,6 +267,8 @@ class PushRowsResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
+    LATE_BY_KEY_FIELD_NUMBER: _builtins.int
+    LATE_ROWS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """As in PushResponse."""
     accepted: _builtins.int
@@ -265,8 +283,14 @@ class PushRowsResponse(_message.Message):
     """As in PushResponse."""
     replaced: _builtins.int
     """As in PushResponse."""
+    late_by_key: _builtins.bool
+    """As in PushResponse."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
+        """As in PushResponse."""
+
+    @_builtins.property
+    def late_rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """As in PushResponse."""
 
     def __init__(
@@ -280,10 +304,12 @@ class PushRowsResponse(_message.Message):
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
         replaced: _builtins.int = ...,
+        late_by_key: _builtins.bool = ...,
+        late_rows: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "late_by_key", b"late_by_key", "late_rows", b"late_rows", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -512,6 +538,8 @@ class PushStreamResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
+    LATE_BY_KEY_FIELD_NUMBER: _builtins.int
+    LATE_ROWS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The batch's number."""
     sequence: _builtins.int
@@ -528,8 +556,14 @@ class PushStreamResponse(_message.Message):
     """As in PushResponse."""
     replaced: _builtins.int
     """As in PushResponse."""
+    late_by_key: _builtins.bool
+    """As in PushResponse."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
+        """As in PushResponse."""
+
+    @_builtins.property
+    def late_rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """As in PushResponse."""
 
     def __init__(
@@ -544,10 +578,12 @@ class PushStreamResponse(_message.Message):
         duplicate: _builtins.bool = ...,
         first_row: _builtins.int = ...,
         replaced: _builtins.int = ...,
+        late_by_key: _builtins.bool = ...,
+        late_rows: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "number", b"number", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "late_by_key", b"late_by_key", "late_rows", b"late_rows", "number", b"number", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -54,7 +54,8 @@ class IngestServiceStub:
     OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
     taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
     count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
-    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
+    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0. With `late_by_key` = 1,
+    of a table, not all tuples below `watermark` are late.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
@@ -126,7 +127,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
     OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
     taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
     count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
-    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
+    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0. With `late_by_key` = 1,
+    of a table, not all tuples below `watermark` are late.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
@@ -201,7 +203,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
         taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
         count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
-        (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
+        (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0. With `late_by_key` = 1,
+        of a table, not all tuples below `watermark` are late.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
         has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way

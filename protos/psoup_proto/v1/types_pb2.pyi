@@ -290,8 +290,9 @@ class Completeness(_message.Message):
     select_errors: _builtins.int
     """Values of the SELECT list, and keys of ORDER BY, that could not be computed (as above) and are NULL in this answer. Of a page of InvokeRows: in the rows up to its end. InvokeStream knows it at its end."""
     unknown: _builtins.int
-    """Rows of a join AS OF that have no version of the table and are older than its HISTORY: a version may have held at
-    their times, and is lost. Known when select_errors is known.
+    """Rows of a join AS OF that have no version of the table, and for which a version may have held. They are older than its
+    HISTORY, and the version is lost. Or the table has TIMESTAMP BY, and no version of the key yet: its first version may
+    come late. Known when select_errors is known.
     """
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:

@@ -26,6 +26,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import BIGINT, FIRST_VERSION, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Kind
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.published.tag_columns import KEY, tag_columns
+from psoup.sql.names import pseudo_index
 from psoup.values.columns import Array
 from psoup.values.kinds import arrow_type
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
@@ -241,7 +242,8 @@ def gathered_rows(
     The tuples of a table have `_deleted` before the columns.
     """
     attributes = [pair for pair in enumerate(view.spec.schema.attributes) if pair[1] != FIRST_VERSION]
-    outputs = [AttributeRef(BIGINT, ID_INDEX, ID_COLUMN), AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)]
+    time = AttributeRef(TIMESTAMP, pseudo_index(view.spec, TIME_INDEX), TIME_COLUMN)
+    outputs = [AttributeRef(BIGINT, ID_INDEX, ID_COLUMN), time]
     outputs += [AttributeRef(attribute.type, place, attribute.name) for place, attribute in attributes]
     types = [arrow_type(output.type) if output.type.kind is not Kind.TEXT else pa.string() for output in outputs]
     schema = pa.schema(list(zip([output.name for output in outputs], types, strict=True)))

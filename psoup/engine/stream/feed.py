@@ -18,7 +18,7 @@ from psoup.data.stored_chunk import Stored
 from psoup.engine.stream.attention import Attention
 from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.invariants import ensure
-from psoup.model import Schema
+from psoup.model import Schema, StreamSpec
 from psoup.values.columns import Array, Batch, concat_batches
 
 
@@ -26,10 +26,11 @@ class StreamFeed:
     """The feed of one stream; see the module."""
 
     def __init__(
-        self, attention: Attention, *, event_time: bool, stored: Stored | None, shape: Shape = Shape()
+        self, attention: Attention, *, spec: StreamSpec, stored: Stored | None, shape: Shape = Shape()
     ) -> None:
         self._attention = attention
-        self._event_time = event_time
+        self._event_time = spec.event_time
+        self._timed = spec.time_attribute
         self._pending = ReorderBuffer(shape)
         self._ready: list[Batch] = []
         self._arrivals = Arrivals()
@@ -71,7 +72,8 @@ class StreamFeed:
         if event.room and count:
             self._patches.reserve(event.room)
         if self._event_time:
-            self._pending.add(batch, first)
+            timed = None if event.floor is None else self._timed
+            self._pending.add(batch, first, None if timed is None else batch.columns[timed].values)
         elif count:
             self._ready.append(batch)
 
@@ -136,6 +138,11 @@ class StreamFeed:
     def waiting(self) -> tuple[Array, ...]:
         """The times of tuples that wait for the watermark, in ascending runs."""
         return self._pending.times() if self._event_time else ()
+
+    @property
+    def waiting_rows(self) -> tuple[Batch, ...]:
+        """The tuples that wait for the watermark, in runs in ascending order of time."""
+        return self._pending.batches() if self._event_time else ()
 
     @property
     def arrivals(self) -> ArrivalView:

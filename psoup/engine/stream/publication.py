@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.packs import PackRoom
 from psoup.data.data_stem import DataSteM
+from psoup.data.newest_versions import NewestVersions, TableKeys
 from psoup.data.rows_left import ALL_ROWS, SomeRows
 from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import StreamFeed
@@ -30,7 +31,7 @@ class Publication:
     Of a table no folds are kept: the matches of a chunk change when versions end.
     """
 
-    def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
+    def __init__(self, event: StreamCreated, rooms: SharedRooms, newest: NewestVersions | None = None) -> None:
         self._stream_id = event.stream_id
         self._tenant = event.tenant
         self._created = event.time
@@ -38,6 +39,7 @@ class Publication:
         self._room = MatchRoom()
         self._keys = rooms.keys.of(event.tenant)
         self._rooms = rooms
+        self._newest = newest
         table = event.spec.table is not None
         self._folds = FoldRoom(0, 1) if table else rooms.folds
         self._packs = PackRoom(0, 1) if table else rooms.packs
@@ -70,6 +72,7 @@ class Publication:
             archived=shelf.archived,
             archived_bytes=shelf.disk_bytes,
             waiting=feed.waiting,
+            table_keys=None if self._newest is None else TableKeys(self._newest, feed.waiting_rows),
             arrivals=feed.arrivals,
             late=feed.late,
             ahead=feed.ahead,

@@ -76,7 +76,7 @@ class StreamState:
         self.folds = rooms.folds
         self.freed_bytes = 0
         """The bytes of tuples that thinning has freed since the last `expire`, less the bytes that patches keep."""
-        self.feed = StreamFeed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
+        self.feed = StreamFeed(attention, spec=event.spec, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
         self.open = OpenResults(config, 0)
@@ -88,10 +88,10 @@ class StreamState:
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
         """The number of matches of new tuples since `count_matches`. None if they are not counted."""
-        self._publication = Publication(event, rooms)
         self._attention = attention
         self.versions = TableVersions(event.spec, self._chunks) if event.spec.table is not None else None
         """The versions of a table. None for a stream."""
+        self._publication = Publication(event, rooms, None if self.versions is None else self.versions.newest)
         if event.stored is not None:
             self._load(event.stored)
         attention.changed()

@@ -5,6 +5,8 @@
 
 The versions of one key hold in intervals that do not overlap: [begin, end). So a condition on the version may be tested
 before the search, by the table's side, or after it. A deletion is not a version: it only ends the version before.
+
+Rows whose version is not certain are counted as `unknown` (`psoup.execution.partners.unknown_versions`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from functools import partial
 
 import numpy as np
 
-from psoup.data.versions import NOTHING_LOST
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.partners.conditions import Conditions
 from psoup.execution.partners.evaluation import Evaluation
@@ -24,12 +25,11 @@ from psoup.execution.partners.join_inputs import JoinInput
 from psoup.execution.partners.key_order import ROW_BYTES, key_groups
 from psoup.execution.partners.pairs import FailedOperands
 from psoup.execution.partners.partner_rows import single_partners
-from psoup.execution.rows.source_rows import Reading
-from psoup.expressions.tree import sources_of
+from psoup.execution.partners.unknown_versions import count_missing, count_without_versions
 from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import keyed
 from psoup.joins.versions_met import Spans, versions_met
-from psoup.plan.nodes import JoinKind, Node, PartnerJoin, Source
+from psoup.plan.nodes import JoinKind, PartnerJoin, Source
 from psoup.plan.partners import MISSING
 from psoup.values.columns import Array
 
@@ -46,7 +46,7 @@ def version_rows(
         evaluation.room.hold(4 * left.rows, "the versions of rows")
         _find(evaluation, node, left, right, partners)
     elif left.rows:
-        _count_all(evaluation, node, left)
+        count_without_versions(evaluation, node, left)
     passed = None
     if node.rest:
         facts, leaves = left.facts.beside(right.facts), [*left.leaves, *right.leaves]
@@ -59,29 +59,6 @@ def version_rows(
 def _passed(conditions: Conditions, left: JoinInput, right: JoinInput, rows: Array, versions: Array) -> Array:
     """Whether the other conditions hold for pairs of positions in both inputs: bool[k]."""
     return conditions.passed([*left.at(rows), *right.at(versions)])
-
-
-def _lost_before(reading: Reading, table: Node) -> int:
-    """The end before which versions of a table count as lost."""
-    assert isinstance(table, Source)
-    return reading.lost_before[table.place] if reading.lost_before else NOTHING_LOST
-
-
-def _count_all(evaluation: Evaluation, node: PartnerJoin, left: JoinInput) -> None:
-    """Count the rows of the left that are older than HISTORY, as the table has no version. O(rows)."""
-    reading = evaluation.reading
-    lost_before = _lost_before(reading, node.right)
-    if lost_before == NOTHING_LOST:
-        return
-    assert isinstance(node.right, Source)
-    lost_rows: Array = np.ones(left.rows, np.bool_)
-    for factor in (*node.keys, *node.bands):
-        expr = factor.right if node.right.place in sources_of(factor.left) else factor.left
-        column = left.values(expr, reading, evaluation.room)
-        lost_rows &= True if column.valid is None else column.valid
-        if factor in node.bands:
-            lost_rows &= column.values < lost_before
-    reading.unknown += int(lost_rows.sum())
 
 
 def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:
@@ -108,7 +85,7 @@ def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: Joi
         if versions is not None:
             met = np.where(met >= 0, versions[met].astype(np.int32), met) if len(versions) else met
         partners[slice(None) if rows is None else rows] = met
-        reading.unknown += int((met[times < _lost_before(reading, node.right)] == MISSING).sum())
+        count_missing(evaluation, node, left, rows, times, met, (row_keys, version_keys))
 
 
 def _of(values: Array, rows: Array | None) -> Array:

@@ -32,13 +32,14 @@ from psoup.execution.partners.not_in import not_in_rows
 from psoup.execution.partners.pairs import Pairs, refuse_product
 from psoup.execution.partners.partner_rows import outer_rows, positions_of
 from psoup.execution.partners.row_counts import outer_count
+from psoup.execution.partners.unknown_versions import is_certain
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafSide, Piece, leaf_facts
 from psoup.plan.nodes import Filter, Join, JoinKind, Node, PartnerJoin, Relation, Source
 from psoup.values.columns import Array
 
 _ROWS = 65_536
 """The most rows of a piece of a leaf."""
-_CUTS_LEFT = (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF, JoinKind.AS_OF)
+_CUTS_LEFT = (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF)
 """The kinds of joins in which a row of the left without a partner is not in the result."""
 
 
@@ -122,7 +123,8 @@ class Composition:
             return self._input(node.left), self._input(node.right)
         places = node.left.place, node.right.place
         matches = [reading.matches[place] for place in places]
-        may_cut = kind in _CUTS_LEFT, not kind.keeps_right and node.member is None
+        without = kind in _CUTS_LEFT or (kind is JoinKind.AS_OF and is_certain(reading, node.left, node.right))
+        may_cut = without, not kind.keeps_right and node.member is None
         cut = cut_down(numbered(node).join, replace(reading, matches=matches, pairs=None))
         limits = reading.texts, reading.budget, reading.joins.bytes, reading.run
         chosen = [reduced if may else other for reduced, other, may in zip(cut, matches, may_cut, strict=True)]

@@ -24,6 +24,7 @@ from psoup.execution.select.match_forms import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.joins.pairs_store import PairTable
+from psoup.published.snapshot import StreamView
 from psoup.values.columns import Array, Column
 from psoup.work.read_budget import GroupBytes, HeldBytes, ReadBudget
 from psoup.work.runner import Runner, serial
@@ -126,8 +127,10 @@ class Reading:
 
     lost_before: Sequence[int] = ()
     """For each source, the end before which versions of a table count as lost. Empty for a query over one source."""
+    tables: Sequence[StreamView] = ()
+    """For each source, its view. Empty for a query over one source."""
     unknown: int = 0
-    """The number of rows so far that ask for a version of a table from a time before its HISTORY."""
+    """The number of rows so far that ask for a version of a table from a time before its HISTORY, or of a new key."""
 
     between: Between | None = None
     """The window of an aggregate, with its fold if there is one. `matches` lacks the tuples of the fold. Else None."""

@@ -22,7 +22,7 @@ from psoup.plan.column_names import unique_names
 from psoup.plan.nodes import Leaf, Output, Source
 from psoup.plan.sides import FIRST_RELATION
 from psoup.sql.composed.shapes import QUERIES
-from psoup.sql.names import NamedStream, Names, advice_of, listed
+from psoup.sql.names import NamedStream, Names, advice_of, listed, pseudo_index
 from psoup.sql.output_names import output_names
 from psoup.sql.source import Place, StatementText, nearest, offset_of
 
@@ -70,7 +70,7 @@ class Item:
             return None
         kind, index = _PSEUDO[folded]
         (place,) = self.places
-        return AttributeRef(kind, index, folded, place)
+        return AttributeRef(kind, pseudo_index(self.spec, index), folded, place)
 
 
 @dataclass(frozen=True, slots=True)

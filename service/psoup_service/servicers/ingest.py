@@ -260,6 +260,8 @@ def _reply(kind: type[Reply], acknowledgement: PushAcknowledgement) -> Reply:
         duplicate=acknowledgement.duplicate,
         first_row=acknowledgement.first_row,
         replaced=acknowledgement.replaced,
+        late_by_key=acknowledgement.late_rows is not None,
+        late_rows=acknowledgement.late_rows,
     )
 
 

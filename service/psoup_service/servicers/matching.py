@@ -8,7 +8,7 @@ from typing import TypedDict
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.pushes import offered
+from psoup.admission.pushes import offered_to
 from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
 from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
@@ -57,7 +57,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchResponse:
             view, table = snapshot.stream(request.stream, tenant), decoded.table
-            offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, backend.now())
+            offer = offered_to(view, table, snapshot.config, backend.now())
             first = after if 0 in offer.rows[:1] else -1  # the row may be late by now
             matched = match(
                 snapshot,
@@ -243,7 +243,7 @@ def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot,
     """The only row of a request. Raises InvalidInput for more rows, or none."""
     if table.num_rows != 1:
         raise InvalidInput(f"arrow_ipc has {counted(table.num_rows, 'row')}; give one", field="arrow_ipc")
-    offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
+    offer = offered_to(view, table, snapshot.config, now)
     return Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
 
 

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 from google.protobuf import duration_pb2
 
-from psoup.admission.pushes import check_times, read_columns
+from psoup.admission.push_times import check_times
+from psoup.admission.pushes import read_columns
 from psoup.admission.table_rows import given_columns
 from psoup.config import EngineConfig
 from psoup.errors import InvalidBatch, InvalidInput, NotFound, PSoupError
@@ -237,4 +238,6 @@ def _outcome(acknowledgement: PushAcknowledgement) -> ingest_pb2.PushResponse:
         watermark=convert.timestamp(acknowledgement.watermark),
         duplicate=acknowledgement.duplicate,
         replaced=acknowledgement.replaced,
+        late_by_key=acknowledgement.late_rows is not None,
+        late_rows=acknowledgement.late_rows,
     )

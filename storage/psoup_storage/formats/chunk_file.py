@@ -28,7 +28,8 @@ DAMAGED = "DATA_DAMAGED"
 
 
 def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Buffer:
-    """A Parquet file: the columns of the stream, and `_time` where no column is the time.
+    """A Parquet file: the columns of the stream, and `_time` where no column is the time. A table whose first versions
+    came late has `_time`, too: the physical IDs of the order of its tuples.
 
     `archived`: readers will read parts of the file.
     """
@@ -36,7 +37,7 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Bu
     arrays = [column.to_arrow() for column in chunk.columns]
     fields = [pa.field(a.name, array.type, a.nullable) for a, array in zip(attributes, arrays, strict=True)]
     kinds = {attribute.name: attribute.type.kind for attribute in attributes}
-    if not spec.event_time:
+    if spec.time_attribute is None or (spec.table is not None and _came_late(chunk, spec.time_attribute)):
         arrays.append(pa.array(chunk.times).view(pa.timestamp("us", "UTC")))
         fields.append(pa.field(TIME_COLUMN, arrays[-1].type, False))
         kinds[TIME_COLUMN] = Kind.TIMESTAMP
@@ -54,6 +55,11 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Bu
     return sink.getvalue()
 
 
+def _came_late(chunk: ChunkView, time_attribute: int) -> bool:
+    """Whether the own time of a tuple differs from its physical ID. O(rows)."""
+    return not np.array_equal(chunk.columns[time_attribute].values, chunk.times)
+
+
 def decode_chunk(spec: StreamSpec, content: pa.Buffer) -> Batch:
     """The tuples of `encode_chunk`, without a second copy."""
     return batch_of(spec, pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False))
@@ -68,7 +74,7 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
         else absent_column(attribute.type, table.num_rows)  # the stream got the column later
         for attribute in spec.schema.attributes
     )
-    if spec.time_attribute is not None:
+    if spec.time_attribute is not None and TIME_COLUMN not in names:
         return Batch(columns, columns[spec.time_attribute].values)
     times = table.column(TIME_COLUMN).combine_chunks().view(pa.int64()).to_numpy()
     return Batch(columns, np.ascontiguousarray(times))

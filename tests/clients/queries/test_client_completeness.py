@@ -46,7 +46,9 @@ def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
 
 
 def test_rows_older_than_the_history_of_a_table_are_counted() -> None:
-    assert _told(unknown=1).sentence() == "May still grow; 1 row without a version is older than the table's HISTORY."
+    assert _told(unknown=1).sentence() == (
+        "May still grow; 1 row may lack a version of the table: it is older than its HISTORY, or the key has none yet."
+    )
     assert _told(unknown=3).unknown == 3
 
 

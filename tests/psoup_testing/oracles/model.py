@@ -8,6 +8,7 @@ Nothing is indexed or forgotten, so that the model also knows the tuples that th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from psoup.events.acknowledgements import PushAcknowledgement
@@ -87,11 +88,16 @@ class ModelStream:
     """The latest pushes, by their numbers."""
     capped: bool = False
     live: bool = False
+    came_late: int = 0
+    """The number of rows below the watermark that were not late."""
     dropped_times: list[int] = field(default_factory=list)
     """The times of tuples that retention has dropped, and that are not among `accepted` any more."""
 
-    def push(self, rows: list[Row], clock: int) -> tuple[int, int, int]:
-        """Take a batch; returns how many rows were accepted, late, and too far ahead."""
+    def push(self, rows: list[Row], clock: int, first: Callable[[Row], bool] | None = None) -> tuple[int, int, int]:
+        """Take a batch; returns how many rows were accepted, late, and too far ahead.
+
+        `first`: whether a row below the watermark is not late. Its time in stream order is the watermark.
+        """
         self.pushes += 1
         if self.declaration.time_column is None:
             time = clock if self.watermark is None else max(clock, self.watermark)
@@ -99,11 +105,14 @@ class ModelStream:
             self.watermark = time if rows else self.watermark
             return len(rows), 0, 0
         late = ahead = 0
-        taken = []
+        taken, before = list[Entry](), list[tuple[int, Row]]()
         for number, row in enumerate(rows):
             time = row[self.declaration.time_column]
             assert isinstance(time, int)
             if self.watermark is not None and time < self.watermark:
+                if first is not None and first(row):
+                    before.append((time, row))
+                    continue
                 late += 1
                 self.late_times.append(time)
             elif time > clock + self.max_ahead:
@@ -111,6 +120,10 @@ class ModelStream:
                 self.ahead_times.append(time)
             else:
                 taken.append((time, self.pushes, number, row))
+        for place, (_, row) in enumerate(sorted(before, key=lambda pair: pair[0])):
+            assert self.watermark is not None
+            taken.append((self.watermark, self.pushes, place - len(before), row))  # before the rows of its push
+        self.came_late += len(before)
         self.accepted += taken
         if taken:
             greatest = max(entry[0] for entry in taken)

@@ -125,22 +125,24 @@ class TableDuel:
         shape, draw = side.shape, self.draw
         base = max(side.model.watermark or 0, START - 5 * SECOND)
         spread = draw.choice((0, 1, 6))
-        times = [base + draw.randint(0, spread) * SECOND for _ in range(draw.choice((1, 3, 20, 60)))]
+        least = draw.choice((0, -1, -12))  # rows below the watermark are late, but for keys without a version
+        times = [base + draw.randint(least, spread) * SECOND for _ in range(draw.choice((1, 3, 20, 60)))]
         patched, share = bool(shape.keys) and draw.random() < 0.3, draw.choice((0.1, 0.5, 0.85))
         share = share if patched else 0.85
         present = [a for a in side.columns if not a.nullable or a.name in shape.keys or draw.random() < share]
         deletes, rows = draw_rows(draw, shape, present, times)
         patches = [draw.choice((True, True, True, False, None)) if patched else None for _ in rows]
-        self.soup.push(shape.name, pushed(present, rows, deletes, patches))
+        done = self.soup.push(shape.name, pushed(present, rows, deletes, patches), refused="count")
         places = [present.index(a) if a in present else None for a in side.columns]
         if shape.keys:
             cells = [[KEPT if place is None else row[place] for place in places] for row in rows]
             marks = zip(deletes, cells, patches, strict=True)
             entries = [entry(side.spec, deleted, row, bool(patch)) for deleted, row, patch in marks]
-            side.model.push(entries, self.now)
+            counts = NaiveTable(side.model, side.spec, side.options).push(entries, self.now)
         else:
             whole = [[None if place is None else row[place] for place in places] for row in rows]
-            side.model.push([tuple(row) for row in whole], self.now)
+            counts = side.model.push([tuple(row) for row in whole], self.now)
+        assert (done.accepted, done.late, done.ahead) == counts
 
     @property
     def now(self) -> int:

@@ -80,6 +80,35 @@ class NaiveTable:
     spec: StreamSpec
     options: Sequence[Options]
 
+    def push(self, rows: list[tuple[Value, ...]], clock: int) -> tuple[int, int, int]:
+        """Take the entries of a batch; returns how many were accepted, late, and too far ahead.
+
+        A key without a version, or with a forgotten deletion, is never late.
+        """
+        watermark, table = self.stream.watermark, self.spec.table
+        assert table is not None
+        newest = {self._key(row): row for _, _, _, row in self.stream.released()}
+
+        def is_new(row: tuple[Value, ...]) -> bool:
+            before = newest.get(self._key(row))
+            assert watermark is not None
+            if before is None:
+                return True
+            return bool(before[0]) and self._time(before) < watermark - max(table.deleted_for, table.history)
+
+        return self.stream.push(rows, clock, is_new)
+
+    def _key(self, row: tuple[Value, ...]) -> tuple[Value, ...]:
+        assert self.spec.table is not None
+        return tuple(row[place - 1] for place in self.spec.table.key)
+
+    def _time(self, row: tuple[Value, ...]) -> int:
+        """The own time of an entry in event time."""
+        assert self.spec.time_attribute is not None
+        time = row[self.spec.time_attribute - 1]
+        assert isinstance(time, int)
+        return time
+
     def versions(self) -> list[Version]:
         """All versions, in stream order. Deletions are not among them."""
         table = self.spec.table
@@ -87,8 +116,9 @@ class NaiveTable:
         last: dict[tuple[Value, ...], Version | None] = {}
         deleted: dict[tuple[Value, ...], int] = {}
         versions: list[Version] = []
-        for tuple_id, (time, _, _, (deletes, *row)) in enumerate(self.stream.released()):
-            key = tuple(row[place - 2] for place in table.key)
+        for tuple_id, (place_in_time, _, _, (deletes, *row)) in enumerate(self.stream.released()):
+            time = self._time((deletes, *row)) if self.spec.event_time else place_in_time
+            key = self._key((deletes, *row))
             before = last.get(key)
             if deletes is PATCHES:
                 row = _resolved(row, () if before is None else before.row)
@@ -98,7 +128,7 @@ class NaiveTable:
                 last[key], deleted[key] = None, time
                 continue
             options = [options for options in self.options if options.first_id <= tuple_id][-1]
-            forgotten = key in deleted and before is None and options.forgets(deleted[key], time)
+            forgotten = key in deleted and before is None and options.forgets(deleted[key], place_in_time)
             first = key not in last or forgotten
             begin = BEGINNING if first and not table.first_from_arrival else time
             last[key] = Version(tuple_id, time, begin, FOREVER, tuple(row))

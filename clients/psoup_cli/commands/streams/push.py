@@ -48,7 +48,7 @@ from psoup_client import (
     Stage,
 )
 from psoup_client.ingest.refused_rows import NONE_REFUSED, instants, refused_rows
-from psoup_client.ingest.row_reasons import late_name
+from psoup_client.ingest.row_reasons import late_name, late_rows_of
 from psoup_client.phrases import counted, verb
 
 
@@ -361,10 +361,12 @@ def _push_whole(
         if not (isinstance(problem, RowsRefused) and problem.late + problem.ahead):
             raise source.named(problem, "No row was taken.") from None
         if times:
-            source.find_refused(refused_rows(np.concatenate(times), problem.late, problem.ahead), info)
+            late_rows = late_rows_of(problem)
+            source.find_refused(refused_rows(np.concatenate(times), problem.late, problem.ahead, 0, late_rows), info)
         raise source.refused(problem, info) from None
     if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
-        source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
+        numbers = result.refused.late if info.primary_key else None
+        source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead, 0, numbers), info)
     return result
 
 

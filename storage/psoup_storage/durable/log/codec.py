@@ -176,6 +176,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         **_some(forgotten=event.forgotten, live=event.live, source=event.source.hex()),
         **_some(given=event.given, room=event.room),
         **({"before": event.before} if event.number and event.before is not None else {}),
+        **({} if event.floor is None else {"floor": event.floor}),
     )
     return row if spooled is None else row._replace(spool=spooled.key)
 
@@ -347,6 +348,7 @@ class Decoder:
             bytes.fromhex(facts.get("source", "")),
             tuple(facts.get("given", ())),
             facts.get("room", 0),
+            facts.get("floor"),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
@@ -358,8 +360,10 @@ class Decoder:
         assert row.last_time is not None
         batch = decode_tuples(spec, checked_tuples(row, facts), row.last_time)
         times = times_of(spec, batch.columns)
-        batch = batch if times is None else replace(batch, times=times)
-        behind = None if edge is None else edge.split(batch.times)
+        floor = facts.get("floor")
+        if times is not None:
+            batch = replace(batch, times=times if floor is None else np.maximum(times, floor))
+        behind = None if edge is None else edge.split(batch.times, times if floor is not None else None)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
 
 

@@ -1,7 +1,7 @@
 """Tuples of a push as bytes of the log, and back: an Arrow IPC record batch without its schema.
 
 columns  "0": int64 [7, 12, …]   "1": string ["a", …]      in the order of the stream, which gives their types
-times    the column TIMESTAMP BY, or one time that all of them have
+times    the column TIMESTAMP BY, at least `floor` of the push; or one time that all of them have
 """
 
 from __future__ import annotations
@@ -50,10 +50,16 @@ class StoredEnd:
     time: int
     ties: int
 
-    def split(self, times: Array) -> Array:
-        """Positions of the tuples after the stored part, int64. Call it for each batch once, in the log's order."""
+    def split(self, times: Array, own_times: Array | None = None) -> Array:
+        """Positions of the tuples after the stored part, int64. Call it for each batch once, in the log's order.
+
+        `own_times`: int64[n], if `times` are greater for tuples of a table that came late. Equal times are in the
+        order of these.
+        """
         behind = times > self.time
         level = np.flatnonzero(times == self.time)
+        if own_times is not None:
+            level = level[np.argsort(own_times[level], kind="stable")]
         behind[level[self.ties :]] = True
         self.ties -= min(self.ties, len(level))
         return np.flatnonzero(behind)
