@@ -111,7 +111,9 @@ class Completeness(html.Facts):
 
     def sentence(self) -> str:
         """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
-        parts = ["final: nothing can change it any more" if self.final else "may still grow"]
+        kinds = [source.window_kind for source in self.sources] or [self.window_kind]
+        open_words = "rows may come and leave" if "table" in kinds else "may still grow"
+        parts = ["final: nothing can change it any more" if self.final else open_words]
         if self.sources:
             parts += _held(self.now, self.sources, self.final)
             for source in self.sources:
@@ -151,8 +153,10 @@ def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final:
     if now is None:
         empty = [source.alias for source in sources if source.watermark is None]
         return [f"NOW begins when something comes to {' and to '.join(empty)}"] if empty else []
-    behind = [source.alias for source in sources if source.watermark == now and not source.idle]
-    further = any(source.watermark is not None and source.watermark > now for source in sources)
+    within = dt.timedelta(microseconds=1)  # NOW of a join AS OF is just below the watermark of the table
+    marks = [(source.alias, source.watermark) for source in sources if source.watermark is not None and not source.idle]
+    behind = [alias for alias, watermark in marks if now <= watermark <= now + within]
+    further = any(source.watermark is not None and source.watermark > now + within for source in sources)
     if final or not behind or not further:
         return []
     return [f"NOW waits at {now:%Y-%m-%d %H:%M:%S}Z for {' and '.join(behind)}"]

@@ -90,7 +90,7 @@ class Query:
 
     @property
     def window_kind(self) -> str:
-        """`snapshot`, `landmark` or `sliding`."""
+        """`snapshot`, `landmark` or `sliding`; `table` for the rows of a table."""
         return self.info.window_kind
 
     def __eq__(self, other: object) -> bool:

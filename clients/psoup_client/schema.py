@@ -212,7 +212,8 @@ class QuerySource(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo(html.Facts):
-    """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
+    """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding,
+    or table for the rows of a table.
 
     `streams`: the streams of FROM, each once. `sources`: the selection of each; one, or several for a join. For a join
     `stream` is the first stream, and `clause` and `window` are the texts of all sources together. `side_of`: the join
@@ -391,5 +392,5 @@ def columns_of(messages: Sequence[types_pb2.Column]) -> tuple[ColumnInfo, ...]:
 
 
 def window_kind(kind: int) -> str:
-    """Return the name of a window's kind: `snapshot`, `landmark` or `sliding`."""
+    """Return the name of a window's kind: `snapshot`, `landmark` or `sliding`, or `table` for the rows of a table."""
     return types_pb2.WindowKind.Name(kind).removeprefix("WINDOW_KIND_").lower()  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def _of_source(node: Source, part: Reach, plan: Node) -> Findings:
     facts = {
         "stream": name,
         "alias": node.alias or name,
-        "window": written_window(part.window),
+        "window": node.window_text,
         "role": source_roles(plan)[node.place].value,
         "may_take_away": "yes" if node.place in absences(plan) else "no",
     }

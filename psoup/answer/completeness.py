@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psoup.data.versions import EVER
 from psoup.data.windows import WindowRange, retention_edge
 from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
@@ -125,7 +126,7 @@ def part_of(reach: Reach) -> SourcePart:
         ahead.count,
         pending,
         extent.truncated,
-        reach.window.kind,
+        reach.window.kind if view.spec.table is None or view.at == EVER else "table",
         inside[0],
         inside[1],
         inside[2],

@@ -101,7 +101,7 @@ def _operator(node: Node) -> str:
 
 def _text(node: Node) -> str:
     """The text of a node, with the window of a source as the statement has it."""
-    if isinstance(node, Source):
+    if isinstance(node, Source) and node.spec.table is None:
         return node.label.replace(describe_window(node.window), written_window(node.window))
     return node.label
 

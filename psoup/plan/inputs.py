@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, source_of
 from psoup.model import BIGINT, ID_COLUMN, DataType, StreamSpec, WindowClause
-from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
+from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text, written_window
 from psoup.plan.patterns import Operator
 from psoup.plan.written_text import written_expr
 
@@ -53,6 +53,12 @@ class OrderKey:
     def text(self, names: Sequence[str] = ()) -> str:
         """The key as text. `names`: as in `expr_text`."""
         return f"{written_expr(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
+
+
+ROWS_NOW = "the rows that hold now"
+"""The rows of a table that a query reads, in words."""
+VERSIONS_THEN = "the version at the time of each row"
+"""The rows of a table AS OF a stream, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,20 @@ class Source:
     def label(self) -> str:
         """The text of the node alone, without its inputs."""
         named = f" AS {exact_name(self.alias)}" if self.alias else ""
-        return f"Source {exact_name(self.spec.name)}{named} {describe_window(self.window)}"
+        bounds = describe_window(self.window) if self.spec.table is None else f"({self.window_text})"
+        return f"Source {exact_name(self.spec.name)}{named} {bounds}"
+
+    @property
+    def window_text(self) -> str:
+        """The window for people. A table has none: the text says which of its rows are read."""
+        if self.spec.table is None:
+            return written_window(self.window)
+        return ROWS_NOW if self.as_of is None else VERSIONS_THEN
+
+    @property
+    def window_kind(self) -> str:
+        """As `WindowClause.kind`, or `table` for the rows of a table that hold. Versions AS OF a stream only come."""
+        return "table" if self.spec.table is not None and self.as_of is None else self.window.kind
 
 
 @dataclass(frozen=True, slots=True)

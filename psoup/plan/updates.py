@@ -59,10 +59,12 @@ def _of_node(node: Node, inputs: Sequence[Updates], by_now: bool) -> Updates:
 def _of_join_as_of(node: PartnerJoin, left: Updates) -> Updates:
     """The updates of a join AS OF: they are the updates of the left.
 
-    But the first version of a key may hold from the beginning. It then takes the place of a missing version.
+    But the first version of a key may hold from the beginning, or come late in event time. It then takes the place of a
+    missing version.
     """
     (right,) = node.right.sources
-    late = node.kind.keeps_left and right.spec.table is not None and not right.spec.table.first_from_arrival
+    table = right.spec.table
+    late = node.kind.keeps_left and table is not None and (not table.first_from_arrival or right.spec.event_time)
     return combined(Operator.STRICT, [left], _row_clocks([right])) if late else combined(node.operator, [left])
 
 

@@ -78,6 +78,8 @@ class _WindowKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WindowKind
     """The begin is fixed, the end moves with NOW."""
     WINDOW_KIND_SLIDING: _WindowKind.ValueType  # 3
     """Both ends move with NOW."""
+    WINDOW_KIND_TABLE: _WindowKind.ValueType  # 265
+    """The rows of a table that hold at NOW, or at the time of `as_of`. Rows come and leave as their versions do."""
 
 class WindowKind(_WindowKind, metaclass=_WindowKindEnumTypeWrapper):
     """What a window is counted from (PSoup paper, section 1.1)."""
@@ -90,6 +92,8 @@ WINDOW_KIND_LANDMARK: WindowKind.ValueType  # 2
 """The begin is fixed, the end moves with NOW."""
 WINDOW_KIND_SLIDING: WindowKind.ValueType  # 3
 """Both ends move with NOW."""
+WINDOW_KIND_TABLE: WindowKind.ValueType  # 265
+"""The rows of a table that hold at NOW, or at the time of `as_of`. Rows come and leave as their versions do."""
 Global___WindowKind: _TypeAlias = WindowKind  # noqa: Y015
 
 @_typing.final

@@ -130,11 +130,20 @@ class SourceExplanation:
         }
         return Findings(figures, facts)
 
+    def _window_lines(self) -> list[str]:
+        if self.kind == "table":
+            return [f"  rows     {self.window}"]
+        return [f"  window   {self.window}  ({self.window_kind})", f"           now from {self.begin} to {self.end}"]
+
+    def _tuples_held(self) -> str:
+        if self.kind == "table":
+            return f"table has {counted(self.tuples_in_window, 'row' if self.window_kind == 'table' else 'version')}"
+        return f"window holds {counted(self.tuples_in_window, 'tuple')}"
+
     def head_lines(self) -> list[str]:
         """The window and the clause as text for a terminal."""
         lines = [
-            f"  window   {self.window}  ({self.window_kind})",
-            f"           now from {self.begin} to {self.end}",
+            *self._window_lines(),
             f"  clause   {self.clause}",
             f"           shared by {counted(self.shared_by, 'query')}",
         ]
@@ -152,7 +161,7 @@ class SourceExplanation:
         bound = "" if self.counted and not self.outside and not self.folded else "at least "
         covered = f"{self.chunks_covered:,} of {counted(self.chunks, 'chunk')} covered"
         lines = [
-            f"  window holds {counted(self.tuples_in_window, 'tuple')}, {bound}{self.matches_in_window:,}"
+            f"  {self._tuples_held()}, {bound}{self.matches_in_window:,}"
             f" {verb(self.matches_in_window, 'matches', 'match')}; {counted(self.errors, 'evaluation error')}",
             f"  results  {covered}; kept as {forms or 'nothing'}",
         ]
@@ -234,8 +243,8 @@ def explain_source(
         time_domain="event time" if view.spec.event_time else "system time",
         clause=selection.written,
         shared_by=len(clause.members),
-        window=written_window(window),
-        window_kind=window.kind,
+        window=selection.source.window_text if view.spec.table is not None else written_window(window),
+        window_kind=selection.source.window_kind if view.spec.table is not None else window.kind,
         begin=begin,
         end=end,
         factors=explain_factors(selection.factors, view, clause, sample),

@@ -19,7 +19,7 @@ from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.model import SECOND, STREAMED, DataType, Kind, StreamSpec, WindowClause
-from psoup.plan.canonical import exact_name, written_window
+from psoup.plan.canonical import exact_name
 from psoup.plan.nodes import Filter, Join, PartnerJoin, SetOperation, Source, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
@@ -47,6 +47,7 @@ WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
     "snapshot": types_pb2.WINDOW_KIND_SNAPSHOT,
     "landmark": types_pb2.WINDOW_KIND_LANDMARK,
     "sliding": types_pb2.WINDOW_KIND_SLIDING,
+    "table": types_pb2.WINDOW_KIND_TABLE,
 }
 
 _PATTERNS: dict[str, queries_pb2.UpdatePattern.ValueType] = {
@@ -218,8 +219,9 @@ def standing(query: StandingQuery) -> queries_pb2.Query:
     if query.sides:
         _describe_join(query, message)
         return message
-    message.clause, message.window = query.written, written_window(query.window)
-    message.window_kind = WINDOW_KINDS[query.window.kind]
+    (source,) = query.sources
+    message.clause, message.window = query.written, source.window_text
+    message.window_kind = WINDOW_KINDS[source.window_kind]
     return message
 
 
@@ -232,8 +234,8 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
             alias=source.alias,
             stream=source.spec.name,
             clause=selection.written,
-            window=written_window(source.window),
-            window_kind=WINDOW_KINDS[source.window.kind],
+            window=source.window_text,
+            window_kind=WINDOW_KINDS[source.window_kind],
             role=_ROLES[roles[source.place]],
         )
     joins = [node.label for _, node in walk(standing.plan) if isinstance(node, _OVER_SOURCES)]
@@ -241,7 +243,13 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
     windows = [source.window for source in message.sources]
     named = [f"{exact_name(source.alias)} {source.window}" for source in message.sources]
     message.window = windows[0] if len(set(windows)) == 1 else ", ".join(named)
-    message.window_kind = max(source.window_kind for source in message.sources)
+    message.window_kind = _joint_kind([source.window_kind for source in message.sources])
+
+
+def _joint_kind(kinds: list[types_pb2.WindowKind.ValueType]) -> types_pb2.WindowKind.ValueType:
+    """The window kind of a join: the greatest kind of its streams. Tables have no window."""
+    streams = [kind for kind in kinds if kind != types_pb2.WINDOW_KIND_TABLE]
+    return max(streams) if streams else types_pb2.WINDOW_KIND_TABLE
 
 
 def completeness(contents: Completeness, query: StandingQuery | None = None) -> types_pb2.Completeness:
@@ -283,7 +291,7 @@ def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Complete
         pending=sum(part.pending for part in parts),
         truncated=any(part.truncated for part in parts),
         errors=contents.errors,
-        window_kind=max(WINDOW_KINDS[part.window_kind] for part in parts),
+        window_kind=_joint_kind([WINDOW_KINDS[part.window_kind] for part in parts]),
         late_in_window=_together(sum, [part.late_inside for part in parts]),
         ahead_in_window=_together(sum, [part.ahead_inside for part in parts]),
         pending_in_window=sum(part.pending_inside for part in parts),

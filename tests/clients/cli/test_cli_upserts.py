@@ -124,3 +124,26 @@ def test_the_other_kind_is_refused(psoup: Psoup, table: str, stream: str, tmp_pa
         said = psoup(*arguments)
         assert said.code in (1, 5) and wanted in said.err, said
     assert psoup("table", "drop", table).err == f"Dropped table {table}.\n"
+
+
+def test_statements_over_tables_say_which_rows_they_read(psoup: Psoup, table: str) -> None:
+    """A table has no window: its rows hold now or then, and come and leave."""
+    stream = f"stream{next(fixtures.numbers)}"
+    psoup("stream", "create", f"CREATE STREAM {stream} (id BIGINT)")
+    alone = f"SELECT name FROM {table} WHERE id = 1"
+    joined = f"SELECT s.id FROM {stream} s {{}} JOIN {table} t {{}} ON t.id = s.id"
+    checked = psoup("check", alone).out
+    assert "window      the rows that hold now (table)\n" in checked
+    assert f"plan        Project name <- Source {table} (the rows that hold now)\n" in checked
+    assert "Source" in psoup("check", joined.format("", "")).out
+    then = psoup("check", joined.format("LEFT", "AS OF s")).out
+    assert f"Source {table} AS t (the version at the time of each row)\n" in then
+    assert "s BEGIN (START) END (NOW), t the version at the time of each row (landmark)\n" in then
+    made = psoup("register", alone)
+    assert made.err == "Registered, table: the rows that hold now\n"
+    query = made.out.strip()
+    assert psoup("invoke", query).err.endswith("1 row. Rows may come and leave; nothing late, nothing pending.\n")
+    explained = psoup("explain", query).out
+    assert "\n  rows     the rows that hold now\n" in explained
+    assert "\n  table has 2 rows, 1 matches; " in explained
+    assert psoup("ask", joined.format("", "")).err.startswith("0 rows. Rows may come and leave;")

@@ -248,7 +248,7 @@ def _clock(info: StreamInfo) -> str:
     """Describe WATERMARK BY CLOCK, if the stream has it."""
     if not info.watermark_by_clock:
         return ""
-    return "; its watermark follows the clock" + ("" if info.live else " once the stream is live")
+    return "; its watermark follows the clock" + ("" if info.live else f" once the {info.kind} is live")
 
 
 def _retention(info: StreamInfo) -> str:
