@@ -55,6 +55,8 @@ def _places(node: Node) -> _Places:
 
 def _of_partner_join(node: PartnerJoin) -> _Places:
     left, right, kind = _places(node.left), _places(node.right), node.kind
+    if kind is JoinKind.AS_OF_ANTI and node.may_correct:
+        return left | _absent(node.right)
     if kind.is_as_of:  # a version never changes the rows that the answer has shown
         return left | right
     if kind in (JoinKind.ANTI, JoinKind.NOT_IN):

@@ -6,7 +6,7 @@ Also joins of a stream with a table AS OF the stream: each row of the left gets 
     a b       b' b" c          a -, b b', b b"   b       a       conditions of the join with a row of the left
 
 A row of the result refers to tuples of all leaves of its inputs. A missing tuple is the position `MISSING`, and all its
-columns are NULL. SEMI, ANTI and NOT_IN give rows of the left only.
+columns are NULL. SEMI, ANTI and NOT_IN give rows of the left only, and so do a SEMI and an ANTI JOIN AS OF.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class JoinKind(enum.Enum):
     NOT_IN = "NOT IN"
     AS_OF = "AS OF JOIN"
     AS_OF_LEFT = "AS OF LEFT JOIN"
+    AS_OF_SEMI = "AS OF SEMI JOIN"
+    AS_OF_ANTI = "AS OF ANTI JOIN"
 
     @property
     def keeps_left(self) -> bool:
@@ -55,7 +57,7 @@ class JoinKind(enum.Enum):
     @property
     def filters(self) -> bool:
         """Whether the result has rows of the left only."""
-        return self in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN)
+        return self in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN, JoinKind.AS_OF_SEMI, JoinKind.AS_OF_ANTI)
 
     @property
     def removes(self) -> bool:
@@ -65,7 +67,12 @@ class JoinKind(enum.Enum):
     @property
     def is_as_of(self) -> bool:
         """Whether the right is a table, and each row of the left gets the version that held at its time."""
-        return self in (JoinKind.AS_OF, JoinKind.AS_OF_LEFT)
+        return self in (JoinKind.AS_OF, JoinKind.AS_OF_LEFT, JoinKind.AS_OF_SEMI, JoinKind.AS_OF_ANTI)
+
+    @property
+    def shows_missing(self) -> bool:
+        """Whether a row of the result says that a row of the left has no version AS OF its time."""
+        return self in (JoinKind.AS_OF_LEFT, JoinKind.AS_OF_ANTI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,16 @@ class PartnerJoin:
     def inputs(self) -> tuple[Node, ...]:
         """The input nodes."""
         return self.left, self.right
+
+    @property
+    def may_correct(self) -> bool:
+        """Whether the first version of a key may take a row from the result of a join AS OF, which had no version yet.
+
+        A first version may hold from the beginning, or come late in event time.
+        """
+        spec = self.right.sources[0].spec
+        late = spec.table is not None and (not spec.table.first_from_arrival or spec.event_time)
+        return self.kind.shows_missing and late
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -62,7 +62,7 @@ _OF_RIGHT = {SetOperator.INTERSECT: SourceRole.PARTNER, SetOperator.EXCEPT: Sour
 
 def _of_partner_join(kind: JoinKind, role: SourceRole) -> list[SourceRole]:
     """The roles of the left and of the right input."""
-    if kind is JoinKind.SEMI:
+    if kind in (JoinKind.SEMI, JoinKind.AS_OF_SEMI):
         return [role, SourceRole.PARTNER]
     if kind.filters:
         return [role, SourceRole.ABSENCE]

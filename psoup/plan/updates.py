@@ -62,10 +62,9 @@ def _of_join_as_of(node: PartnerJoin, left: Updates) -> Updates:
     But the first version of a key may hold from the beginning, or come late in event time. It then takes the place of a
     missing version.
     """
-    (right,) = node.right.sources
-    table = right.spec.table
-    late = node.kind.keeps_left and table is not None and (not table.first_from_arrival or right.spec.event_time)
-    return combined(Operator.STRICT, [left], _row_clocks([right])) if late else combined(node.operator, [left])
+    if node.may_correct:
+        return combined(Operator.STRICT, [left], _row_clocks(node.right.sources))
+    return combined(node.operator, [left])
 
 
 def _of_source(source: Source) -> Updates:

@@ -152,7 +152,7 @@ def _of_partner_join(node: PartnerJoin, at: int, subject: Subject) -> MatchCondi
     is_kept = kind.keeps_right if at else kind.keeps_left
     condition: PartnerKind = "partner"
     passed = is_kept or partners is not None
-    if kind in (JoinKind.ANTI, JoinKind.NOT_IN):
+    if kind in (JoinKind.ANTI, JoinKind.NOT_IN, JoinKind.AS_OF_ANTI):
         condition, passed = ("removal", True) if at else ("absence", partners is None)
     return MatchCondition(condition, node.label, passed, partners=partners or ())
 

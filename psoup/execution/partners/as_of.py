@@ -40,7 +40,10 @@ _BYTES = 64
 def version_rows(
     evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput
 ) -> Iterator[tuple[Array, ...]]:
-    """Yield the rows of a join AS OF in pieces: positions in both inputs. O(n log n)."""
+    """Yield the rows of a join AS OF in pieces: positions in both inputs. Of SEMI and ANTI, of the left only.
+
+    O(n log n).
+    """
     partners: Array = np.full(left.rows, MISSING, np.int32)
     if left.rows and right.rows:
         evaluation.room.hold(4 * left.rows, "the versions of rows")
@@ -53,7 +56,14 @@ def version_rows(
         conditions = Conditions(node.rest, facts, leaves, evaluation.reading)
         evaluation.add(conditions)
         passed = partial(_passed, conditions, left, right)
-    yield from single_partners(partners, inner=node.kind is JoinKind.AS_OF, passed=passed)
+    inner = node.kind in (JoinKind.AS_OF, JoinKind.AS_OF_SEMI)
+    for rows, versions in single_partners(partners, inner=inner, passed=passed):
+        if not node.kind.filters:
+            yield rows, versions
+        elif inner:
+            yield (rows,)
+        elif len(without := rows[versions == MISSING]):
+            yield (without,)
 
 
 def _passed(conditions: Conditions, left: JoinInput, right: JoinInput, rows: Array, versions: Array) -> Array:

@@ -41,6 +41,8 @@ _ROWS = 65_536
 """The most rows of a piece of a leaf."""
 _CUTS_LEFT = (JoinKind.SEMI, JoinKind.RIGHT, JoinKind.ASOF)
 """The kinds of joins in which a row of the left without a partner is not in the result."""
+_AS_OF = (JoinKind.AS_OF, JoinKind.AS_OF_SEMI)
+"""The same of joins AS OF, if no version is unknown."""
 
 
 class Composition:
@@ -123,7 +125,7 @@ class Composition:
             return self._input(node.left), self._input(node.right)
         places = node.left.place, node.right.place
         matches = [reading.matches[place] for place in places]
-        without = kind in _CUTS_LEFT or (kind is JoinKind.AS_OF and is_certain(reading, node.left, node.right))
+        without = kind in _CUTS_LEFT or (kind in _AS_OF and is_certain(reading, node.left, node.right))
         may_cut = without, not kind.keeps_right and node.member is None
         cut = cut_down(numbered(node).join, replace(reading, matches=matches, pairs=None))
         limits = reading.texts, reading.budget, reading.joins.bytes, reading.run

@@ -6,6 +6,8 @@
 
 All columns of the table's primary key must be equal to a value of the left, or to a constant. So a row meets at most
 one version.
+
+EXISTS (SELECT 1 FROM prices p AS OF o WHERE p.item = o.item) and IN are semi-joins AS OF. NOT EXISTS is an anti-join.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ from psoup.sql.names import listed
 from psoup.sql.parser.compositions import COMMA
 from psoup.sql.source import StatementText, nearest
 
-_KINDS = {None: JoinKind.AS_OF, JoinKind.LEFT: JoinKind.AS_OF_LEFT}
+_KINDS = {
+    None: JoinKind.AS_OF,
+    JoinKind.LEFT: JoinKind.AS_OF_LEFT,
+    JoinKind.SEMI: JoinKind.AS_OF_SEMI,
+    JoinKind.ANTI: JoinKind.AS_OF_ANTI,
+}
 _FORM = "write FROM s JOIN t AS OF s ON t.k = s.k"
 
 
@@ -60,16 +67,52 @@ def as_of_join(
         raise source.unsupported(f"{words} with AS OF", join, hint="write JOIN or LEFT JOIN t AS OF s ON t.k = s.k")
     leaf = right.leaf if isinstance(right, Part) and isinstance(join.this, exp.Table) else None
     if not isinstance(right, Part) or not isinstance(leaf, Source) or leaf.spec.table is None:
-        raise source.error(
-            f"{join.this.alias_or_name[:128]!r} is not a table, and AS OF needs one",
-            join.this,
-            hint="a stream has no versions; ASOF JOIN gives the closest tuple: ON a.k = b.k AND a.t >= b.t",
-            reason="AS_OF_WITHOUT_TABLE",
-        )
+        raise _no_table(source, join.this)
     time = _time_of(source, scope, name, left)
-    _check_key(source, leaf.spec.primary_key, right, join, conditions)
+    _check_key(source, leaf.spec.primary_key, right, join.this, conditions, join)
     right.leaf = composition.drafts[leaf.place].leaf = replace(leaf, as_of=time.source)
     return Kept(left, right, _KINDS[kind], conditions, time=time)
+
+
+def existing_as_of(
+    composition: Composition,
+    scope: Scope,
+    left: Tree,
+    right: Tree,
+    select: exp.Expr,
+    kind: JoinKind,
+    conditions: list[Condition],
+) -> Kept | None:
+    """The tree of `left` and a subselect of EXISTS or IN over one table AS OF a stream. None for other subselects.
+
+    `scope`: the scope around the subselect. `kind`: SEMI or ANTI. Raises SqlError.
+    """
+    origin, source = select.args.get("from_"), composition.source
+    name = None if origin is None else as_of(origin.this)
+    if origin is None or name is None:
+        return None
+    leaf = right.leaf if isinstance(right, Part) else None
+    if not isinstance(right, Part) or not isinstance(leaf, Source) or leaf.spec.table is None:
+        raise _no_table(source, origin.this)
+    if kind not in _KINDS:
+        hint = "NOT EXISTS (SELECT 1 FROM t AS OF s WHERE t.k = s.k) keeps the rows without a version"
+        raise source.unsupported("NOT IN with AS OF", origin.this, hint=hint)
+    if any(not condition.places <= left.places | right.places for condition in conditions):
+        hint = "read the table and the SELECT around it only"
+        raise source.unsupported("AS OF in a subselect that reads a source two levels up", origin.this, hint=hint)
+    time = _time_of(source, scope, name, left)
+    _check_key(source, leaf.spec.primary_key, right, origin.this, conditions, origin.this)
+    right.leaf = composition.drafts[leaf.place].leaf = replace(leaf, as_of=time.source)
+    return Kept(left, right, _KINDS[kind], conditions, time=time)
+
+
+def _no_table(source: StatementText, item: exp.Expr) -> SqlError:
+    return source.error(
+        f"{item.alias_or_name[:128]!r} is not a table, and AS OF needs one",
+        item,
+        hint="a stream has no versions; ASOF JOIN gives the closest tuple: ON a.k = b.k AND a.t >= b.t",
+        reason="AS_OF_WITHOUT_TABLE",
+    )
 
 
 def _time_of(source: StatementText, scope: Scope, name: exp.Expr, left: Tree) -> AttributeRef:
@@ -102,9 +145,17 @@ def _no_stream(source: StatementText, item: Item, name: exp.Expr) -> SqlError:
 
 
 def _check_key(
-    source: StatementText, key: Sequence[str], right: Part, join: exp.Join, conditions: Sequence[Condition]
+    source: StatementText,
+    key: Sequence[str],
+    right: Part,
+    item: exp.Expr,
+    conditions: Sequence[Condition],
+    at: exp.Expr,
 ) -> None:
-    """Refuse a join AS OF whose conditions do not give each column of the table's key a value."""
+    """Refuse a join AS OF whose conditions do not give each column of the table's key a value.
+
+    `item`: the table in FROM. `at`: the node that the error shows.
+    """
     place = right.leaf.place
     given = set[str]()
     for condition in conditions:
@@ -113,14 +164,15 @@ def _check_key(
                 given |= {column.name for column in _given(part.args, place)}
     missing = [name for name in key if name not in given]
     if missing:
-        table = join.this.alias_or_name
-        name = as_of(join.this)
-        stream = "s" if name is None else name.name
+        table = item.alias_or_name
+        name = as_of(item)
+        stream, place_of = "s" if name is None else name.name, "ON" if isinstance(at, exp.Join) else "WHERE"
         equalities = " AND ".join(f"{table}.{column} = {stream}.{column}" for column in key)
         raise source.error(
-            f"{table[:128]} AS OF {stream[:128]} needs the whole primary key in ON; {listed(missing)} has no equality",
-            join,
-            hint=f"write ON {equalities[:256]}; each is a bare column, equal to a value of its type",
+            f"{table[:128]} AS OF {stream[:128]} needs the whole primary key in {place_of}; {listed(missing)} has no"
+            " equality",
+            at,
+            hint=f"write {place_of} {equalities[:256]}; each is a bare column, equal to a value of its type",
             reason="AS_OF_WITHOUT_KEY",
         )
 

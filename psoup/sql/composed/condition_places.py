@@ -258,7 +258,7 @@ class Placing:
 
 def _ignores_left(kind: JoinKind) -> bool:
     """Whether a row of the left without a partner is not in the result."""
-    return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT, JoinKind.AS_OF)
+    return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT, JoinKind.AS_OF, JoinKind.AS_OF_SEMI)
 
 
 def all_of(conditions: list[Expr]) -> Expr:

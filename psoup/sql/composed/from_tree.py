@@ -62,6 +62,8 @@ class _FromTree:
         self._source = composition.source
         self._outer = outer
         self._before = self._scope()
+        self._lone: exp.Expr | None = None
+        """The only item of FROM in a subselect of EXISTS or IN. It may be a table AS OF a stream around it."""
 
     def of(self, select: exp.Select) -> tuple[Scope, Tree]:
         """The scope and the tree of a SELECT."""
@@ -76,6 +78,7 @@ class _FromTree:
                 hint="split the query",
                 reason="TOO_MANY_SOURCES",
             )
+        self._lone = None if self._outer is None or joins else origin.this
         whole, trees = self._scope(), list[Tree]()
         for first, following in _groups(origin.this, joins):
             scope, tree = self._group(first, following)
@@ -97,7 +100,8 @@ class _FromTree:
     def _group(self, first: exp.Expr, joins: Sequence[exp.Join], *, optional: bool = False) -> tuple[Scope, Tree]:
         """The scope and the tree of some items of FROM without a comma between them. `optional`: whether its rows may
         be missing."""
-        refuse_first(self._source, first)
+        if first is not self._lone:
+            refuse_first(self._source, first)
         kinds = [self._kind(join) for join in joins]
         later = [optional or any(kind and kind.keeps_right for kind, _ in kinds[at:]) for at in range(len(kinds) + 1)]
         scope, tree = self._part(first, optional=later[0])
@@ -164,6 +168,7 @@ class _FromTree:
         if as_of(join.this) is not None:
             join_node = as_of_join(self._composition, before, left, right, join, kind, conditions)
             scope.optional |= right.places if join_node.kind.keeps_left else set()
+            scope.items = hidden if join_node.kind.filters else scope.items
             return join_node
         if kind is None:
             return Inner([left, right], conditions)

@@ -16,6 +16,7 @@ from psoup.expressions.tree import Call, Expr
 from psoup.plan.nodes import Aggregate, Distinct, Join, JoinKind, Limit, Node, Project, Relation, Sort
 from psoup.sql.aggregates import AGGREGATES
 from psoup.sql.binder import Binder
+from psoup.sql.composed.as_of import existing_as_of, refuse_first
 from psoup.sql.composed.composed_binder import ComposedBinder
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.condition_places import Condition, Inner, Kept, Part, Placing, Tree, simplified
@@ -156,6 +157,12 @@ class _Select:
         else:
             members = self._members(test.args["query"], scope, len(row_of(test.this) or [test.this]))
             tree = self._compared(test, scope, tree, members)
+        kind = JoinKind.NOT_IN if members.pair is not None and odd else JoinKind.ANTI if odd else JoinKind.SEMI
+        stated = [*members.correlated, *members.equal]
+        select = bare(test.this if isinstance(test, exp.Exists) else test.args["query"])
+        at_time = existing_as_of(self._composition, scope, tree, members.tree, select, kind, stated)
+        if at_time is not None:
+            return at_time
         if any(not condition.places <= tree.places | members.tree.places for condition in members.correlated):
             return self._joined(node, tree, members, conditions, odd=odd)
         if members.equal and odd and members.pair is None:
@@ -163,8 +170,7 @@ class _Select:
             raise self._source.unsupported(f"{ROW} before NOT IN (SELECT …)", test, hint=hint)
         if members.pair is not None and odd:
             return Kept(tree, members.tree, JoinKind.NOT_IN, members.correlated, members.pair)
-        kind = JoinKind.ANTI if odd else JoinKind.SEMI
-        return Kept(tree, members.tree, kind, [*members.correlated, *members.equal])
+        return Kept(tree, members.tree, kind, stated)
 
     def _compared(self, test: exp.Expr, scope: Scope, tree: Tree, members: _Members) -> Tree:
         """Note the comparison of IN in `members`. Returns the tree, joined with the scalar subselects before IN."""
@@ -254,6 +260,7 @@ class _Select:
         if not isinstance(select, exp.Select) or select.args.get("from_") is None:
             raise self._source.unsupported("this subselect in an expression", node, hint=_SCALAR)
         refuse_existence(self._source, select)
+        refuse_first(self._source, select.args["from_"].this)
         with self._composition.reading(select):
             inner, tree = self._from(select, scope)
             binder = self._binder(inner)
