@@ -1,12 +1,13 @@
-"""The rows of a table below the watermark that are not late: those of a key that has no version yet.
+"""Rows of a table below the watermark that are not late: rows of a key that has no version yet.
 
     watermark 12:00      push: UA 11:00, DL 11:10, LH 11:20, LH 11:40
     UA has a version     late, refused
     DL, LH are new       taken: the first versions of their keys; LH has two, as they come in one batch
 
-A key has a version if one of its rows is released. The writer's hash table has the keys of published rows. The rest are
-rows of the snapshot that waited for the watermark, and rows of pushes that the writer has not published. A deletion is
-remembered for DELETED FOR: until then its key has a version. The event has the decision, so a replay looks up nothing.
+A key has a version if one of its rows is released. The writer's hash table has the keys of published rows. Two kinds of
+rows are not in it. The first are rows of the snapshot that waited for the watermark. The second are rows of pushes that
+the writer has not published. A deletion is remembered for DELETED FOR: until then its key has a version. The event has
+the decision, so a replay looks up nothing.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def new_keys(stream: KnownStream, published: Callable[[], Published]) -> NewKeys
         view = snapshot.by_id.get(stream.stream_id)
         if view is None and not snapshot.sequence:  # nothing is published: the keys are not known
             return np.zeros(len(lanes), np.bool_)
-        known = np.zeros(len(lanes), np.bool_) if view is None else ~are_new(view, lanes, watermark)
+        versioned = np.zeros(len(lanes), np.bool_) if view is None else ~are_new(view, lanes, watermark)
         keys = None if view is None else view.table_keys
         batches = [] if keys is None else list(keys.waiting)
         batches += [batch for sequence, batch in recent if sequence > snapshot.sequence]
-        return ~(known | _among(stream.spec, lanes, batches, watermark))
+        return ~(versioned | _among(stream.spec, lanes, batches, watermark))
 
     return are_unknown
 

@@ -1,13 +1,15 @@
 """The times of a push: its accepted rows, the refused ones, their physical IDs, and the new watermark.
 
-event time                                            watermark W, bound = clock + max_ahead
-  time:   ... late ... | W ... accepted ... bound | ... ahead ...
-  only late and ahead rows are refused; a NULL time refuses the batch
-  accepted rows move W to their greatest time less LATENESS; rows past the clock move it as if they had its time,
-  so that a sender with a fast clock makes no row late, unless the stream states AHEAD
-  a row of a table below W is late only if its key has a version; the first versions of a key get the physical ID W
-system time
-  every row of the batch gets max(clock, last physical ID)
+    event time                                            watermark W, bound = clock + max_ahead
+      time:   ... late ... | W ... accepted ... bound | ... ahead ...
+      only late and ahead rows are refused; a NULL time refuses the batch
+      accepted rows move W to their greatest time less LATENESS
+      rows past the clock move W as if they had its time, unless the stream states AHEAD
+    system time
+      every row of the batch gets max(clock, last physical ID)
+
+So a sender with a fast clock makes no row late. A row of a table below W is late only if its key has a version. The
+first versions of a key get the physical ID W.
 """
 
 from __future__ import annotations

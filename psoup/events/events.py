@@ -95,7 +95,7 @@ class Pushed:
     forget earlier batches. `given`: the positions of the columns that the batch gives, if it has patches of a table
     (`psoup.data.patches`); else empty. `room`: the bytes that are reserved for the texts that patches keep, until the
     patches are released (`psoup.admission.patch_room`). `floor`: the watermark before the event, if rows of a table lie
-    below it, as first versions of their keys; else None. These rows have the physical ID `floor`.
+    below it; else None. These rows are first versions of their keys, and have the physical ID `floor`.
     """
 
     sequence: int

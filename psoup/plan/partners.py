@@ -6,7 +6,7 @@ Also joins of a stream with a table AS OF the stream: each row of the left gets 
     a b       b' b" c          a -, b b', b b"   b       a       conditions of the join with a row of the left
 
 A row of the result refers to tuples of all leaves of its inputs. A missing tuple is the position `MISSING`, and all its
-columns are NULL. SEMI, ANTI and NOT_IN give rows of the left only, and so do a SEMI and an ANTI JOIN AS OF.
+columns are NULL. SEMI, ANTI and NOT_IN give rows of the left only. So do AS_OF_SEMI and AS_OF_ANTI.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class PartnerJoin:
 
     @property
     def may_correct(self) -> bool:
-        """Whether the first version of a key may take a row from the result of a join AS OF, which had no version yet.
+        """Whether the first version of a key may take a row from the result of a join AS OF. The row had no version.
 
         A first version may hold from the beginning, or come late in event time.
         """

@@ -34,8 +34,8 @@ def outside(problem: RowsRefused, times: Any) -> Any:
 def masks(problem: RowsRefused, times: Any) -> tuple[Any, Any]:
     """Return which rows are too late, and which are too far ahead: two arrays, bool[n].
 
-    Of a table, the late rows are those that the reply lists, because a row of a new key is never late. It may not list
-    them all.
+    A row of a new key of a table is never late. So the late rows of a table are the rows that the reply lists. It may
+    not list all of them.
     """
     watermark, latest = _limit(problem, "watermark"), _limit(problem, "latest")
     late = np.zeros(len(times), bool)

@@ -4,8 +4,8 @@
       its time lies before HISTORY         the version may be lost
       its key has no version (TIMESTAMP BY) the first version of the key may come late, below the watermark
 
-A row with a NULL in its key meets no version for certain. If the join gives a column of the key a constant, or a value
-of another type, the hash table of keys is of no use. A key then counts as new if the join has no version of it.
+A row with a NULL in its key meets no version for certain. The hash table of keys needs a value of the left for each
+column of the key, in its type. For other joins a key counts as new if the join has no version of it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def count_missing(
 
 
 def _table(evaluation: Evaluation, node: PartnerJoin) -> tuple[StreamView | None, int]:
-    """The view of the table, if it is in event time, and the end before which its versions count as lost."""
+    """The view of a table in event time, else None. Also the end before which its versions count as lost."""
     reading, table = evaluation.reading, node.right
     assert isinstance(table, Source)
     lost_before = reading.lost_before[table.place] if reading.lost_before else NOTHING_LOST

@@ -130,7 +130,7 @@ class Reading:
     tables: Sequence[StreamView] = ()
     """For each source, its view. Empty for a query over one source."""
     unknown: int = 0
-    """The number of rows so far that ask for a version of a table from a time before its HISTORY, or of a new key."""
+    """The number of rows so far without a certain version of a table (`psoup.execution.partners.unknown_versions`)."""
 
     between: Between | None = None
     """The window of an aggregate, with its fold if there is one. `matches` lacks the tuples of the fold. Else None."""

@@ -78,7 +78,7 @@ def test_a_deleted_key_is_known_until_its_deletion_is_forgotten() -> None:
 
 
 def test_a_key_of_an_unpublished_push_is_known() -> None:
-    """The sequencer is ahead of the writer. A row that waits for the watermark is no version yet."""
+    """The sequencer is ahead of the writer. A row that waits is not a version yet."""
     soup = made("LATENESS 5 SECONDS")
     pushed(soup, ("w", 1, 14), ("a", 1, 10))  # the watermark is 9: both wait
     behind, events = soup.engine.snapshot(), []

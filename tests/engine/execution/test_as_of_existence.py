@@ -42,12 +42,12 @@ def test_a_tuple_has_or_has_no_version_at_its_own_time(stream: str, table: str) 
             clock.advance(seconds=drawn.randint(0, 2))
             push(soup, clock, model, drawn, number, stream, table)
             for query in drawn.sample(list(queries), 1):
-                least, wanted, text = queries[query]
+                floor, wanted, text = queries[query]
                 answer = again(soup.invoke, query)
                 rows = [tuple(row.values()) for row in answer.to_table().to_pylist()]
                 now = answer.completeness.now
                 model_rows = [
-                    (n,) for n, price in model.rows(now, least, left=True, width=10**6) if (price is not None) is wanted
+                    (n,) for n, price in model.rows(now, floor, left=True, width=10**6) if (price is not None) is wanted
                 ]
                 if "count" in text:
                     model_rows = [(len(model_rows),)]

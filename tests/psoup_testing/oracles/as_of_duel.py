@@ -1,8 +1,7 @@
 """A stream of orders and a table of prices on both sides: the engine, and lists with a version for each entry.
 
-push(soup, clock, model, …)    an order, or prices: at the watermark, above it, or first versions below it
-model.rows(now, …)             the rows of a join AS OF
-copy.sync(soup, query)         a copy of the answer at a client
+push       an order, or prices; a first version may lie below the watermark
+model      the rows of a join AS OF
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class TableDuel:
         shape, draw = side.shape, self.draw
         base = max(side.model.watermark or 0, START - 5 * SECOND)
         spread = draw.choice((0, 1, 6))
-        least = draw.choice((0, -1, -12))  # rows below the watermark are late, but for keys without a version
-        times = [base + draw.randint(least, spread) * SECOND for _ in range(draw.choice((1, 3, 20, 60)))]
+        lowest = draw.choice((0, -1, -12))  # rows below the watermark are late, but for keys without a version
+        times = [base + draw.randint(lowest, spread) * SECOND for _ in range(draw.choice((1, 3, 20, 60)))]
         patched, share = bool(shape.keys) and draw.random() < 0.3, draw.choice((0.1, 0.5, 0.85))
         share = share if patched else 0.85
         present = [a for a in side.columns if not a.nullable or a.name in shape.keys or draw.random() < share]

@@ -31,15 +31,15 @@ class History:
         self.soup.execute(CREATE)
 
     def push(self) -> None:
-        """Push versions of known keys at or after the watermark, and of new keys before and after it, in any order."""
+        """Push versions of known keys from the watermark on, and of new keys from any time on."""
         chance, rows = self.chance, list[tuple[int, int, int]]()
         watermark, self.now = self.now, self.now + chance.choice([0, 0, 1, 3])
         for _ in range(chance.choice([1, 5, 40])):
             new = not self.entries or chance.random() < 0.6
             key = self.keys if new else chance.choice([*self.entries])
             self.keys += new
-            least = START - 50 if new else watermark
-            rows += [(key, chance.randint(least, self.now), chance.randrange(9)) for _ in range(chance.choice([1, 2]))]
+            lowest = START - 50 if new else watermark
+            rows += [(key, chance.randint(lowest, self.now), chance.randrange(9)) for _ in range(chance.choice([1, 2]))]
         rows.append((-1, self.now, 0))  # the watermark is this time
         chance.shuffle(rows)
         times = pa.array([time * SECOND for _, time, _ in rows], pa.timestamp("us"))

@@ -1,7 +1,9 @@
 """Tuples of a push as bytes of the log, and back: an Arrow IPC record batch without its schema.
 
 columns  "0": int64 [7, 12, …]   "1": string ["a", …]      in the order of the stream, which gives their types
-times    the column TIMESTAMP BY, at least `floor` of the push; or one time that all of them have
+times    the column TIMESTAMP BY, or one time that all of them have
+
+With a `floor`, a push has no time below it.
 """
 
 from __future__ import annotations
