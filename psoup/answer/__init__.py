@@ -11,6 +11,7 @@ Files, in reading order:
     ask, check               a SELECT answered once; a SELECT judged without an answer
     join_ranges              one range of tuple IDs for each source of a join, all at one NOW
     completeness, coverage   completeness of an answer; chunks on disk that are evaluated for a query
+    table_content            the first tuples of a table that is made of a stream
     describe, plan_nodes     streams and queries; plans as lists of nodes
     tuples, copies, explain, figures    rooms for further questions
 

@@ -1,6 +1,7 @@
 """Chores: the regular work of a service beside its calls.
 
     supervisor ──> regular ─┬─> expiry            tuples after a start, queries without a caller
+                            ├─> row expiry        rows of tables whose time has come
                             ├─> folding           folds made before a reader asks
                             └─> arrival_watch     queries that take much of the writer's time
 
@@ -9,6 +10,7 @@ Files, in reading order:
     regular          the list of this work, each part a task
     supervisor       tasks that end by an error are counted and started again
     expiry           the wait of tuples after a start; the end of queries that were not asked for
+    row_expiry       a look for expired rows of tables every second
     fold_ahead       a look for new chunks every few seconds, on the threads of jobs
     arrival_watch    a look at the writer's time every half minute
 
