@@ -312,9 +312,9 @@ def decide_push(
 def _facts_of_producer(
     stream: KnownStream, command: Push, budget: MemoryBudget, now: int
 ) -> tuple[bytes, int | None, int, int]:
-    """The source position after a producer's batch, its rows before it, the bytes that it needs, and the event up to
-    which producers are forgotten for it. Raises as `Producers`.
-    """
+    """Facts of a producer's batch: its source position, the rows before it, its bytes, and `Pushed.forgotten`.
+
+    Raises the errors of `Producers`."""
     source, before = stream.producers.source_after(command, now), stream.producers.sent_before(command)
     needed = stream.producers.needed(command)
     forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
