@@ -124,8 +124,7 @@ def test_an_open_transaction_is_charged_and_may_be_given_up(
         (pin,) = pins._pins
         pin.end(ResourceExhausted("too much", reason="STREAM_BEHIND"))
         with pytest.raises(psycopg.Error, match="keep transactions short") as given_up:
-            for _ in range(100):
-                connection.execute("SELECT count(*) FROM a")
+            connection.execute("SELECT count(*) FROM a")
         assert given_up.value.sqlstate == "72000"
         connection.rollback()
         assert connection.execute("SELECT count(*) FROM a").fetchone() is not None
