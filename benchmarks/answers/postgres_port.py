@@ -164,7 +164,7 @@ def _times(rate: Sample) -> Sample:
     return Sample(1e3 / rate.median, 1e3 / rate.high, 1e3 / rate.low, rate.count)
 
 
-async def _at_once(address: str, view: str, grpc_address: str, query: int, run: Run) -> tuple[Sample, Sample]:
+async def _at_once(address: str, view: str, grpc_address: str, query: str, run: Run) -> tuple[Sample, Sample]:
     """Answers a second of prepared statements and of calls, in turns; the first of each is warm-up."""
     request = queries_pb2.InvokeRequest(query_id=query).SerializeToString()
     turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
