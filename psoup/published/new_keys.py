@@ -39,5 +39,6 @@ def are_new(view: StreamView, lanes: Array, watermark: int) -> Array:
         at, ids = at[data.places.has(ids)], ids[data.places.has(ids)]
         rows = data.places.rows(ids)
         deleted = data.columns[DELETED_AT].values[rows]
-        new[stored[at]] = deleted & (times_of(data, table)[rows] < watermark - table.remembered)
+        forgotten = times_of(data, table)[rows] < max(watermark - table.remembered, table.forgotten_before)
+        new[stored[at]] = deleted & forgotten
     return new

@@ -85,8 +85,7 @@ class NaiveTable:
 
         A key without a version, or with a forgotten deletion, is never late.
         """
-        watermark, table = self.stream.watermark, self.spec.table
-        assert table is not None
+        watermark = self.stream.watermark
         newest = {self._key(row): row for _, _, _, row in self.stream.released()}
 
         def is_new(row: tuple[Value, ...]) -> bool:
@@ -94,7 +93,7 @@ class NaiveTable:
             assert watermark is not None
             if before is None:
                 return True
-            return bool(before[0]) and self._time(before) < watermark - max(table.deleted_for, table.history)
+            return before[0] is True and self.options[-1].forgets(self._time(before), watermark)
 
         return self.stream.push(rows, clock, is_new)
 
