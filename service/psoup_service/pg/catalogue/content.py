@@ -274,7 +274,9 @@ def _add_stream(content: Content, stream: Any) -> None:
     more = {"reltuples": float(stream.tuples), "relhasindex": bool(key)}
     _add_relation(content, oid, stream.name, STREAMS, "r", columns, **more)
     _name(content, oid, quoted(stream.name), "streams", stream.name, True)
-    content.add("pg_catalog", "pg_description", [{"objoid": oid, "classoid": 1259, "description": stream.statement}])
+    if stream.statement:
+        comment = {"objoid": oid, "classoid": 1259, "description": stream.statement}
+        content.add("pg_catalog", "pg_description", [comment])
     if key:
         _add_key(content, oid, stream, key)
 

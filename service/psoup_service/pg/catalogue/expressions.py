@@ -9,15 +9,14 @@ Each kind of node has an entry in a table; a node without one is refused by name
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from psoup_service.pg.catalogue.casts import elements_of, type_name
+from psoup_service.pg.catalogue import comparisons, special_calls
+from psoup_service.pg.catalogue.casts import type_name
 from psoup_service.pg.catalogue.functions import MACROS, NODES, PLAIN
-from psoup_service.pg.catalogue.long_lists import FIRST
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS
 from psoup_service.pg.catalogue.scope import SYSTEM_COLUMNS, Scope, Source
@@ -32,14 +31,12 @@ from psoup_service.pg.catalogue.types import (
     storage_of,
 )
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.ArrayContainsAll, exp.ArrayOverlaps)
 _LOGIC = (exp.Escape, exp.And, exp.Or, exp.Not, exp.Is, exp.Between)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _SHIFTS = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
 _QUERIES = (exp.Subquery, exp.Select, exp.SetOperation, exp.Values)
 _PARTS = (exp.Ordered, exp.Order, exp.Where, exp.Distinct, exp.If, exp.WindowSpec, exp.Var, exp.Star, exp.Tuple)
-_OPERATORS = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
 _CONSTANTS: dict[type[exp.Expression], tuple[str, str]] = {
     exp.CurrentUser: ("user", "name"),
     exp.SessionUser: ("user", "name"),
@@ -50,8 +47,6 @@ _CONSTANTS: dict[type[exp.Expression], tuple[str, str]] = {
 }
 _NAMED_CONSTANTS = {"user": "user", "current_role": "user", "current_catalog": "database"}
 
-Change = tuple[str, exp.Expression, bool]
-"""A setting, its new value, and whether it lasts only for the transaction."""
 
 MOST_PARAMETERS = 65_535
 """The most parameters of a statement: the protocol counts them in 16 bits."""
@@ -68,12 +63,12 @@ class Expressions:
         lists: Sequence[Sequence[str]],
         query: Callable[[exp.Expression, Scope | None], list[tuple[str, str]]],
     ) -> None:
-        self._text = text
-        self._values = values
+        self.text = text
+        self.values = values
         self._parameters = parameters
-        self._lists = lists
-        self._query = query
-        self.changes = list[Change]()
+        self.lists = lists
+        self.query = query
+        self.changes = list[special_calls.Change]()
         """The settings that the statement changes by set_config."""
 
     def type_of(self, node: exp.Expression, scope: Scope, wanted: str = "") -> str:
@@ -84,28 +79,29 @@ class Expressions:
             return special(self, node, scope)
         if kind in _CONSTANTS:
             value, result = _CONSTANTS[kind]
-            node.replace(exp.Literal.string(self._values[value]))
+            node.replace(exp.Literal.string(self.values[value]))
             return result
         if kind is exp.Parameter:
-            return self._parameter(node, wanted)
+            return self.parameter(node, wanted)
         if isinstance(node, _QUERIES):
-            columns = self._query(node, scope)
+            columns = self.query(node, scope)
             return columns[0][1] if columns else UNKNOWN
-        if isinstance(node, _COMPARISONS):
-            return self._comparison(node, scope)
+        if isinstance(node, comparisons.COMPARISONS):
+            return comparisons.comparison(self, node, scope)
         if isinstance(node, (*_MATCHES, *_LOGIC)):
-            self._children(node, scope)
+            self.children(node, scope)
             return "bool"
         if isinstance(node, _PARTS):
-            kinds = self._children(node, scope)
+            kinds = self.children(node, scope)
             return kinds[0] if kind in (exp.Order, exp.Distinct) and kinds else "record"
         if isinstance(node, (*_ARITHMETIC, *_SHIFTS)):
             return self._arithmetic(node, scope)
         if kind in NODES:
-            return self._result(NODES[kind], self._children(node, scope))
-        raise refused(self._text, node)
+            return self._result(NODES[kind], self.children(node, scope))
+        raise refused(self.text, node)
 
-    def _children(self, node: exp.Expression, scope: Scope) -> list[str]:
+    def children(self, node: exp.Expression, scope: Scope) -> list[str]:
+        """Translate the parts of an expression. Returns their types."""
         return [self.type_of(child, scope) for child in list(node.iter_expressions())]
 
     def _result(self, result: str, arguments: list[str]) -> str:
@@ -115,7 +111,7 @@ class Expressions:
         return array_of(first) if result == "@[]" else element_of(first) if result == "@1" else first
 
     def _first(self, node: exp.Expression, scope: Scope) -> str:
-        kinds = self._children(node, scope)
+        kinds = self.children(node, scope)
         return kinds[0] if kinds else UNKNOWN
 
     def _literal(self, node: exp.Expression, scope: Scope) -> str:
@@ -129,10 +125,11 @@ class Expressions:
         node.replace(exp.Literal.string(node.name))
         return UNKNOWN
 
-    def _parameter(self, node: exp.Expression, wanted: str) -> str:
+    def parameter(self, node: exp.Expression, wanted: str) -> str:
+        """The type of a parameter. `wanted`: the type that its place expects."""
         number = int(node.name) if node.name.isdecimal() else 0
         if not 1 <= number <= MOST_PARAMETERS:
-            raise refused(self._text, node)
+            raise refused(self.text, node)
         while len(self._parameters) < number:
             self._parameters.append("")
         if not self._parameters[number - 1] and wanted:
@@ -146,7 +143,7 @@ class Expressions:
         if alias:
             source = scope.source(alias)
             if source is None:
-                raise unknown(self._text, node, f'missing FROM-clause entry for table "{alias}"', "UNKNOWN_STREAM")
+                raise unknown(self.text, node, f'missing FROM-clause entry for table "{alias}"', "UNKNOWN_STREAM")
             kind = source.type_of(name)
             return kind if kind is not None else self._hidden(node, source, f"{alias}.{name}")
         if name in scope.output and isinstance(node.parent, exp.Ordered):
@@ -159,7 +156,7 @@ class Expressions:
         if name in scope.output:
             return scope.output[name]
         if name in _NAMED_CONSTANTS:
-            node.replace(exp.Literal.string(self._values[_NAMED_CONSTANTS[name]]))
+            node.replace(exp.Literal.string(self.values[_NAMED_CONSTANTS[name]]))
             return "name"
         source = scope.unknown() or next(iter(scope.sources.values()), Source([]))
         return self._hidden(node, source, name)
@@ -172,16 +169,16 @@ class Expressions:
         if node.name in SYSTEM_COLUMNS and source.oid:
             node.replace(exp.Literal.number(source.oid if node.name == "tableoid" else 0))
             return SYSTEM_COLUMNS[node.name]
-        raise unknown(self._text, node, f"column {shown} does not exist", "UNKNOWN_COLUMN")
+        raise unknown(self.text, node, f"column {shown} does not exist", "UNKNOWN_COLUMN")
 
     def _cast(self, node: exp.Cast, scope: Scope) -> str:
         kind = type_name(node.to)
         if not kind:
-            raise refused(self._text, node.to, f"type {node.to.sql(dialect='postgres')}")
+            raise refused(self.text, node.to, f"type {node.to.sql(dialect='postgres')}")
         before = self.type_of(node.this, scope, kind)
         inner = node.this
         if is_array(kind) and isinstance(inner, exp.Literal):
-            node.replace(self._array_of_text(inner, kind))
+            node.replace(comparisons.array_of_text(self, inner, kind))
         elif kind in REGISTERED and before not in {"oid", "int4", "int8", "int2"} | REGISTERED:
             node.replace(exp.Anonymous(this=f"f_to_{kind}", expressions=[inner]))
         elif before in REGISTERED and kind in {"text", "varchar", "name"}:
@@ -195,86 +192,8 @@ class Expressions:
             node.set("to", exp.DataType.build(stored, dialect="duckdb"))
         return kind
 
-    def _array_of_text(self, literal: exp.Expression, kind: str) -> exp.Expression:
-        elements = elements_of(literal.name)
-        if elements is None:
-            raise unknown(self._text, literal, f'malformed array literal: "{literal.name}"', "INVALID_TEXT")
-        items = [exp.Null() if element is None else exp.Literal.string(element) for element in elements]
-        to = exp.DataType.build(storage_of(kind), dialect="duckdb")
-        return exp.Cast(this=exp.Array(expressions=items), to=to)
-
-    def _comparison(self, node: exp.Expression, scope: Scope) -> str:
-        left = self.type_of(node.this, scope)
-        other = node.expression
-        right = self.type_of(other, scope, left)
-        if left == UNKNOWN and isinstance(node.this, exp.Parameter):
-            self.type_of(node.this, scope, right)
-        self._fit(node.this, right)
-        self._fit(node.expression, left)
-        return "bool"
-
-    def _fit(self, node: exp.Expression, kind: str) -> None:
-        """Read a text constant as a value of the type on the other side."""
-        if isinstance(node, exp.Literal) and node.is_string:
-            if kind in REGISTERED:
-                node.replace(exp.Anonymous(this=f"f_to_{kind}", expressions=[node.copy()]))
-            elif is_array(kind):
-                node.replace(self._array_of_text(node, kind))
-
-    def _any(self, node: exp.Expression, scope: Scope) -> str:
-        """`= ANY (array)`, `<> ALL (array)`, and both with a subselect."""
-        comparison = node.parent
-        if not isinstance(comparison, _COMPARISONS):
-            raise refused(self._text, node)
-        inner = node.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        wanted = self._type_beside(comparison, scope)
-        if isinstance(inner, exp.Literal):
-            inner.replace(self._array_of_text(inner, array_of(wanted)))
-            return wanted
-        return element_of(self.type_of(inner, scope, array_of(wanted)))
-
-    def _type_beside(self, comparison: exp.Expression, scope: Scope) -> str:
-        return self.type_of(comparison.this.copy(), scope) if isinstance(comparison.this, exp.Column) else UNKNOWN
-
-    def _in(self, node: exp.In, scope: Scope) -> str:
-        kind = self.type_of(node.this, scope)
-        if len(node.expressions) == 1 and self._is_list(node.expressions[0]):
-            return self._in_list(node, kind)
-        for item in list(node.expressions):
-            self.type_of(item, scope, kind)
-        for item in list(node.expressions):
-            self._fit(item, kind)
-        query = node.args.get("query")
-        if query is not None:
-            self._query(query, scope)
-        if node.args.get("unnest") or node.args.get("field"):
-            raise refused(self._text, node)
-        return "bool"
-
-    def _is_list(self, node: exp.Expression) -> bool:
-        return (
-            isinstance(node, exp.Parameter) and node.name.isdecimal() and 0 <= int(node.name) - FIRST < len(self._lists)
-        )
-
-    def _in_list(self, node: exp.In, kind: str) -> str:
-        """`IN` with a long list, which becomes an array."""
-        place = node.expressions[0]
-        items = self._lists[int(place.name) - FIRST]
-        kind = kind if kind in (*NUMBERS, "oid") else "int8"
-        for item in items:
-            if item.startswith("$"):
-                self._parameter(exp.Parameter(this=exp.Literal.number(item[1:])), kind)
-        constant = all(map(str.isdecimal, items))
-        inner = exp.Literal.string(f"[{','.join(items)}]") if constant else place.copy()
-        values = exp.Cast(this=inner, to=exp.DataType.build(storage_of(kind) + "[]", dialect="duckdb"))
-        node.set("expressions", [])
-        node.set("query", exp.Subquery(this=exp.Select(expressions=[exp.Explode(this=values)])))
-        return "bool"
-
     def _exists(self, node: exp.Exists, scope: Scope) -> str:
-        self._query(node.this, scope)
+        self.query(node.this, scope)
         return "bool"
 
     def _case(self, node: exp.Case, scope: Scope) -> str:
@@ -302,11 +221,10 @@ class Expressions:
         """`||` of texts, or of arrays."""
         left, right = self.type_of(node.this, scope), self.type_of(node.expression, scope)
         if not is_array(left) and not is_array(right):
-            node.replace(concatenated([node.this, node.expression]))
+            node.replace(special_calls.concatenated([node.this, node.expression]))
             return "text"
-        name = (
-            "list_concat" if is_array(left) == is_array(right) else "list_append" if is_array(left) else "list_prepend"
-        )
+        one = "f_list_append" if is_array(left) else "f_list_prepend"
+        name = "f_list_concat" if is_array(left) == is_array(right) else one
         node.replace(exp.Anonymous(this=name, expressions=[node.this, node.expression]))
         return left if is_array(left) else right
 
@@ -314,7 +232,7 @@ class Expressions:
         kind = self.type_of(node.this, scope)
         for index in list(node.expressions):
             if isinstance(index, exp.Slice):
-                self._children(index, scope)
+                self.children(index, scope)
                 return kind
             self.type_of(index, scope)
             if kind in {"int2vector", "oidvector"}:
@@ -323,7 +241,7 @@ class Expressions:
 
     def _array(self, node: exp.Array, scope: Scope) -> str:
         if len(node.expressions) == 1 and isinstance(node.expressions[0], _QUERIES):
-            columns = self._query(node.expressions[0], scope)
+            columns = self.query(node.expressions[0], scope)
             return array_of(columns[0][1] if columns else UNKNOWN)
         return array_of(self._result("@", [self.type_of(item, scope) for item in list(node.expressions)]))
 
@@ -331,12 +249,12 @@ class Expressions:
         """A function with its schema before it, or a field of a row."""
         if isinstance(node.expression, exp.Func):
             if not isinstance(node.this, exp.Identifier) or node.this.name not in SCHEMAS:
-                raise refused(self._text, node)
+                raise refused(self.text, node)
             function: Any = node.expression
             node.replace(function)
             return self.type_of(function, scope)
         if not isinstance(node.this, exp.Paren) or node.expression.name not in {"n", "x"}:
-            raise refused(self._text, node)
+            raise refused(self.text, node)
         self.type_of(node.this, scope)
         return "int4" if node.expression.name == "n" else "int2"
 
@@ -348,16 +266,16 @@ class Expressions:
             node.replace(exp.Literal.number(oid_of(self.type_of(arguments[0], scope))))
             return "regtype"
         if name in {"current_user", "session_user", "current_database", "current_schema"}:
-            node.replace(exp.Literal.string(self._values[name.removeprefix("current_").removeprefix("session_")]))
+            node.replace(exp.Literal.string(self.values[name.removeprefix("current_").removeprefix("session_")]))
             return "name"
-        if name in {"all", "any", "some"} and len(arguments) == 1 and isinstance(node.parent, _COMPARISONS):
+        if name in {"all", "any", "some"} and len(arguments) == 1 and isinstance(node.parent, comparisons.COMPARISONS):
             quantified: Any = (exp.All if name == "all" else exp.Any)(this=arguments[0])
             node.replace(quantified)
-            return self._any(quantified, scope)
+            return comparisons.quantified(self, quantified, scope)
         if name in _WRITTEN:
             return _WRITTEN[name](self, node, scope)
         if name == "_pg_expandarray":
-            self._children(node, scope)
+            self.children(node, scope)
             node.set("this", "f__pg_expandarray")
             return "record"
         if name in MACROS:
@@ -366,109 +284,13 @@ class Expressions:
             node.set("this", f"f_{name}")
             return MACROS[name]
         if name in PLAIN:
-            self._children(node, scope)
+            self.children(node, scope)
             return PLAIN[name]
         known: Any = exp.func(name, *arguments, dialect="postgres")
         if isinstance(known, exp.Anonymous):
-            raise unknown(self._text, node, f"function {name} does not exist in this catalogue", "UNKNOWN_FUNCTION")
+            raise unknown(self.text, node, f"function {name} does not exist in this catalogue", "UNKNOWN_FUNCTION")
         node.replace(known)
         return self.type_of(known, scope)
-
-    def _subscripts(self, node: exp.Anonymous, scope: Scope) -> str:
-        """`generate_subscripts(array, 1)`. The first subscript of a vector is 0."""
-        kind = self._children(node, scope)[0]
-        size: exp.Expression = exp.Anonymous(this="len", expressions=[node.expressions[0]])
-        first = 0 if kind.endswith("vector") else 1
-        last = exp.Sub(this=size, expression=exp.Literal.number(1 - first))
-        node.replace(exp.Explode(this=exp.GenerateSeries(start=exp.Literal.number(first), end=last)))
-        return "int4"
-
-    def _object(self, node: exp.Anonymous, scope: Scope) -> str:
-        """`json_build_object(name, value, ...)`."""
-        parts = list[exp.Expression]()
-        items = node.expressions
-        for at in range(0, len(items) - 1, 2):
-            self.type_of(items[at], scope)
-            self.type_of(items[at + 1], scope)
-        for at in range(0, len(node.expressions) - 1, 2):
-            name, value = node.expressions[at], node.expressions[at + 1]
-            parts += [exp.Literal.string(", " if at else "{"), _json(name), exp.Literal.string(" : "), _json(value)]
-        node.replace(concatenated([*parts, exp.Literal.string("}")]))
-        return "json"
-
-    def _formatted(self, node: exp.Expression, scope: Scope) -> str:
-        """`format('%s.%I', ...)` with a constant form."""
-        form = node.this if isinstance(node, exp.Format) else node.expressions[0]
-        if not isinstance(form, exp.Literal):
-            raise refused(self._text, node, "format() with a form that is not a constant")
-        for argument in node.expressions:
-            self.type_of(argument, scope)
-        values = list(node.expressions if isinstance(node, exp.Format) else node.expressions[1:])
-        parts = list[exp.Expression]()
-        for piece in re.split(r"(%[sIL%])", form.name):
-            if piece == "%%" or not re.fullmatch("%[sIL]", piece):
-                parts.append(exp.Literal.string("%" if piece == "%%" else piece))
-            elif not values:
-                raise unknown(self._text, node, "too few arguments for format()", "INVALID_TEXT")
-            else:
-                quote = {"%I": "f_quote_ident", "%L": "f_quote_literal"}.get(piece)
-                value = values.pop(0)
-                parts.append(value if quote is None else exp.Anonymous(this=quote, expressions=[value]))
-        node.replace(concatenated(parts))
-        return "text"
-
-    def _set(self, node: exp.Anonymous, scope: Scope) -> str:
-        """`set_config(name, value, is_local)`: the statement remembers it, and its run changes the setting."""
-        if len(node.expressions) != 3 or not isinstance(node.expressions[0], exp.Literal):
-            raise refused(self._text, node)
-        self.type_of(node.expressions[1], scope, "text")
-        name, value, local = node.expressions
-        self.changes.append((name.name, value.copy(), isinstance(local, exp.Boolean) and bool(local.this)))
-        node.replace(exp.Cast(this=value, to=exp.DataType.build("VARCHAR")))
-        return "text"
-
-    def _strung(self, node: exp.Concat, scope: Scope) -> str:
-        """`concat(...)`, in which NULL is an empty text."""
-        self._children(node, scope)
-        empty = exp.Literal.string("")
-        texts = [exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR")) for part in node.expressions]
-        node.replace(concatenated([exp.Coalesce(this=text, expressions=[empty.copy()]) for text in texts]))
-        return "text"
-
-    def _aggregated(self, node: exp.Anonymous, scope: Scope) -> str:
-        """`pg_catalog.string_agg(text, separator)`, which sqlglot knows only without its schema."""
-        text, separator = node.expressions[0], node.expressions[-1]
-        if isinstance(separator, exp.Order):
-            text, separator = exp.Order(this=text, expressions=separator.expressions), separator.this
-        known = exp.GroupConcat(this=text, separator=separator)
-        node.replace(known)
-        return self.type_of(known, scope)
-
-    def _macro(self, node: Any, scope: Scope) -> str:
-        """A node of sqlglot that becomes a macro, because DuckDB's function has no limit or another meaning."""
-        name = "array_length" if isinstance(node, exp.ArraySize) else node.sql_name().lower()
-        self._children(node, scope)
-        node.replace(exp.Anonymous(this=f"f_{name}", expressions=list(node.iter_expressions())))
-        return MACROS[name]
-
-    def _schemas(self, node: exp.Expression, scope: Scope) -> str:
-        names = self._values["schemas"].split(",")
-        if isinstance(node.this, exp.Boolean) and node.this.this:
-            names = ["pg_catalog", *names]
-        node.replace(exp.Array(expressions=[exp.Literal.string(name) for name in names]))
-        return "_name"
-
-    def _operator(self, node: exp.Expression, scope: Scope) -> str:
-        """`OPERATOR(pg_catalog.~)`."""
-        sign = str(node.args["operator"]).removeprefix("pg_catalog.")
-        negated = sign.startswith("!")
-        kind = _OPERATORS.get(sign.removeprefix("!"))
-        if kind is None:
-            raise refused(self._text, node, f"OPERATOR({node.args['operator']})")
-        same = kind(this=node.this, expression=node.expression)
-        plain: Any = exp.Not(this=same) if negated else same
-        node.replace(plain)
-        return self.type_of(plain, scope)
 
     def _collate(self, node: exp.Expression, scope: Scope) -> str:
         inner = node.this
@@ -510,9 +332,9 @@ _SPECIAL: dict[type[exp.Expression], Callable[[Expressions, Any, Scope], str]] =
     exp.Collate: Expressions._collate,
     exp.Cast: Expressions._cast,
     exp.TryCast: Expressions._cast,
-    exp.Any: Expressions._any,
-    exp.All: Expressions._any,
-    exp.In: Expressions._in,
+    exp.Any: comparisons.quantified,
+    exp.All: comparisons.quantified,
+    exp.In: comparisons.membership,
     exp.Exists: Expressions._exists,
     exp.Case: Expressions._case,
     exp.DPipe: Expressions._joined,
@@ -523,39 +345,27 @@ _SPECIAL: dict[type[exp.Expression], Callable[[Expressions, Any, Scope], str]] =
     exp.Window: Expressions._window,
     exp.Filter: Expressions._first,
     exp.Interval: Expressions._interval,
-    exp.Operator: Expressions._operator,
-    exp.Format: Expressions._formatted,
-    exp.CurrentSchemas: Expressions._schemas,
-    exp.ArraySize: Expressions._macro,
-    exp.Concat: Expressions._strung,
-    exp.Replace: Expressions._macro,
-    exp.RegexpReplace: Expressions._macro,
+    exp.Operator: special_calls.operator,
+    exp.Format: special_calls.formatted,
+    exp.CurrentSchemas: special_calls.schemas,
+    exp.ArraySize: special_calls.macro,
+    exp.Concat: special_calls.strung,
+    exp.Replace: special_calls.macro,
+    exp.ArrayToString: special_calls.macro,
+    exp.StringToArray: special_calls.macro,
+    exp.ArrayAppend: special_calls.appended,
+    exp.ArrayConcat: special_calls.appended,
+    exp.ExplodingGenerateSeries: special_calls.generated,
+    exp.RegexpReplace: special_calls.macro,
     exp.Min: Expressions._extreme,
     exp.Max: Expressions._extreme,
 }
 
 _WRITTEN: dict[str, Callable[[Expressions, Any, Scope], str]] = {
-    "generate_subscripts": Expressions._subscripts,
-    "json_build_object": Expressions._object,
-    "format": Expressions._formatted,
-    "set_config": Expressions._set,
-    "string_agg": Expressions._aggregated,
+    "generate_subscripts": special_calls.subscripts,
+    "json_build_object": special_calls.object,
+    "format": special_calls.formatted,
+    "set_config": special_calls.set,
+    "string_agg": special_calls.aggregated,
 }
 """Functions that become expressions of several others."""
-
-
-def _json(value: exp.Expression) -> exp.Expression:
-    return exp.Anonymous(this="f_json_value", expressions=[value.copy()])
-
-
-def concatenated(parts: Sequence[exp.Expression]) -> exp.Expression:
-    """The texts one after the other: NULL if one of them is NULL. Nested ones become one list."""
-    texts = list[exp.Expression]()
-    for part in parts:
-        while isinstance(part, exp.Paren):
-            part = part.this
-        if isinstance(part, exp.Anonymous) and part.name == "f_joined":
-            texts += [text.copy() for text in part.expressions[0].expressions]
-        else:
-            texts.append(exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR")))
-    return exp.Anonymous(this="f_joined", expressions=[exp.Array(expressions=texts)])

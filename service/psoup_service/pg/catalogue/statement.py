@@ -14,10 +14,10 @@ from sqlglot.errors import SqlglotError
 from psoup.errors import ResourceExhausted, SqlError
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.catalogue.arguments import supplied
-from psoup_service.pg.catalogue.expressions import Change
 from psoup_service.pg.catalogue.guards import check_size, checked
 from psoup_service.pg.catalogue.long_lists import shortened
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
+from psoup_service.pg.catalogue.special_calls import Change
 from psoup_service.pg.catalogue.store import arrow_of
 from psoup_service.pg.catalogue.stores import Stores
 from psoup_service.pg.catalogue.translation import Translator
@@ -28,6 +28,9 @@ from psoup_service.pg.statements.settings import SessionSettings
 Variables = Mapping[str, str | Mapping[str, str]]
 
 _ARRAYS_OF_OIDS = re.compile(r"\b(oid|regclass|regtype|regproc|regnamespace|regrole)(\s*)\[\s*\]", re.IGNORECASE)
+_LABELS = re.compile(r"(\bAS\s+)(select|insert|update|delete|references|default|order|table)\b(?!\s*\()", re.IGNORECASE)
+"""Words that PostgreSQL takes as names after AS, and sqlglot does not."""
+
 _OF_CATALOGUE = re.compile(r"\bpg_catalog\b|\binformation_schema\b|\bpg_\w+", re.IGNORECASE)
 _ROWS_OF_A_BATCH = 4_096
 
@@ -47,13 +50,25 @@ def _belongs(table: exp.Table) -> bool:
     return schema in SCHEMAS or (not schema and relation_of("", name) is not None)
 
 
+def _tree(text: str) -> exp.Expression:
+    try:
+        tree: exp.Expression = exp.maybe_parse(text, dialect="postgres")
+    except (SqlglotError, RecursionError) as problem:
+        raise SqlError(f"this cannot be read as SQL: {str(problem).splitlines()[0]}") from None
+    return tree
+
+
 def _parsed(text: str) -> exp.Expression:
     """The tree of a statement, with its names in lower case unless they are quoted. Raises SqlError."""
     checked(text)
+    text = _ARRAYS_OF_OIDS.sub(r"_\1\2", text)
     try:
-        tree: exp.Expression = exp.maybe_parse(_ARRAYS_OF_OIDS.sub(r"_\1\2", text), dialect="postgres")
-    except (SqlglotError, RecursionError) as problem:
-        raise SqlError(f"this cannot be read as SQL: {str(problem).splitlines()[0]}") from None
+        tree = _tree(text)
+    except SqlError:
+        quoted = _LABELS.sub(r'\1"\2"', text)
+        if quoted == text:
+            raise
+        tree = _tree(quoted)
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:
             name.set("this", name.name.lower())

@@ -21,6 +21,7 @@ from psoup_service.pg.catalogue.output_names import name_of
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
 from psoup_service.pg.catalogue.scope import Scope, Source
+from psoup_service.pg.catalogue.special_calls import series
 from psoup_service.pg.catalogue.types import element_of, is_array, storage_of
 from psoup_service.pg.catalogue.views import views
 
@@ -132,6 +133,10 @@ class Translator:
         alias = node.args.get("alias") or inner.args.get("alias")
         if isinstance(inner, exp.Table) and isinstance(inner.this, exp.Identifier):
             return self._table(inner, scope)
+        if isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Table | exp.Subquery) and alias is None:
+            name = self._source(inner.this, scope)  # joins in brackets
+            self._joined(inner.this, scope)
+            return name
         if isinstance(inner, exp.Subquery):
             columns = self.query(inner.this, scope)
         elif isinstance(inner, exp.Values):
@@ -179,13 +184,18 @@ class Translator:
         name = alias.name if alias is not None and alias.name else call.sql_name().lower()
         if isinstance(call, exp.ExplodingGenerateSeries):
             self._inner(call, scope)
-            _unnested(node, exp.Explode(this=exp.GenerateSeries(**call.args)), name)
+            _unnested(node, exp.Explode(this=series(call)), name)
             return [(name, "int4")]
         if isinstance(call, exp.Explode | exp.Unnest):
             array = call.this if isinstance(call, exp.Explode) else call.expressions[0]
             holder = exp.Paren(this=array.copy())
             kind = element_of(self.expressions.type_of(holder, scope))
             _unnested(node, exp.Explode(this=holder.this), name)
+            return [(name, kind)]
+        if isinstance(call, exp.Func):
+            holder = exp.Paren(this=call.copy())
+            kind = self.expressions.type_of(holder, scope)
+            _unnested(node, holder.this, name)
             return [(name, kind)]
         raise refused(self.text, node)
 

@@ -1,6 +1,19 @@
 -- Functions of PostgreSQL for DuckDB. Tables of the schema `known` are filled by content.py.
 -- Their tables have the alias "?", so that no argument can mean a column of theirs.
 
+-- Texts and arrays that grow have a limit in each row: DuckDB computes 2,048 rows at once, and does not count their memory.
+-- A lambda takes each argument once.
+CREATE MACRO f_too_long() AS error('a text of the catalogue has at most 65,536 characters, and an array at most 2,000 elements');
+CREATE MACRO f_joined(parts) AS list_transform([parts], lambda p: CASE WHEN len(list_filter(p, lambda t: t IS NULL)) > 0 THEN NULL WHEN list_sum(list_transform(p, lambda t: length(t))) > 65536 THEN f_too_long() ELSE array_to_string(p, '') END)[1];
+CREATE MACRO f_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN length(p[1]) * greatest(1, length(p[3])) > 65536 THEN f_too_long() ELSE replace(p[1], p[2], p[3]) END)[1];
+CREATE MACRO f_regexp_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 65536 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3]) END)[1], (s, a, b, o) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 65536 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3], o) END)[1];
+CREATE MACRO f_array_to_string(a, s) AS list_transform([a], lambda p: CASE WHEN list_sum(list_transform(p, lambda t: length(t::VARCHAR))) + len(p) * length(s) > 65536 THEN f_too_long() ELSE array_to_string(p, s) END)[1];
+CREATE MACRO f_string_to_array(s, d) AS list_transform([{'s': s::VARCHAR, 'd': d::VARCHAR}], lambda p: CASE WHEN length(p.s) > 2000 THEN f_too_long() ELSE string_split(p.s, p.d) END)[1];
+CREATE MACRO f_series(a, b) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT}], lambda p: CASE WHEN p.b - p.a > 2000 THEN f_too_long() ELSE generate_series(p.a, p.b) END)[1], (a, b, c) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT, 'c': c::BIGINT}], lambda p: CASE WHEN abs((p.b - p.a) // p.c) > 2000 THEN f_too_long() ELSE generate_series(p.a, p.b, p.c) END)[1];
+CREATE MACRO f_list_concat(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) + len(p.b) > 2000 THEN f_too_long() ELSE list_concat(p.a, p.b) END)[1];
+CREATE MACRO f_list_append(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) > 2000 THEN f_too_long() ELSE list_append(p.a, p.b) END)[1];
+CREATE MACRO f_list_prepend(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.b) > 2000 THEN f_too_long() ELSE list_prepend(p.a, p.b) END)[1];
+
 CREATE MACRO f_version() AS getvariable('version');
 CREATE MACRO f_current_setting(s) AS getvariable('settings')[lower(s::VARCHAR)], (s, missing_ok) AS getvariable('settings')[lower(s::VARCHAR)];
 
@@ -18,8 +31,9 @@ CREATE MACRO f_pg_ts_parser_is_visible(o) AS true;
 CREATE MACRO f_pg_ts_template_is_visible(o) AS true;
 
 CREATE MACRO f_format_type(o, m) AS (SELECT (CASE WHEN m >= 0 AND "?".oid = 1700 THEN 'numeric(' || ((m - 4) // 65536) || ',' || ((m - 4) % 65536) || ')' WHEN m >= 0 AND "?".oid IN (1042, 1043) THEN "?".shown || '(' || (m - 4) || ')' ELSE "?".shown END) FROM known.types AS "?" WHERE "?".oid = o::UINTEGER);
-CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_][a-z0-9_$]*') AND s::VARCHAR NOT IN (SELECT "?".word FROM known.reserved AS "?") THEN s::VARCHAR ELSE '"' || replace(s::VARCHAR, '"', '""') || '"' END;
-CREATE MACRO f_quote_literal(s) AS '''' || replace(s::VARCHAR, '''', '''''') || '''';
+CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_][a-z0-9_$]*') AND s::VARCHAR NOT IN (SELECT "?".word FROM known.reserved AS "?") THEN s::VARCHAR WHEN length(s::VARCHAR) > 10000 THEN f_too_long() ELSE '"' || replace(s::VARCHAR, '"', '""') || '"' END;
+CREATE MACRO f_parse_ident(s) AS f_string_to_array(replace(s::VARCHAR, '"', ''), '.');
+CREATE MACRO f_quote_literal(s) AS CASE WHEN length(s::VARCHAR) > 10000 THEN f_too_long() ELSE '''' || replace(s::VARCHAR, '''', '''''') || '''' END;
 
 CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.names AS "?" WHERE "?".name = s::VARCHAR)) END;
 CREATE MACRO f_to_regtype(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.types AS "?" WHERE "?".shown = replace(lower(s::VARCHAR), 'pg_catalog.', '') OR "?".name = replace(replace(lower(s::VARCHAR), 'pg_catalog.', ''), '"', ''))) END;
@@ -110,11 +124,5 @@ CREATE MACRO f_array_length(a, d) AS CASE WHEN d = 1 THEN nullif(len(a), 0)::INT
 CREATE MACRO f_array_ndims(a) AS CASE WHEN len(a) > 0 THEN 1 END;
 CREATE MACRO f_cardinality(a) AS len(a)::INTEGER;
 CREATE MACRO f__pg_expandarray(a) AS unnest(list_transform(range(len(a)), lambda i: {'x': a[i + 1], 'n': (i + 1)::INTEGER}));
-CREATE MACRO f_json_value(v) AS CASE WHEN v IS NULL THEN 'null' WHEN typeof(v) = 'VARCHAR' THEN '"' || replace(replace(v::VARCHAR, '\', '\\'), '"', '\"') || '"' ELSE v::VARCHAR END;
-CREATE MACRO f_array_text(a) AS '{' || array_to_string(a, ',') || '}';
-
--- Texts that grow have a limit, because DuckDB does not count all of their memory. A lambda takes each argument once.
-CREATE MACRO f_too_long() AS error('a text of the catalogue has at most 1,000,000 characters');
-CREATE MACRO f_joined(parts) AS list_transform([parts], lambda p: CASE WHEN len(list_filter(p, lambda t: t IS NULL)) > 0 THEN NULL WHEN list_sum(list_transform(p, lambda t: length(t))) > 1000000 THEN f_too_long() ELSE array_to_string(p, '') END)[1];
-CREATE MACRO f_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN length(p[1]) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE replace(p[1], p[2], p[3]) END)[1];
-CREATE MACRO f_regexp_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3]) END)[1], (s, a, b, o) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(1, length(p[3])) > 1000000 THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3], o) END)[1];
+CREATE MACRO f_json_value(v) AS CASE WHEN v IS NULL THEN 'null' WHEN length(v::VARCHAR) > 10000 THEN f_too_long() WHEN typeof(v) = 'VARCHAR' THEN '"' || replace(replace(v::VARCHAR, '\', '\\'), '"', '\"') || '"' ELSE v::VARCHAR END;
+CREATE MACRO f_array_text(a) AS '{' || f_array_to_string(a, ',') || '}';
