@@ -214,6 +214,8 @@ def test_prepared_statements_of_sql(session: Any) -> None:
     assert session.fetchall() == [("A",), ("B",)]
     with pytest.raises(psycopg2.Error, match="already exists"):
         session.execute("PREPARE five AS SELECT 1 FROM trades")
+    with pytest.raises(psycopg2.errors.SyntaxError, match="'PREPARE' is not expected here"):
+        session.execute("PREPARE p AS PREPARE q AS SELECT 1 FROM trades")
     session.execute("PREPARE of (text, double precision) AS SELECT n FROM trades WHERE sym = $1 AND price > $2")
     assert rows_of(session, "EXECUTE of ('A', 9)") == [(20,)]
     session.execute("DEALLOCATE five")

@@ -80,6 +80,7 @@ def test_faults_of_inserts_name_column_value_and_place(connection: psycopg.Conne
         ("INSERT INTO nope VALUES (1)", "42P01", "no stream 'nope'", 13),
         ("INSERT INTO t (n) VALUES (1 + 1)", "0A000", "an expression in VALUES", 27),
         ("INSERT INTO t (n) VALUES (now())", "0A000", "an expression in VALUES", 27),
+        (f"INSERT INTO t (n) VALUES ({'(' * 3_000}1", "42601", "nests too deeply", 48),
         ("INSERT INTO t SELECT * FROM t", "0A000", "INSERT … SELECT", 15),
         ("INSERT INTO t (n) VALUES (1) RETURNING n", "0A000", "RETURNING", 30),
         ("INSERT INTO t (n) VALUES (1) ON CONFLICT DO NOTHING", "0A000", "ON CONFLICT", 30),

@@ -36,6 +36,8 @@ _LONGEST = 16 << 20
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _PARAMETER = re.compile(r"\$(\d{1,5})")
 _TIMES = (types.TIMESTAMP, types.TIMESTAMPTZ, types.DATE)
+_MOST_DEPTH = 20
+"""The most parentheses around a value."""
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 
@@ -207,13 +209,15 @@ def _row(words: Words) -> Row:
     return tuple(row)
 
 
-def _value(words: Words) -> Constant | None:
-    """A constant, a parameter or DEFAULT. Raises SqlError for any other expression."""
+def _value(words: Words, depth: int = 0) -> Constant | None:
+    """A constant, a parameter or DEFAULT, in `depth` parentheses. Raises SqlError for any other expression."""
     place, word = words.place, words.next()
+    if depth > _MOST_DEPTH:
+        raise words.source.error("the value nests too deeply", place, hint="leave parentheses out")
     if words.accept("DEFAULT"):
         return None
     if words.accept("CAST", "("):
-        value = _value(words)
+        value = _value(words, depth + 1)
         words.expect("AS")
         _cast(words)
         words.expect(")")
@@ -230,10 +234,7 @@ def _value(words: Words) -> Constant | None:
     elif word[-1:] == "'" and len(word) > 1:
         value = Constant(words.value(), place)
     elif words.accept("(") or words.accept("-", "("):
-        value = _value(words)
-        words.expect(")")
-        if word == "-" and value is not None:
-            value = Constant(f"-{value.text}", place)
+        value = _bracketed(words, place, depth + 1, negative=word == "-")
     elif match := _PARAMETER.fullmatch(word):
         words.value()
         number = int(match[1]) - 1
@@ -249,6 +250,17 @@ def _value(words: Words) -> Constant | None:
     if words.next() not in (",", ")", ""):
         raise _not_constant(words.source, place)
     return value
+
+
+def _bracketed(words: Words, place: int, depth: int, *, negative: bool) -> Constant | None:
+    """A value in parentheses, after the first of them. `negative`: a minus stands before them."""
+    value = _value(words, depth)
+    words.expect(")")
+    if not negative:
+        return value
+    if value is None or value.text is None:
+        raise _not_constant(words.source, place)
+    return Constant(f"-{value.text}", place)
 
 
 def _cast(words: Words) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from psoup.errors import InvalidInput, NotFound
+from psoup.sql import first_word
 from psoup_service.pg.contract import TEXT, Argument, Sink, Statement
 from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.utility import Utility
@@ -18,6 +19,9 @@ MOST = 1_000
 """The most statements that PREPARE may make in a session."""
 MOST_BYTES = 4 << 20
 """The most characters of their texts together."""
+
+_PREPARED = frozenset({"SELECT", "WITH", "VALUES", "FROM", "INSERT", ""})
+"""First words of statements that PREPARE takes. A text that begins with a parenthesis has none."""
 
 Read = Callable[[str, Sequence[int]], Awaitable[Statement | None]]
 
@@ -62,6 +66,8 @@ class PreparedStatements:
         oids = _types(words)
         words.expect("AS")
         text = words.rest
+        if first_word(text) not in _PREPARED:
+            raise words.unexpected("a SELECT or an INSERT")
         statement = await self._read(text, oids)
 
         async def run(sink: Sink) -> str:
