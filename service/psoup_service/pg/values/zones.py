@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -28,7 +28,9 @@ _HOURS = re.compile(r"([+-]?)(\d{1,2})(?::?([0-5]\d))?(?::?([0-5]\d))?$")
 _POSIX = re.compile(
     r"<?[A-Za-z0-9+-]*[A-Za-z0-9]>?([+-]\d{1,2}(?::[0-5]\d){0,2}|(?<=[A-Za-z>])\d{1,2}(?::[0-5]\d){0,2})$"
 )
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]{0,59}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]*")
+_MOST_LETTERS = 60
+"""The most characters of a name."""
 _MOST_SECONDS = 15 * 3600 + 59 * 60 + 59
 
 
@@ -41,23 +43,14 @@ class Zone:
 
     @staticmethod
     def named(name: str) -> Zone:
-        """The zone with a name. Raises InvalidInput if there is none."""
-        text = name.strip()
-        full = text if _is_zone(text) else _names().get(text.lower())
-        if full is not None and _is_zone(full):
-            return Zone(full, 0 if full in _UTC else None)
-        match = _HOURS.match(text)
-        if match:
-            seconds = seconds_of(text)
-            if seconds is not None:
-                return Zone(text, seconds)
-        match = _POSIX.match(text)
-        if match:
-            seconds = seconds_of(match[1])
-            if seconds is not None:
-                return Zone(text, -seconds)
+        """The zone with a name. Raises InvalidInput if there is none. O(1): recent zones are kept."""
+        if len(name) <= _MOST_LETTERS:
+            zone = _zone_of(name.strip())
+            if zone is not None:
+                return zone
         raise InvalidInput(
-            f'invalid value for parameter "TimeZone": "{name[:60]}"; write a name such as Europe/Berlin, or UTC',
+            f'invalid value for parameter "TimeZone": "{name[:_MOST_LETTERS]}"; write a name such as Europe/Berlin,'
+            " or UTC",
             reason="INVALID_PARAMETER_VALUE",
         )
 
@@ -121,6 +114,19 @@ def _late_offsets(name: str, instants: Array) -> Array:
 
 
 _NO_TIME = timedelta(0)
+
+
+@lru_cache(256)
+def _zone_of(text: str) -> Zone | None:
+    name = text if _is_zone(text) else _names().get(text.lower())
+    if name is not None and _is_zone(name):
+        return Zone(name, 0 if name in _UTC else None)
+    seconds = seconds_of(text)
+    if seconds is not None:
+        return Zone(text, seconds)
+    match = _POSIX.match(text)
+    seconds = seconds_of(match[1]) if match else None
+    return None if seconds is None else Zone(text, -seconds)
 
 
 def _is_zone(name: str) -> bool:
