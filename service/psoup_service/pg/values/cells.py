@@ -191,9 +191,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _check_first(column: pa.Array, oid: int, added: int) -> None:
     """Raise OutOfRange if a number is too small for one to be added."""
-    bits = 32 if oid == types.DATE else 64
-    minimum = pc.min(column.cast(pa.int32() if bits == 32 else pa.int64())).as_py()
-    if minimum is not None and minimum + added < -(2 ** (bits - 1)):
+    width = 4 if oid == types.DATE else 8
+    first = -(2 ** (8 * width - 1)) - added
+    if not len(column):
+        return
+    values = np.frombuffer(column.buffers()[1], f"i{width}", len(column), width * column.offset)
+    if values.min() >= first:  # a NULL has any value
+        return
+    minimum = pc.min(column.cast(pa.int32() if width == 4 else pa.int64())).as_py()
+    if minimum is not None and minimum < first:
         raise before("the answer", oid)
 
 
