@@ -136,8 +136,8 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
     """Answers of ten rows: one at a time, and many at once."""
     table = _table(FEW)
     client.execute(CREATE.format("few"))
-    least = sorted(table["price"].to_pylist())[-SMALL]
-    query = client.register(f"SELECT * FROM few WHERE price >= {least}", key="dear")
+    floor = sorted(table["price"].to_pylist())[-SMALL]
+    query = client.register(f"SELECT * FROM few WHERE price >= {floor}", key="dear")
     client.push("few", table)
     view = 'SELECT * FROM queries."dear"'
     repeats = run.of(500, 200, 2)
