@@ -121,7 +121,7 @@ def test_an_upsert_does_not_rewrite_the_past() -> None:
     for price in (2, 3):
         clock.advance(seconds=1)
         pushed(soup, "prices", k=["a"], price=[price])
-        assert soup.invoke(join).to_table()["price"].to_pylist() == [1]
+        assert again(soup.invoke, join).to_table()["price"].to_pylist() == [1]
     assert asked(soup, "SELECT o.n, p.price FROM orders o JOIN prices p ON p.k = o.k") == [(1, 3)]
 
 
@@ -212,7 +212,7 @@ def test_copies_of_joins_as_of_get_only_new_rows_until_history_may_lose_a_versio
     record = soup.engine.snapshot().query(query, soup.tenant)
     assert boxed(soup.engine.snapshot(), record, Question(clock.now()))
     clock.advance(seconds=60)
-    assert soup.invoke(query).to_table().num_rows < 3
+    assert again(soup.invoke, query).to_table().num_rows < 3
     assert not boxed(soup.engine.snapshot(), record, Question(clock.now()))
 
 

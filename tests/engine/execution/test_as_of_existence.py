@@ -63,7 +63,7 @@ def test_why_and_explain_of_versions_that_exist_or_do_not() -> None:
     queries = [soup.register(where.format(kind)) for kind in ("EXISTS", "NOT EXISTS")]
     pushed(soup, "prices", k=["a", "a", "b"], price=[1, 2, 3], t=[10, 20, 30])
     pushed(soup, "orders", n=[1, 2], k=["a", "a"], t=[15, 25])
-    assert [soup.invoke(query).to_table()["n"].to_pylist() for query in queries] == [[2], [1]]
+    assert [again(soup.invoke, query).to_table()["n"].to_pylist() for query in queries] == [[2], [1]]
     whys = [[soup.why(query, order, source="o").steps[-1] for order in (0, 1)] for query in queries]
     assert [[(step.kind, step.passed, step.partners) for step in steps] for steps in whys] == [
         [("partner", False, ()), ("partner", True, (("p", 1),))],

@@ -1,7 +1,6 @@
 """A stream of orders and a table of prices on both sides: the engine, and lists with a version for each entry.
 
-push       an order, or prices; a first version may lie below the watermark
-model      the rows of a join AS OF
+A push is an order, or some prices. A first version of a key may lie below the watermark.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from psoup.model import SECOND
 from psoup.plan.nodes import Node
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
+from psoup_testing.oracles.questions import again
 
 MICROS = pa.timestamp("us")
 KEYS = ["a", "b", "c", "d", "e", "f"]
@@ -158,4 +158,4 @@ def pushed(soup: LocalPSoup, stream: str, **columns: list[object]) -> None:
 
 
 def asked(soup: LocalPSoup, text: str, **options: int) -> list[Row]:
-    return [tuple(row.values()) for row in soup.ask(text, **options).to_table().to_pylist()]
+    return [tuple(row.values()) for row in again(soup.ask, text, **options).to_table().to_pylist()]

@@ -13,6 +13,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SCALE, SEED
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
@@ -59,13 +60,13 @@ class History:
     def shown(self, time: int | None) -> list[tuple[Any, ...]]:
         """The rows that the table shows at a time, or at present."""
         as_of = None if time is None else time * SECOND
-        columns = self.soup.ask("SELECT k, x, _time AS at FROM t", as_of).to_table().to_pydict()
+        columns = again(self.soup.ask, "SELECT k, x, _time AS at FROM t", as_of).to_table().to_pydict()
         seconds = [round(at.timestamp()) for at in columns["at"]]
         return sorted(zip(columns["k"], columns["x"], seconds, strict=True))
 
     def ids(self) -> dict[tuple[int, ...], int]:
         """The ID of each row that holds now."""
-        rows = self.soup.ask("SELECT _id, k, x FROM t").to_table().to_pylist()
+        rows = again(self.soup.ask, "SELECT _id, k, x FROM t").to_table().to_pylist()
         return {(row["k"], row["x"]): row["_id"] for row in rows}
 
 
