@@ -54,15 +54,15 @@ def statements_of(text: str) -> list[str]:
     Raises ResourceExhausted for more than MOST_STATEMENTS.
     """
     at, start, parts = 0, 0, list[str]()
-    while (found := _PARTS.search(text, at)) is not None:
-        at = found.end()
-        if found["dollar"]:
-            end = text.find(found["dollar"], at)
-            at = len(text) if end < 0 else end + len(found["dollar"])
-        elif found.group() == "/*":
+    while (match := _PARTS.search(text, at)) is not None:
+        at = match.end()
+        if match["dollar"]:
+            end = text.find(match["dollar"], at)
+            at = len(text) if end < 0 else end + len(match["dollar"])
+        elif match.group() == "/*":
             at = _after_comment(text, at)
-        elif found.group() == ";":
-            parts.append(text[start : found.start()])
+        elif match.group() == ";":
+            parts.append(text[start : match.start()])
             start = at
             if len(parts) > MOST_STATEMENTS:
                 raise ResourceExhausted(
@@ -76,8 +76,8 @@ def statements_of(text: str) -> list[str]:
 def _after_comment(text: str, at: int) -> int:
     """The end of a comment whose begin stands before `at`. Comments nest."""
     depth = 1
-    for found in _COMMENT.finditer(text, at):
-        depth += 1 if found.group() == "/*" else -1
+    for match in _COMMENT.finditer(text, at):
+        depth += 1 if match.group() == "/*" else -1
         if not depth:
-            return found.end()
+            return match.end()
     return len(text)
