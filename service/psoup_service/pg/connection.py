@@ -117,11 +117,6 @@ class PgConnection:
         if self._idle:
             self._channel.interrupt(_shutting_down())
 
-    def abort(self) -> None:
-        """Cut the connection."""
-        if self._task is not None:
-            self._task.cancel()
-
     def report(self, name: str, value: str) -> None:
         """Tell the client the value of a setting."""
         self._channel.write(messages.parameter_status(name, value))

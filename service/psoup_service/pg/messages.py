@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from psoup.errors import InvalidInput
 from psoup_service.pg.contract import Column
 
-PROTOCOL_3 = 3 << 16
 CANCEL, TLS, GSS = (1234 << 16 | 5678, 1234 << 16 | 5679, 1234 << 16 | 5680)
-"""Codes of start-up packets: version 3.0, a cancel request, a request for TLS, and one for GSSAPI."""
+"""Codes of start-up packets: a cancel request, a request for TLS, and one for GSSAPI."""
 
 AUTHENTICATED, CLEARTEXT_PASSWORD = 0, 3
 """Codes of the authentication: its end, and a request for a password in plain text."""
