@@ -107,7 +107,7 @@ def test_tuples_that_wait_are_not_left_behind(soup: LocalPSoup) -> None:
     table = soup.engine.snapshot().stream("u", "default")
     assert (table.next_id, table.watermark, table.spec.lateness) == (2, START, 5 * SECOND)
     with pytest.raises(PSoupError, match="is too late by"):
-        soup.push("u", pa.table({"k": [2], "at": times[:1]}))
+        soup.push("u", pa.table({"k": [1], "at": times[:1]}))
 
 
 def test_a_stream_without_tuples_brings_its_watermark(soup: LocalPSoup) -> None:
