@@ -234,8 +234,7 @@ class Admission:
         tenant_of, sequence = self._tenant, self._sequence
         match command:
             case Push():
-                foreseen = before if isinstance(before, Foreseen) else None
-                facts = sequence, now, foreseen, self.tags.published
+                facts = sequence, now, before if isinstance(before, Foreseen) else None, self.tags.published
                 return decide_push(self._stream(command), command, self._budget, self._config, *facts)
             case Recall() | Locate():
                 return decide_recall(self._stream(command), command, sequence, now)

@@ -278,20 +278,18 @@ def decide_push(
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     taken = _taken(stream, command, columns, config, now, published)
-    batch, refused, watermark = taken[:3]
+    batch = taken.batch
     given = given_columns(stream.spec, command.table.schema.names, columns)
     room = stream.room_of_patches(batch, given, budget.tuples)
     budget.check_batch(stream.spec, needed + (batch.nbytes + room if len(batch) else 0), room)
     counts = _counts(stream.spec, command, taken)
-    if not (command.producer or len(batch) or refused.count):
+    if not (command.producer or len(batch) or taken.refused.count):
         return Prepared(PushAcknowledgement(sequence, False, *counts))
     event = Pushed(
         sequence + 1,
         stream.tenant,
         stream.stream_id,
-        batch,
-        refused,
-        watermark,
+        *taken[:3],
         now,
         command.producer,
         command.epoch,
