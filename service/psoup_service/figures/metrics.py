@@ -117,12 +117,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.registry.register(_Gauges(figures))
         self._of_tenants: TenantFigures | None = None
-        self._calls = Counter(
-            "psoup_calls",
-            "Calls that ended, over grpc, http or pg",
-            ["method", "code", "protocol"],
-            registry=self.registry,
-        )
+        labels, meaning = ["method", "code", "protocol"], "Calls that ended, over grpc, http or pg"
+        self._calls = Counter("psoup_calls", meaning, labels, registry=self.registry)
         self._seconds = Histogram(
             "psoup_call_seconds",
             "Seconds from the arrival of a unary call to its reply",
