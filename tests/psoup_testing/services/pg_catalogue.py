@@ -1,12 +1,13 @@
 """Statements that clients of PostgreSQL send about its catalogue, and a catalogue that answers them in the test.
 
-`tests/fixtures/pg-catalogue.jsonl` has one statement a line, recorded from psql, SQLAlchemy, asyncpg, ADBC, pg8000,
-psycopg and JDBC at a server of PostgreSQL 15, with the names and OIDs of the columns that the server described.
+`tests/fixtures/pg-catalogue.jsonl` has one statement a line. Most were recorded at a server of PostgreSQL 15, from
+psql, SQLAlchemy, asyncpg, ADBC, pg8000, psycopg and JDBC. Each has the names and OIDs of the server's columns.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ from psoup_service.pg.contract import TEXT, Argument
 
 _FIXTURE = Path(__file__).parents[2] / "fixtures" / "pg-catalogue.jsonl"
 VALUES = {"user": "me", "database": "d", "schema": "streams", "schemas": "streams,queries", "version": "PostgreSQL 15"}
-VARIABLES = {"user": "me", "database": "d", "version": "PostgreSQL 15", "settings": {"jit": "off"}}
+VARIABLES: dict[str, str | Mapping[str, str]] = {
+    "user": "me",
+    "database": "d",
+    "version": "PostgreSQL 15",
+    "settings": {"jit": "off"},
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ def recorded() -> list[Recorded]:
     return statements
 
 
-def _column(name: str, kind: types_pb2.Kind, nullable: bool = True, precision: int = 0) -> types_pb2.Column:
+def _column(name: str, kind: types_pb2.Kind.ValueType, nullable: bool = True, precision: int = 0) -> types_pb2.Column:
     data_type = types_pb2.DataType(kind=kind, precision=precision, scale=2 if precision else 0)
     return types_pb2.Column(name=name, type=data_type, nullable=nullable)
 

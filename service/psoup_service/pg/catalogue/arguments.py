@@ -56,8 +56,8 @@ def _listed(items: Sequence[str], arguments: Sequence[Argument]) -> exp.Expressi
 
 
 def _constant(argument: Argument, number: int, kind: str) -> exp.Expression:
-    known = by_oid().get(argument.oid)
-    kind = known.name if known is not None else kind or "text"
+    type_sent = by_oid().get(argument.oid)
+    kind = type_sent.name if type_sent is not None else kind or "text"
     if kind in REGISTERED and argument.raw is not None:
         return exp.Anonymous(this=f"f_to_{kind}", expressions=[_written(argument, number, "text")])
     to = exp.DataType.build(storage_of(kind), dialect="duckdb")

@@ -35,8 +35,8 @@ class Catalogue:
 
         `types`: OIDs of its parameters, 0 for unknown ones.
         """
-        known = by_oid()
-        parameters = [known[oid].name if oid in known else "" for oid in types]
+        types_by_oid = by_oid()
+        parameters = [types_by_oid[oid].name if oid in types_by_oid else "" for oid in types]
         statement: Prepared | None = await self._stores.read(prepared, text, self._values, parameters)
         if statement is None:
             return None

@@ -3,7 +3,7 @@
     stream "trades"     ─> pg_class (relkind r), a row of pg_attribute for each column; a table's key in pg_constraint
     query with a key    ─> pg_class (relkind v), its statement in the definitions
 
-A column that this module does not fill has 0, false or an empty text, or NULL if its type has none of them.
+A column that this module does not fill has 0, false or an empty text. Other types have NULL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FILLED = frozenset(
         *("pg_language", "pg_namespace", "pg_proc", "pg_rewrite", "pg_tablespace", "pg_type"),
     )
 )
-"""The relations that have rows of their own. `views` has the others that are not empty."""
+"""The relations that have rows of their own. `views` has the rest."""
 
 _KINDS = {
     types_pb2.KIND_BOOLEAN: "bool",
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Content:
-    """Rows by relation. `known`: rows of the tables that functions read."""
+    """Rows by schema and relation. The schema `known` has the tables that functions read."""
 
     rows: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
 
@@ -240,22 +240,22 @@ def _add_relation(
 
 
 def _attribute(oid: int, number: int, name: str, kind: str, modifier: int, required: bool) -> Row:
-    known = by_name()[kind]
+    type_of_column = by_name()[kind]
     return {
         "attrelid": oid,
         "attname": name,
-        "atttypid": known.oid,
+        "atttypid": type_of_column.oid,
         "attstattarget": -1,
-        "attlen": int(known.row[2]),
+        "attlen": int(type_of_column.row[2]),
         "attnum": number,
         "attcacheoff": -1,
         "atttypmod": modifier,
-        "attbyval": known.row[3] == "t",
-        "attalign": known.row[16],
-        "attstorage": known.row[17],
+        "attbyval": type_of_column.row[3] == "t",
+        "attalign": type_of_column.row[16],
+        "attstorage": type_of_column.row[17],
         "attnotnull": required,
         "attislocal": True,
-        "attcollation": int(known.row[18]),
+        "attcollation": int(type_of_column.row[18]),
     }
 
 
@@ -302,47 +302,45 @@ def _add_key(content: Content, oid: int, stream: Any, key: Sequence[str]) -> Non
         ],
     )
     content.add("known", "constraints", [{"oid": oid + 2, "definition": f"PRIMARY KEY ({listed})"}])
-    zeros = [0] * len(key)
-    content.add(
-        "pg_catalog",
-        "pg_index",
-        [
-            {
-                "indexrelid": oid + 1,
-                "indrelid": oid,
-                "indnatts": len(key),
-                "indnkeyatts": len(key),
-                "indisunique": True,
-                "indisprimary": True,
-                "indimmediate": True,
-                "indisvalid": True,
-                "indisready": True,
-                "indislive": True,
-                "indkey": numbers,
-                "indcollation": zeros,
-                "indclass": zeros,
-                "indoption": zeros,
-            }
-        ],
-    )
-    content.add(
-        "pg_catalog",
-        "pg_constraint",
-        [
-            {
-                "oid": oid + 2,
-                "conname": name,
-                "connamespace": STREAMS,
-                "contype": "p",
-                "convalidated": True,
-                "conrelid": oid,
-                "conindid": oid + 1,
-                "conislocal": True,
-                "connoinherit": True,
-                "conkey": numbers,
-            }
-        ],
-    )
+    content.add("pg_catalog", "pg_index", [_index(oid, numbers)])
+    content.add("pg_catalog", "pg_constraint", [_constraint(oid, name, numbers)])
+
+
+def _index(oid: int, numbers: Sequence[int]) -> Row:
+    """The row of a primary key in pg_index. `numbers`: of its columns, from 1."""
+    zeros = [0] * len(numbers)
+    return {
+        "indexrelid": oid + 1,
+        "indrelid": oid,
+        "indnatts": len(numbers),
+        "indnkeyatts": len(numbers),
+        "indisunique": True,
+        "indisprimary": True,
+        "indimmediate": True,
+        "indisvalid": True,
+        "indisready": True,
+        "indislive": True,
+        "indkey": numbers,
+        "indcollation": zeros,
+        "indclass": zeros,
+        "indoption": zeros,
+    }
+
+
+def _constraint(oid: int, name: str, numbers: Sequence[int]) -> Row:
+    """The row of a primary key in pg_constraint."""
+    return {
+        "oid": oid + 2,
+        "conname": name,
+        "connamespace": STREAMS,
+        "contype": "p",
+        "convalidated": True,
+        "conrelid": oid,
+        "conindid": oid + 1,
+        "conislocal": True,
+        "connoinherit": True,
+        "conkey": numbers,
+    }
 
 
 def _add_query(content: Content, query: Any, shadowed: bool) -> None:

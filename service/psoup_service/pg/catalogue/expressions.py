@@ -4,7 +4,7 @@
     'trades'::regclass                         ─>  f_to_regclass('trades')             regclass
     indkey[0]                                  ─>  indkey[1]                           int2
 
-Each kind of node has an entry in a table; a node without one is refused by name.
+Each kind of node has an entry in a table; a node without an entry is refused by name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MOST_PARAMETERS = 65_535
 
 
 class Expressions:
-    """Translates the expressions of one statement. `query`: translates a subselect, and returns its columns."""
+    """Translates the expressions of a statement. `query`: translates a subselect, and returns its columns."""
 
     def __init__(
         self,
@@ -148,11 +148,11 @@ class Expressions:
             return kind if kind is not None else self._hidden(node, source, f"{alias}.{name}")
         if name in scope.output and isinstance(node.parent, exp.Ordered):
             return scope.output[name]
-        found = scope.column(name)
-        if found is not None:
-            if found[0] and name not in scope.shared:
-                node.set("table", exp.to_identifier(found[0], quoted=True))
-            return found[1]
+        match = scope.column(name)
+        if match is not None:
+            if match[0] and name not in scope.shared:
+                node.set("table", exp.to_identifier(match[0], quoted=True))
+            return match[1]
         if name in scope.output:
             return scope.output[name]
         if name in _NAMED_CONSTANTS:
@@ -162,7 +162,7 @@ class Expressions:
         return self._hidden(node, source, name)
 
     def _hidden(self, node: exp.Column, source: Source, shown: str) -> str:
-        """The type of a column that `*` does not show: one of each table, or one of a relation that nobody knows."""
+        """The type of a column that `*` does not show: a hidden one of each table, or one of an unknown relation."""
         if source.read is not None:
             source.read[node.name] = "text"
             return "text"
@@ -223,8 +223,8 @@ class Expressions:
         if not is_array(left) and not is_array(right):
             node.replace(special_calls.concatenated([node.this, node.expression]))
             return "text"
-        one = "f_list_append" if is_array(left) else "f_list_prepend"
-        name = "f_list_concat" if is_array(left) == is_array(right) else one
+        joiner = "f_list_append" if is_array(left) else "f_list_prepend"
+        name = "f_list_concat" if is_array(left) == is_array(right) else joiner
         node.replace(exp.Anonymous(this=name, expressions=[node.this, node.expression]))
         return left if is_array(left) else right
 
@@ -286,11 +286,11 @@ class Expressions:
         if name in PLAIN:
             self.children(node, scope)
             return PLAIN[name]
-        known: Any = exp.func(name, *arguments, dialect="postgres")
-        if isinstance(known, exp.Anonymous):
+        builtin: Any = exp.func(name, *arguments, dialect="postgres")
+        if isinstance(builtin, exp.Anonymous):
             raise unknown(self.text, node, f"function {name} does not exist in this catalogue", "UNKNOWN_FUNCTION")
-        node.replace(known)
-        return self.type_of(known, scope)
+        node.replace(builtin)
+        return self.type_of(builtin, scope)
 
     def _collate(self, node: exp.Expression, scope: Scope) -> str:
         inner = node.this
@@ -368,4 +368,4 @@ _WRITTEN: dict[str, Callable[[Expressions, Any, Scope], str]] = {
     "set_config": special_calls.set,
     "string_agg": special_calls.aggregated,
 }
-"""Functions that become expressions of several others."""
+"""Functions that become several expressions."""

@@ -3,7 +3,7 @@
     pg_table_is_visible(oid)  ─> a macro f_pg_table_is_visible of DuckDB, result bool
     lower(name)               ─> a node of sqlglot, which DuckDB has too, result text
 
-A result "@" has the type of the first argument, "@[]" of an array of it, "@1" of an element of it.
+A result "@" has the type of the first argument. "@[]" is an array of it, and "@1" an element.
 """
 
 from __future__ import annotations

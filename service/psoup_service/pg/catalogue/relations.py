@@ -25,12 +25,12 @@ class Relation:
 @cache
 def relations() -> dict[tuple[str, str], Relation]:
     """The relations by schema and name."""
-    known = dict[tuple[str, str], Relation]()
+    tables = dict[tuple[str, str], Relation]()
     for full, oid, kind, text in lines("relations.tsv"):
         schema, name = full.split(".")
         columns = dict(column.split(":") for column in text.split(" "))
-        known[schema, name] = Relation(schema, name, int(oid), kind, columns)
-    return known
+        tables[schema, name] = Relation(schema, name, int(oid), kind, columns)
+    return tables
 
 
 def relation_of(schema: str, name: str) -> Relation | None:

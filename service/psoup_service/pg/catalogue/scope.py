@@ -12,7 +12,7 @@ SYSTEM_COLUMNS = {"tableoid": "oid", "xmin": "xid", "xmax": "xid", "cmin": "cid"
 class Source:
     """A source of FROM. `columns`: names and types, in order. `oid`: the relation's OID, 0 for a subselect.
 
-    `read`: the columns that the statement reads of a relation which nobody knows, else None.
+    `read`: the columns that the statement reads of an unknown relation, else None.
     """
 
     columns: list[tuple[str, str]]
@@ -67,5 +67,5 @@ class Scope:
         return None
 
     def unknown(self) -> Source | None:
-        """The source that nobody knows, if there is one here."""
+        """The source that is an unknown relation, if there is one here."""
         return next((source for source in self.sources.values() if source.read is not None), None)

@@ -115,9 +115,9 @@ def aggregated(types: Types, node: exp.Anonymous, scope: Scope) -> str:
     text, separator = node.expressions[0], node.expressions[-1]
     if isinstance(separator, exp.Order):
         text, separator = exp.Order(this=text, expressions=separator.expressions), separator.this
-    known = exp.GroupConcat(this=text, separator=separator)
-    node.replace(known)
-    return types.type_of(known, scope)
+    aggregate = exp.GroupConcat(this=text, separator=separator)
+    node.replace(aggregate)
+    return types.type_of(aggregate, scope)
 
 
 def macro(types: Types, node: Any, scope: Scope) -> str:
@@ -183,8 +183,8 @@ def generated(types: Types, node: exp.Expression, scope: Scope) -> str:
 def appended(types: Types, node: exp.Expression, scope: Scope) -> str:
     """`array_append(array, element)` and `array_cat(array, array)`."""
     kind = types.type_of(node.this, scope)
-    others = node.expressions or [node.expression]
-    for other in list(others):
+    elements = node.expressions or [node.expression]
+    for other in list(elements):
         types.type_of(other, scope)
     name = "f_list_append" if isinstance(node, exp.ArrayAppend) else "f_list_concat"
     other = (node.expressions or [node.expression])[0]

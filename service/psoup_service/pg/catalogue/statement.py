@@ -182,8 +182,8 @@ class CatalogueStatement:
     def _change(self, arguments: Sequence[Argument]) -> None:
         """Change the settings that the statement names in set_config. Raises InvalidInput."""
         for name, value, local in self._statement.changes:
-            known = supplied(value, self._statement.parameters, arguments)
-            constant = known.find(exp.Literal)
+            constants = supplied(value, self._statement.parameters, arguments)
+            constant = constants.find(exp.Literal)
             self._settings.set(name, "" if constant is None else constant.name, local=local)
 
 

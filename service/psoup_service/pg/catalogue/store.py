@@ -100,7 +100,7 @@ class Store:
 
 
 class Running:
-    """One run of a statement that `translation` wrote. `variables`: values of the session."""
+    """A run of a statement that `translation` wrote. `variables`: values of the session."""
 
     def __init__(self, store: Store, text: str, variables: Variables, seconds: float) -> None:
         self._cursor = store.cursor()

@@ -99,8 +99,8 @@ class Stores:
         version = self._version()
         if place.store is None or place.version != version:
             listed = await _streams(calls) if streams else []
-            known = await _queries(calls) if queries else []
-            place.store = await self._work(lambda: Store(content_of(listed, known)))
+            views = await _queries(calls) if queries else []
+            place.store = await self._work(lambda: Store(content_of(listed, views)))
             place.version = version
         return place.store
 

@@ -175,10 +175,10 @@ class Translator:
                 table.set("alias", node.args["alias"].copy())
                 node.replace(table)
                 return [("word", "text"), ("catcode", "char")]
-            known = ROWS.get(call.name.lower())
-            if known is not None:
-                _empty(node, known)
-                return list(known.items())
+            row_columns = ROWS.get(call.name.lower())
+            if row_columns is not None:
+                _empty(node, row_columns)
+                return list(row_columns.items())
             call = exp.func(call.name, *call.expressions, dialect="postgres")
         alias = node.args.get("alias")
         name = alias.name if alias is not None and alias.name else call.sql_name().lower()
@@ -276,8 +276,10 @@ class Translator:
         kinds = list[str]()
         for row in node.expressions:
             cells = row.expressions if isinstance(row, exp.Tuple) else [row]
-            found = [self.expressions.type_of(cell, scope) for cell in list(cells)]
-            kinds = found if not kinds else [b if a == "unknown" else a for a, b in zip(kinds, found, strict=True)]
+            row_kinds = [self.expressions.type_of(cell, scope) for cell in list(cells)]
+            kinds = (
+                row_kinds if not kinds else [b if a == "unknown" else a for a, b in zip(kinds, row_kinds, strict=True)]
+            )
         return [(f"column{at + 1}", kind) for at, kind in enumerate(kinds)]
 
     def _part(self, node: exp.Expression | Sequence[exp.Expression] | None, scope: Scope) -> None:
@@ -310,8 +312,8 @@ def _column(alias: str, name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=table)
 
 
-def _either(kind: str, others: Columns, at: int) -> str:
-    return others[at][1] if kind == "unknown" and at < len(others) else kind
+def _either(kind: str, right: Columns, at: int) -> str:
+    return right[at][1] if kind == "unknown" and at < len(right) else kind
 
 
 def _renamed(columns: Columns, alias: exp.Expression) -> Columns:

@@ -96,13 +96,13 @@ def by_oid() -> dict[int, PgType]:
 
 
 def oid_of(name: str) -> int:
-    """The OID of a type; that of text for an unknown name."""
+    """The OID of a type; the OID of text for an unknown name."""
     kind = by_name().get("text" if name == UNKNOWN else name)
     return 25 if kind is None else kind.oid
 
 
 def element_of(name: str) -> str:
-    """The type of an array's elements; the type itself if it is no array."""
+    """The type of an array's elements; the type itself if it is not an array."""
     if name in {"int2vector", "oidvector"}:
         return name.removesuffix("vector")
     return name[1:] if name.startswith("_") else name

@@ -1,4 +1,4 @@
-"""The relations of the catalogue that follow from others: settings, databases, roles and `information_schema`."""
+"""The relations of the catalogue that follow from further ones: settings, databases, roles and `information_schema`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psoup_service.pg.catalogue.types import storage_of
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view in the store. `given`: the columns that its SELECT gives, in order; the others are NULL or false."""
+    """A view in the store. `given`: the columns that its SELECT gives, in order; further ones are NULL or false."""
 
     relation: Relation
     given: tuple[str, ...]
@@ -23,14 +23,14 @@ class View:
 def views() -> dict[tuple[str, str], View]:
     """The views by schema and name."""
     text = (files(__package__) / "postgres" / "views.sql").read_text(encoding="utf-8")
-    found = dict[tuple[str, str], View]()
+    result = dict[tuple[str, str], View]()
     for part in text.split("\nVIEW ")[1:]:
         head, select = part.split("\n", 1)
         name, columns = head.split(": ")
         schema, relation = name.split(".")
-        known = relations()[schema, relation]
-        found[schema, relation] = View(known, tuple(columns.split(", ")), select.strip().rstrip(";"))
-    return found
+        table = relations()[schema, relation]
+        result[schema, relation] = View(table, tuple(columns.split(", ")), select.strip().rstrip(";"))
+    return result
 
 
 def definition_of(view: View) -> str:
