@@ -217,7 +217,7 @@ class Translator:
             return alias
         relation = relation_of(schema, name)
         if relation is None and schema not in SCHEMAS:
-            raise refused(self.text, node, f"{schema}.{name} beside the catalogue" if schema else name)
+            raise refused(self.text, node, f"the stream or view {f'{schema}.' if schema else ''}{name}")
         node.set("catalog", None)
         if node.args.get("alias") is None:
             node.set("alias", _alias(alias))
