@@ -106,16 +106,16 @@ class MemoryBudget:
         """The charged bytes of tuples, queries and producers."""
         return self.tuples + self.queries + self.producers.used
 
-    def check_batch(self, spec: StreamSpec, needed: int, kept: int = 0) -> None:
-        """Raise ResourceExhausted if tuples of `needed` bytes do not fit. `kept`: those for texts that patches keep.
+    def check_batch(self, spec: StreamSpec, needed: int, texts: int = 0) -> None:
+        """Raise ResourceExhausted if tuples of `needed` bytes do not fit. `texts`: the bytes for texts that patches keep.
 
         For a stream with an archive the error says to wait, as maintenance is writing older tuples to disk.
         """
         if needed and self.used + needed > self.limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
             wanted = f"this batch to {spec.noun} {spec.name!r} needs {needed:,} more"
-            if kept:
-                wanted += f", at most {kept:,} of them for texts that patches keep: send fewer patches at once"
+            if texts:
+                wanted += f", at most {texts:,} of them for texts that patches keep: send fewer patches at once"
             raise self._refusal(wanted, needed, waits, _LESS if spec.table is None else _LESS_OF_TABLES)
 
     def check_queries(self, needed: int, count: int) -> None:
