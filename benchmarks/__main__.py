@@ -33,6 +33,7 @@ from benchmarks.answers import (
     invocation,
     over,
     point,
+    postgres_catalogue,
     postgres_port,
     tables,
 )
@@ -93,7 +94,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "cdc": cdc.rows,
     "recovery": lambda run: chain(durability.recovery_rows(run), table_start.rows(run)),
     "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run)),
-    "pg": postgres_port.rows,
+    "pg": lambda run: chain(postgres_port.rows(run), postgres_catalogue.rows(run)),
     "archive": archive.rows,
     "growth": growth.rows,
     "idle": idle.rows,

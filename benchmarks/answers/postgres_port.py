@@ -51,12 +51,12 @@ def rows(run: Run) -> Iterator[Row]:
     settings = {"PSOUP_PG_PORT": str(port)}
     with processes.served(Path(), durable=False, settings=settings) as service, Client(service.address) as client:
         address = f"postgresql://bench@127.0.0.1:{port}/bench"
-        _wait_until_open(psycopg, address)
+        wait_until_open(psycopg, address)
         yield from run.part(lambda: _large(psycopg, address, client, run), *_NAMES[:2])
         yield from run.part(lambda: _small(psycopg, address, client, service.address, run), *_NAMES[2:])
 
 
-def _wait_until_open(psycopg: Any, address: str) -> None:
+def wait_until_open(psycopg: Any, address: str) -> None:
     """Wait for the port, which is opened a moment after the service takes calls."""
     for _ in range(OPEN_SECONDS * 20):
         try:
@@ -151,7 +151,7 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
         assert len(sizes) >= SMALL and [row[2] for row in asked()] == sizes
         turns = [lambda: [asked() for _ in range(repeats)], lambda: [query.invoke() for _ in range(repeats)]]
         rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
-    times = [_times(rate.wall) for rate in rates]
+    times = [milliseconds(rate.wall) for rate in rates]
     note = f"{SMALL} rows by a prepared statement"
     yield Row("pg.small", times[0], "ms", "Invoke by the SDK", times[1], Target(at_most=1.5), note)
     ours, theirs = asyncio.run(_at_once(address, view, grpc_address, query.id, run))
@@ -159,7 +159,7 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
     yield Row("pg.small16", ours, "answers/s", "Invoke", theirs, Target(at_least=0.5), note)
 
 
-def _times(rate: Sample) -> Sample:
+def milliseconds(rate: Sample) -> Sample:
     """Milliseconds for each, of a rate in a second."""
     return Sample(1e3 / rate.median, 1e3 / rate.high, 1e3 / rate.low, rate.count)
 
