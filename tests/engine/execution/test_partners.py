@@ -49,7 +49,7 @@ from psoup_testing.oracles.partner_joins import Row, Tables, rows_by_looking
 OLDER = 58
 """The tuples of each stream before its window, which begins in one chunk and ends in the next one."""
 TINY = JoinLimits(rows=7, first=3, piece=5, kept=11)
-KINDS = [kind for kind in JoinKind if kind not in (JoinKind.AS_OF, JoinKind.AS_OF_LEFT)]
+KINDS = [kind for kind in JoinKind if not kind.is_as_of]
 """All kinds but joins AS OF, whose right is a table (`test_answer_as_of`)."""
 K, T, W = 0, 1, 2
 """The columns of each stream: a key, a number, a text. All may be NULL."""

@@ -68,7 +68,7 @@ def counted(node: Node) -> Relation:
     return Relation(17, Aggregate(node, (), (Measure("count", (), BIGINT),)), "n", ("n",), single=True)
 
 
-LEFT, RIGHT, FULL, SEMI, ANTI, ASOF, ASOF_LEFT, NOT_IN, AS_OF, AS_OF_LEFT = JoinKind
+LEFT, RIGHT, FULL, SEMI, ANTI, ASOF, ASOF_LEFT, NOT_IN, AS_OF, AS_OF_LEFT, AS_OF_SEMI, AS_OF_ANTI = JoinKind
 UNION, INTERSECT, EXCEPT = SetOperator
 
 
@@ -87,6 +87,8 @@ UNION, INTERSECT, EXCEPT = SetOperator
         (partner(A, B, ASOF_LEFT), {1}, [ROWS, OPTIONAL]),
         (partner(A, B, AS_OF), set(), [ROWS, ROWS]),
         (partner(A, B, AS_OF_LEFT), set(), [ROWS, OPTIONAL]),
+        (partner(A, B, AS_OF_SEMI), set(), [ROWS, PARTNER]),
+        (partner(A, B, AS_OF_ANTI), set(), [ROWS, ABSENCE]),
         (partner(A, partner(B, C, ANTI), ANTI), {1}, [ROWS, ABSENCE, ABSENCE]),
         (partner(A, partner(B, C, LEFT), SEMI), {2}, [ROWS, PARTNER, PARTNER]),
         (partner(partner(A, B, ANTI), C, LEFT), {1, 2}, [ROWS, ABSENCE, OPTIONAL]),
