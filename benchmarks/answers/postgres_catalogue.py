@@ -83,12 +83,12 @@ def _inspected(sqlalchemy: Any, address: str, count: int) -> None:
     """Ask for all facts about the views. Fails if one is missing."""
     engine = sqlalchemy.create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
     inspector = sqlalchemy.inspect(engine)
-    asked = {"schema": "queries", "kind": sqlalchemy.engine.reflection.ObjectKind.ANY}
+    scope = {"schema": "queries", "kind": sqlalchemy.engine.reflection.ObjectKind.ANY}
     assert len(inspector.get_view_names("queries")) >= count
-    assert len(inspector.get_multi_columns(**asked)) >= count
-    inspector.get_multi_pk_constraint(**asked)
-    inspector.get_multi_indexes(**asked)
-    inspector.get_multi_foreign_keys(**asked)
-    inspector.get_multi_table_comment(**asked)
+    assert len(inspector.get_multi_columns(**scope)) >= count
+    inspector.get_multi_pk_constraint(**scope)
+    inspector.get_multi_indexes(**scope)
+    inspector.get_multi_foreign_keys(**scope)
+    inspector.get_multi_table_comment(**scope)
     assert inspector.get_table_names("streams") == ["trades"]
     engine.dispose()
