@@ -260,7 +260,7 @@ def test_retention_by_rows_keeps_chunks_until_enough_rows_are_left() -> None:
 
 @seeded
 @pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("most_rows", [1, 7, 10_000])
+@pytest.mark.parametrize("most_rows", [pytest.param(1, marks=pytest.mark.long), 7, 10_000])
 def test_a_follower_is_told_of_the_rows_left(soup: LocalPSoup, every: bool, most_rows: int) -> None:
     query_ids = () if every else (QUERIES[WHERE[0]], QUERIES[WHERE[2]])
     follower, place, pairs = Follower(FollowWanted(query_ids=query_ids, old=True)), FollowPlace(0), []
