@@ -13,7 +13,7 @@ from psoup_testing.engines.restarts import RestartingPSoup, making
 from psoup_testing.oracles.expiring_table import ExpiringTable
 from psoup_testing.suite.budget import Budget, replayable
 
-BUDGET = Budget("rows that expire", cases=7)
+BUDGET = Budget("rows that expire", cases=9)
 LONG = Budget("rows that expire, long", cases=300)
 
 

@@ -15,7 +15,7 @@ from psoup_testing.suite.budget import Budget, run_cases
 from psoup_testing.suite.sweeps import swept
 
 
-@pytest.mark.parametrize("cases", swept([100, 180], fast=1))
+@pytest.mark.parametrize("cases", swept([120, 180], fast=1))
 def test_joins_equal_the_query_run_once_over_their_windows(cases: int, tmp_path: Path) -> None:
     budget = Budget("joins", cases=cases)
     histories = nonempty = grouped = 0

@@ -18,7 +18,7 @@ from psoup_testing.engines.restarts import RestartingPSoup, making
 from psoup_testing.oracles.questions import again, plain_rows
 from psoup_testing.suite.budget import Budget, replayable
 
-BUDGET = Budget("tables that are made of streams", cases=14)
+BUDGET = Budget("tables that are made of streams", cases=18)
 LONG = Budget("tables that are made of streams, long", cases=300)
 START = 1_600_000_000 * SECOND
 KEYS = ("k", "k, j", "j")
