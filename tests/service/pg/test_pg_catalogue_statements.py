@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from psoup_service.pg.catalogue.long_lists import FIRST, shortened
 from psoup_service.pg.catalogue.store import Store
 from psoup_testing.services.pg_catalogue import answer, described, recorded, store
 
@@ -30,3 +31,12 @@ def test_each_recorded_statement_is_answered(filled: Store) -> None:
     for entry in recorded():
         table = answer(filled, entry.text, entry.arguments)
         assert table.column_names == [name for name, _ in entry.columns], entry.text
+
+
+def test_long_lists_of_numbered_parameters_become_arrays() -> None:
+    items = ", ".join(f"${number}" for number in range(1, 3_001))
+    text = f"SELECT oid FROM pg_class WHERE oid IN ({items}) OR relnamespace IN ({items})"
+    short, lists = shortened(text)
+    assert short == f"SELECT oid FROM pg_class WHERE oid IN (${FIRST}) OR relnamespace IN (${FIRST + 1})"
+    assert [len(numbers) for numbers in lists] == [3_000, 3_000]
+    assert shortened(f"{text} AND oid = ${FIRST}")[1] == []  # a parameter that could be taken for a list

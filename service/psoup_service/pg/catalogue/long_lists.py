@@ -15,6 +15,7 @@ FIRST = 1_000_000
 
 _ITEM = r"(?:\d{1,18}|\$\d{1,5}(?:\s*::\s*(?:oid|int[248]?|integer|bigint))?)"
 _LIST = re.compile(rf"\bIN\s*\(\s*({_ITEM}(?:\s*,\s*{_ITEM}){{49,}})\s*\)", re.IGNORECASE)
+_RESERVED = re.compile(r"\$\d{7}")
 _WORD = re.compile(r"\$?\d+(?=\s*(?:,|::|$))")
 
 
@@ -23,7 +24,7 @@ def shortened(text: str) -> tuple[str, list[list[str]]]:
 
     A text with a "$" and a million or more stays as it is. So does a list within quotes, if there is one.
     """
-    if "$1000" in text or len(text) < 200:
+    if len(text) < 200 or _RESERVED.search(text):
         return text, []
     lists = list[list[str]]()
 
