@@ -107,7 +107,7 @@ class MemoryBudget:
         return self.tuples + self.queries + self.producers.used
 
     def check_batch(self, spec: StreamSpec, needed: int, texts: int = 0) -> None:
-        """Raise ResourceExhausted if tuples of `needed` bytes do not fit. `texts`: the bytes for texts that patches keep.
+        """Raise ResourceExhausted if tuples of `needed` bytes do not fit. `texts`: those for texts that patches keep.
 
         For a stream with an archive the error says to wait, as maintenance is writing older tuples to disk.
         """

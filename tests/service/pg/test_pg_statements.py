@@ -11,6 +11,8 @@ import psycopg2.errors
 import pytest
 
 from psoup_client import Client
+from psoup_proto.v1 import types_pb2
+from psoup_service.pg.statements.completeness import notice_of
 from psoup_service.pg.statements.reads import Reads
 from psoup_testing.services.threaded_service import Serving
 
@@ -207,6 +209,13 @@ def test_the_completeness_of_an_answer_is_a_notice_that_a_client_may_silence(ses
     del notices[:]
     session.execute("SET client_min_messages = warning; SELECT n FROM trades; COMMIT")
     assert notices == ["WARNING:  there is no transaction in progress\n"]
+
+
+def test_the_notice_of_a_table_says_that_rows_may_leave() -> None:
+    contents = types_pb2.Completeness(sequence=7, window_kind=types_pb2.WINDOW_KIND_TABLE, pending=3, unknown=2)
+    lacks = "without 3 tuples waiting for the watermark, 2 rows with an unknown version"
+    said = f"complete up to event 7; rows may come and leave; {lacks}"
+    assert notice_of(contents).message == said
 
 
 def test_prepared_statements_of_sql(session: Any) -> None:

@@ -16,14 +16,15 @@ CODE = "00000"
 
 def notice_of(contents: types_pb2.Completeness) -> Notice:
     """The notice for an answer."""
-    said = "final" if contents.final else f"complete up to event {contents.sequence}; rows may still come"
+    said = "final" if contents.final else f"complete up to event {contents.sequence}; {_changes(contents)}"
     lacks = [
-        counted(number, noun)
-        for number, noun in (
-            (_within(contents, "late"), "late tuple"),
-            (_within(contents, "ahead"), "tuple too far ahead of the clock"),
-            (_within(contents, "pending"), "tuple that waits for the watermark"),
-            (contents.errors, "tuple with a value that cannot be computed"),
+        f"{counted(number, noun)}{rest}"
+        for number, noun, rest in (
+            (_within(contents, "late"), "late tuple", ""),
+            (_within(contents, "ahead"), "tuple", " too far ahead of the clock"),
+            (_within(contents, "pending"), "tuple", " waiting for the watermark"),
+            (contents.errors, "tuple", " with a value that cannot be computed"),
+            (contents.unknown, "row", " with an unknown version"),
         )
         if number
     ]
@@ -32,8 +33,14 @@ def notice_of(contents: types_pb2.Completeness) -> Notice:
     if contents.truncated:
         said += "; the window begins before the oldest tuple that is kept"
     if contents.select_errors:
-        said += f"; {counted(contents.select_errors, 'value')} could not be computed and is NULL"
+        said += f"; {counted(contents.select_errors, 'value')} of the SELECT list could not be computed: NULL"
     return Notice("NOTICE", CODE, said)
+
+
+def _changes(contents: types_pb2.Completeness) -> str:
+    """The changes that are still possible."""
+    kinds = [source.window_kind for source in contents.sources] or [contents.window_kind]
+    return "rows may come and leave" if types_pb2.WINDOW_KIND_TABLE in kinds else "rows may still come"
 
 
 def _within(contents: types_pb2.Completeness, name: str) -> int:
