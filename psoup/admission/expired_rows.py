@@ -67,7 +67,7 @@ class ExpiringTables:
             self._coming.popleft()
 
     def decide(self, command: ExpireRows, sequence: int, now: int) -> Prepared:
-        """Decide on deletions at clock time `now`. `sequence`: the last event. Without expired rows there is no event.
+        """Delete the rows that have expired by `now`. `sequence`: the last event. No event without such rows.
 
         Raises ResourceExhausted if the deletions do not fit into the memory budget. O(IDs + rows that are not
         published).

@@ -38,7 +38,7 @@ class RecentPushes:
         self._pushes.append((sequence, weakref.ref(batch)))
 
     def held(self) -> list[tuple[int, Batch]]:
-        """The sequences and rows of the pushes that are still in memory. All pushes that are not published are."""
+        """The sequences and rows of the pushes that are still in memory. They include all unpublished pushes."""
         return [(sequence, batch) for sequence, ref in self._pushes if (batch := ref()) is not None]
 
     def waiting(self, stream_id: int, watermark: int | None, published: Callable[[], Published]) -> int:

@@ -10,7 +10,15 @@ import socket
 import ssl
 from typing import Any
 
+from psoup.errors import InvalidInput
 from psoup.model import SECOND
+from psoup_service.gate.listeners import Listener
+
+BACKLOG = 256
+"""The most connections that the system holds until the service accepts them."""
+
+_SEND_BYTES = 256 * 1024
+"""The approximate bytes that the system buffers for a client that does not read."""
 
 _SHARE = 4
 """Divisor of the files that the process may open. The quotient limits the connections, because the data needs files,
@@ -18,6 +26,26 @@ too."""
 
 _VANISHED_MS = 60_000
 """Milliseconds without an acknowledgement from the client, after which the system ends its connection."""
+
+
+def opened_socket(place: Listener, purpose: str, setting: str) -> socket.socket:
+    """A socket that listens at a place. Raises InvalidInput if the system refuses it.
+
+    `purpose`: what the port serves, for the error. `setting`: the option that chooses the port.
+    """
+    host = place.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        opened = socket.create_server((host, place.port), family=family, backlog=BACKLOG)
+    except OSError as problem:
+        raise InvalidInput(
+            f"{place.host}:{place.port} cannot be listened on for {purpose} ({problem.strerror}); choose another"
+            f" {setting}, 0 for a free one, or -1 for none",
+            reason="ADDRESS_IN_USE",
+        ) from problem
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+    opened.setblocking(False)
+    return opened
 
 
 def bounded_by_files(connections: int) -> int:

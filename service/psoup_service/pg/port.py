@@ -7,13 +7,12 @@ accepted ─> `PgConnection` ─> its session ─> calls
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.errors import ResourceExhausted
 from psoup_service.gate.certificates import Certificates
-from psoup_service.gate.client_sockets import bounded_by_files
+from psoup_service.gate.client_sockets import BACKLOG, bounded_by_files, opened_socket
 from psoup_service.gate.listeners import Listener
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.cancellation import Cancelling
@@ -32,11 +31,6 @@ MOST_CONNECTIONS = 4_096
 
 REFUSED = 64
 """The most connections above the limit that are told why. Further ones are cut at once."""
-
-_SEND_BYTES = 256 * 1024
-"""The approximate bytes that the system buffers for a client that does not read."""
-
-_BACKLOG = 256
 
 
 class PgPort:
@@ -69,9 +63,9 @@ class PgPort:
         self._around = Surroundings(
             self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, self._session
         )
-        opened = _opened(place)
+        opened = opened_socket(place, "PostgreSQL's protocol", "--pg-port")
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Channel(self._begin, self._answering.limits.stream_idle_s), sock=opened, backlog=_BACKLOG
+            lambda: Channel(self._begin, self._answering.limits.stream_idle_s), sock=opened, backlog=BACKLOG
         )
         host = f"[{place.host}]" if ":" in place.host and not place.host.startswith("[") else place.host
         self.address = f"{host}:{opened.getsockname()[1]}"
@@ -136,23 +130,6 @@ async def opened_port(
     port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, version)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port
-
-
-def _opened(place: Listener) -> socket.socket:
-    """A socket that is bound to the place. Raises InvalidInput."""
-    host = place.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        opened = socket.create_server((host, place.port), family=family, backlog=_BACKLOG)
-    except OSError as problem:
-        raise InvalidInput(
-            f"{place.host}:{place.port} cannot be listened on for PostgreSQL's protocol ({problem.strerror});"
-            " choose another --pg-port, 0 for a free one, or -1 for none",
-            reason="ADDRESS_IN_USE",
-        ) from problem
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-    opened.setblocking(False)
-    return opened
 
 
 def _too_many(limit: int) -> ResourceExhausted:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -25,6 +24,7 @@ from uvicorn.server import ServerState
 
 from psoup.errors import InvalidInput, PSoupError
 from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.client_sockets import BACKLOG, opened_socket
 from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.process.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
@@ -35,9 +35,6 @@ from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
 from psoup_service.wire.call_steps import Answering
 
-_SEND_BYTES = 256 * 1024
-"""The approximate bytes that the system buffers for a page that does not read."""
-_BACKLOG = 256
 _log = logging.getLogger(__name__)
 
 
@@ -69,7 +66,7 @@ class Gateway:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        opened, limit = _opened(place), most_connections()
+        opened, limit = opened_socket(place, "the page", "--web-port"), most_connections()
         secured: ssl.SSLContext | None = None
         if place.tls:
             assert certificates is not None, "settings without a certificate have no listener with TLS"
@@ -79,7 +76,7 @@ class Gateway:
             sock=opened,
             ssl=secured,
             ssl_handshake_timeout=head_s if secured else None,
-            backlog=_BACKLOG,
+            backlog=BACKLOG,
         )
         port = opened.getsockname()[1]
         host = f"[{place.host}]" if ":" in place.host and not place.host.startswith("[") else place.host
@@ -170,20 +167,3 @@ async def opened_gateway(
         _log.warning("there is no page", extra={"problem": problem.message})
         return None
     return gateway
-
-
-def _opened(place: Listener) -> socket.socket:
-    """A socket that is bound to the place. Raises InvalidInput."""
-    host = place.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        opened = socket.create_server((host, place.port), family=family, backlog=_BACKLOG)
-    except OSError as problem:
-        raise InvalidInput(
-            f"{place.host}:{place.port} cannot be listened on for the page ({problem.strerror}); choose another"
-            " --web-port, 0 for a free one, or -1 for none",
-            reason="ADDRESS_IN_USE",
-        ) from problem
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-    opened.setblocking(False)
-    return opened

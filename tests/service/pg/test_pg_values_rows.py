@@ -1,4 +1,4 @@
-"""Rows for clients of PostgreSQL: kernels write what is written value by value, and psycopg reads it."""
+"""Rows for clients of PostgreSQL: kernels and the plain encoder write the same bytes, which psycopg reads."""
 
 from __future__ import annotations
 

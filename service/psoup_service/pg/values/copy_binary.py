@@ -23,7 +23,7 @@ _FORMS = {
     types.DATE: (">i4", np.int32, DAYS_TO_2000),
     types.TIMESTAMPTZ: (">i8", np.int64, MICROS_TO_2000),
 }
-"""The bytes of a value, its type, and what is added."""
+"""The format of a value, its type, and the number that is added to it."""
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
 _MOST_GROUPS = 5
 _BEYOND = 1e18
