@@ -141,7 +141,7 @@ class GroupFollowing:
             if reply is None:
                 break
             self._request.lease, self._request.confirm = reply.lease, reply.batch
-            self._session.know_sequence(reply.sequence)
+            self._session.note_sequence(reply.sequence)
             if reply.missed:
                 self._confirm(reply.batch)
                 raise PositionLost(
@@ -229,6 +229,7 @@ class GroupFollowing:
         message = groups_pb2.ConfirmBatchRequest(
             stream=request.stream, group=request.group, lease=request.lease, batch=number
         )
-        connection.call(connection.groups.ConfirmBatch, message)
+        reply = connection.call(connection.groups.ConfirmBatch, message)
+        self._session.note_sequence(reply.sequence)
         if request.confirm == number:
             request.confirm = 0

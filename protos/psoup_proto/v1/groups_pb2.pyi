@@ -167,7 +167,7 @@ class TakeBatchResponse(_message.Message):
     left_out: _builtins.int
     """As in FollowResponse."""
     sequence: _builtins.int
-    """The last event that this reflects."""
+    """The last event that this reflects, the confirmation among them."""
     first_id: _builtins.int
     """The oldest tuple that is kept, if some were missed."""
     def __init__(
@@ -237,7 +237,7 @@ class ConfirmBatchResponse(_message.Message):
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The event of the confirmation, or the last event before this call if it was confirmed already."""
+    """The event of the confirmation, or a later one if it was confirmed already."""
     def __init__(
         self,
         *,

@@ -49,7 +49,10 @@ class Taking:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The outcome of a worker's call. `number`: 0 without a batch. `lag`: tuples after the worker's oldest position."""
+    """The outcome of a worker's call. `number`: 0 without a batch. `lag`: tuples after the worker's oldest position.
+
+    `sequence`: an event that a reading call must reflect to see what the worker has confirmed.
+    """
 
     worker: Worker
     number: int
@@ -125,14 +128,15 @@ class Groups:
                     raise
 
     async def confirm(self, group: FollowerGroup, lease: str, number: int) -> int:
-        """Confirm a worker's batch. Returns the sequence of the event; 0 if it was confirmed already."""
+        """Confirm a worker's batch. Returns the sequence of the group's last event; 0 if the start has seen none."""
         workers = self.workers_of(group)
         if workers is None:
             raise lease_lost(group.name)
         worker = workers.known(lease, self._now())
         with self._calling(worker):
             async with worker.lock:
-                return await self._confirm(workers, worker, number)
+                await self._confirm(workers, worker, number)
+                return workers.sequence
 
     def leave(self, group: FollowerGroup, lease: str) -> None:
         """End a worker's lease. Nothing happens if it is over."""
@@ -174,20 +178,20 @@ class Groups:
             worker.calls -= 1
             worker.deadline = self._now() + worker.seconds
 
-    async def _confirm(self, workers: Workers, worker: Worker, number: int) -> int:
+    async def _confirm(self, workers: Workers, worker: Worker, number: int) -> None:
         delivery = workers.delivered(worker, number)
         if delivery is None:
-            return 0
+            return
         stored = workers.after(delivery)
-        sequence = await self._log(workers, worker, stored)
+        await self._log(workers, worker, stored)
         workers.confirm(worker, delivery)
         workers.stored, workers.stored_at = stored, self._now()
-        return sequence
 
-    async def _log(self, workers: Workers, worker: Worker, positions: bytes) -> int:
+    async def _log(self, workers: Workers, worker: Worker, positions: bytes) -> None:
         """Log positions of a worker's group. Raises FailedPrecondition, reason LEASE_LOST, if it was removed."""
         try:
-            return await self._confirmations.confirm(workers.group, positions)
+            sequence = await self._confirmations.confirm(workers.group, positions)
+            workers.sequence = max(workers.sequence, sequence)
         except NotFound:
             workers.leave(worker)
             raise lease_lost(workers.group.name) from None
@@ -277,4 +281,4 @@ class Groups:
         note_place(snapshot, group.stream_id, group.name, self.next_id(group), self._clock())
         if view is not None and worker.count:
             lag = max(view.next_id - int(workers.positions[worker.partitions, 0].min()), 0)
-        return Taken(worker, number, page, lag, len(workers), snapshot.sequence)
+        return Taken(worker, number, page, lag, len(workers), max(snapshot.sequence, workers.sequence))

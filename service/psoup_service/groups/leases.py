@@ -66,7 +66,8 @@ class Workers:
     """The workers of one group, and the positions that they have reached.
 
     `positions`: int64[PARTITIONS, 2], the position up to which each partition is confirmed, or has no match. `stored`:
-    the positions that were last sent to the log, at the time `stored_at`. For the event loop.
+    the positions that were last sent to the log, at the time `stored_at`. `sequence`: the last event in the log that
+    moved positions since the start, which may not be published yet. For the event loop.
     """
 
     def __init__(self, group: FollowerGroup, wanted: FollowWanted) -> None:
@@ -75,6 +76,7 @@ class Workers:
         self.positions: Array = positions_array(group.positions).copy()
         self.stored = group.positions
         self.stored_at = 0.0
+        self.sequence = 0
         self._workers: dict[str, Worker] = {}
 
     def __len__(self) -> int:

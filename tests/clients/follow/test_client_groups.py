@@ -97,7 +97,9 @@ def test_a_batch_is_confirmed_by_the_next_one_and_not_by_an_exception(
             assert group_lag(running, stream) == 4
     with client.follow(stream, group="mailer") as worker:
         batch = next(worker)
+        before = client.last_sequence
         batch.confirm()
+        assert client.last_sequence > before, "so the list of groups waits for the confirmation"
         batch.confirm()
     (group,) = client.groups(stream)
     assert (group.next_id, group.lag, group.workers, group.confirmed is None) == (4, 0, (), False)
