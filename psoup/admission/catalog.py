@@ -137,8 +137,12 @@ class KnownTenant:
         state = self.find(name)
         if state is None:
             near = difflib.get_close_matches(name[:256].lower(), [candidate.lower() for candidate in self.names()], n=1)
-            hint = f"did you mean {self.streams[near[0]].spec.name!r}?" if near else "create it with CREATE STREAM"
-            raise NotFound(f"there is no stream {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256])
+            hint = "create it with CREATE STREAM or CREATE TABLE"
+            if near:
+                hint = f"did you mean {self.streams[near[0]].spec.name!r}?"
+            raise NotFound(
+                f"there is no stream or table {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256]
+            )
         return state
 
     def no_query(self, query_id: int) -> NotFound:

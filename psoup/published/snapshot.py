@@ -300,8 +300,8 @@ class Snapshot:
         if view is None:
             name = name[:_NAME_COMPARED]
             near = get_close_matches(name.lower(), self.names(tenant), 1)
-            hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM"
-            raise NotFound(f"there is no stream {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
+            hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM or CREATE TABLE"
+            raise NotFound(f"there is no stream or table {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
         return view
 
     def names(self, tenant: str) -> list[str]:

@@ -98,8 +98,9 @@ def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: 
     name = table.name
     spec = lookup(name)
     if spec is None:
-        hint = nearest(name, names) or (f"the streams are {', '.join(names[:12])}" if names else "create it first")
-        raise source.error(f"there is no stream {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
+        all_names = f"the streams and tables are {', '.join(names[:12])}" if names else "create it first"
+        hint = nearest(name, names) or all_names
+        raise source.error(f"there is no stream or table {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
     alias = table.args.get("alias")
     return NamedStream(spec, spec.name if alias is None else alias.name)
 

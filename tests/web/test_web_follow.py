@@ -144,7 +144,7 @@ def test_a_lost_position_is_an_event(page: Page, client: Client) -> None:
         ("?stream=s&label=a=1&label=a=2", {}, 400, "two values"),
         ("?stream=s&old=yes", {}, 400, "it is true or false"),
         ("?stream=%ff", {}, 400, "not a list of NAME=VALUE"),
-        ("?stream=nowhere", {}, 404, "there is no stream 'nowhere'"),
+        ("?stream=nowhere", {}, 404, "there is no stream or table 'nowhere'"),
         ("?stream=s&after=p1-none", {}, 400, "not a position"),
         ("?stream=s", {"last-event-id": "x" * 500}, 400, "not a position"),
         ("?stream=s", {"origin": "https://evil.example"}, 403, "a page of"),

@@ -65,6 +65,9 @@ class PushRequest(_message.Message):
     """The rows: an Arrow IPC *stream* (schema message, then record batches), buffers plain or compressed with LZ4 or
     ZSTD. Columns are found by name; a nullable one may be missing; values are converted where none is lost.
     At most 16 MiB here, 1,048,576 rows, 1,024 messages, and 256 MiB once decoded.
+
+    For a table two more BOOLEAN columns have a meaning. `_deleted`: the row ends the entry with its key, and other
+    columns do not count. `_patch`: the row keeps the values of the columns that the batch lacks.
     """
     producer: _builtins.str
     """Who sends, at most 256 bytes: any name that is unique among the senders of the stream. Empty: the batch is

@@ -55,7 +55,9 @@ class Principal:
         if self.streams and not any(fnmatchcase(stream.lower(), pattern) for pattern in self.streams):
             name = stream[:256]
             raise NotFound(
-                f"there is no stream {name!r}; create it with CREATE STREAM", reason="UNKNOWN_STREAM", stream=name
+                f"there is no stream or table {name!r}; create it with CREATE STREAM or CREATE TABLE",
+                reason="UNKNOWN_STREAM",
+                stream=name,
             )
 
 

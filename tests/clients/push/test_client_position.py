@@ -77,7 +77,7 @@ def test_one_of_two_successors_is_told(client: Client, make_stream: MakeStream) 
 
 def test_what_cannot_be_asked(client: Client, make_stream: MakeStream) -> None:
     name = make_stream("(a BIGINT)")
-    with pytest.raises(NotFound, match="there is no stream"):
+    with pytest.raises(NotFound, match="there is no stream or table"):
         client.position("nowhere", "p")
     with pytest.raises(InvalidRequest, match="producer is empty"):
         client.position(name, "")

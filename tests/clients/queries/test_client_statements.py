@@ -302,9 +302,9 @@ def test_psoup_sql_takes_values_for_its_select(psoup: Psoup, filled: str, tmp_pa
         (
             "DROP STREAM IF EXISTS no; /* x */ SELECT x\n FROM nope",
             1,
-            "line 2, column 7, statement 2 (SELECT x FROM nope): there is no stream 'nope'",
+            "line 2, column 7, statement 2 (SELECT x FROM nope): there is no stream or table 'nope'",
         ),
-        ("\n DROP STREAM no", 4, "line 2, statement 1 (DROP STREAM no): there is no stream 'no'"),
+        ("\n DROP STREAM no", 4, "line 2, statement 1 (DROP STREAM no): there is no stream or table 'no'"),
         (
             "INSERT INTO s VALUES (1)",
             1,

@@ -158,7 +158,7 @@ def test_a_request_id_whose_query_is_gone_makes_a_new_one(gate: Gate) -> None:
     for query_id in (1, 4):
         gate.unregister(query_id)
     gate.drop("trades")
-    with pytest.raises(SqlError, match="no stream 'trades'"):
+    with pytest.raises(SqlError, match="no stream or table 'trades'"):
         gate.register("SELECT x FROM trades", "r1")
 
 

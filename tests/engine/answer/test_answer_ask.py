@@ -59,7 +59,7 @@ def test_the_answer_is_that_of_the_query_registered(soup: LocalPSoup) -> None:
     ("sql", "error", "message"),
     [
         ("SELECT y FROM s", SqlError, "no column 'y'"),
-        ("SELECT x FROM tt", SqlError, "there is no stream 'tt'"),
+        ("SELECT x FROM tt", SqlError, "there is no stream or table 'tt'"),
         ("SELECT x FROM s WHERE x = ?", NotSupported, "a parameter without a value"),
         ("SELECT x FROM s BEGIN (NOW - 2 HOURS)", OutOfRange, "keeps 1 hour"),
         ("CREATE STREAM t (x BIGINT)", SqlError, "a SELECT is needed here"),

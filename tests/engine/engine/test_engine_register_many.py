@@ -236,6 +236,6 @@ def test_a_kept_template_is_prepared_anew_for_another_stream_of_its_name() -> No
         assert answers(made, [query_id]) == [[value]]
         made.unregister(query_id)
         made.execute("DROP STREAM passing")
-    with pytest.raises(SqlError, match="there is no stream 'passing'"):
+    with pytest.raises(SqlError, match="there is no stream or table 'passing'"):
         made.register_many(sql, [(1,)])
     made.check()

@@ -138,7 +138,7 @@ def test_each_source_may_have_a_window_in_brackets(brackets: str, window: str) -
         ("SELECT a FROM r, clocked WHERE r.k = clocked.k", "MIXED_TIME_DOMAINS", "no NOW in common"),
         ("SELECT a FROM r JOIN s USING (a)", "UNKNOWN_COLUMN", "USING (a): 's' has no such column"),
         ("SELECT a FROM r, s JOIN u USING (k)", "AMBIGUOUS_COLUMN", "write ON, and say whose"),
-        ("SELECT a FROM r, nope WHERE r.k = nope.k", "UNKNOWN_STREAM", "there is no stream 'nope'"),
+        ("SELECT a FROM r, nope WHERE r.k = nope.k", "UNKNOWN_STREAM", "there is no stream or table 'nope'"),
         ("SELECT a FROM r, u WHERE r.k = u.name", "TYPE_MISMATCH", "cannot compare BIGINT with TEXT"),
         ("SELECT a FROM r, s WHERE r.k = s.k AND s._id > 1", "NOT_SUPPORTED", "_id in WHERE"),
         ("SELECT a FROM r [RANGE 5 ROWS], s WHERE r.k = s.k", "SQL", "write [ROWS 100]"),

@@ -75,7 +75,7 @@ def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
         assert (info.first_tuple_id, info.next_tuple_id, info.tuples) == (-500, 100, 600)
         assert info.archived_chunks == 5
         assert client.matches("s", -500) == [known[0]]
-        with pytest.raises(NotFound, match="there is no stream 'nope'"):
+        with pytest.raises(NotFound, match="there is no stream or table 'nope'"):
             client.begin_attach("nope", "years")
         site = client.begin_attach("s", "years")
         assert (site.attached, client.attach(site, "gone").duplicate) == (True, True)

@@ -77,7 +77,7 @@ def test_faults_of_inserts_name_column_value_and_place(connection: psycopg.Conne
         ("INSERT INTO t (n, q) VALUES (1, 2)", "42703", 'column "q" of relation "t"', 20),
         ("INSERT INTO t (n, N) VALUES (1, 2)", "42701", "more than once", 20),
         ("INSERT INTO t (n) VALUES (1, 2)", "42601", "more expressions", 13),
-        ("INSERT INTO nope VALUES (1)", "42P01", "no stream 'nope'", 13),
+        ("INSERT INTO nope VALUES (1)", "42P01", "no stream or table 'nope'", 13),
         ("INSERT INTO t (n) VALUES (1 + 1)", "0A000", "an expression in VALUES", 27),
         ("INSERT INTO t (n) VALUES (now())", "0A000", "an expression in VALUES", 27),
         (f"INSERT INTO t (n) VALUES ({'(' * 3_000}1", "42601", "nests too deeply", 48),

@@ -158,7 +158,7 @@ def test_execute_takes_each_statement_by_its_first_word() -> None:
         ("-- nothing", Code.INVALID_ARGUMENT, "the statement is empty"),
         ("/* never closed", Code.INVALID_ARGUMENT, "never closed"),
         ("SELECT x FROM s; SELECT x FROM s", Code.INVALID_ARGUMENT, "one statement at a time"),
-        ("SELECT x FROM t", Code.INVALID_ARGUMENT, "there is no stream 't'"),
+        ("SELECT x FROM t", Code.INVALID_ARGUMENT, "there is no stream or table 't'"),
         ("SELECT x FROM s WHERE x = ?", Code.UNIMPLEMENTED, "a parameter without a value"),
         ("DROP STREAM s, t", Code.INVALID_ARGUMENT, "',' is not expected here"),
         ("--\n" * 40_000, Code.INVALID_ARGUMENT, "longer than 65,536 bytes"),

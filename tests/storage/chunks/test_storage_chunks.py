@@ -183,7 +183,9 @@ def test_a_dropped_stream_leaves_the_disk_and_its_ids_are_not_used_again(soup: R
     assert files(soup) == [f"2-{n}.parquet" for n in range(3)]
     soup.restart()
     assert log(soup, where="kind = 'push'") == 1
-    with pytest.raises(SqlError, match="there is no stream 'a'"):  # its request ID went with it: it is a new query
+    with pytest.raises(
+        SqlError, match="there is no stream or table 'a'"
+    ):  # its request ID went with it: it is a new query
         soup.register("SELECT x FROM a WHERE x > 1", "asked")
     assert values(soup, kept) == list(range(200))
     soup.execute("CREATE STREAM a (x BIGINT)")

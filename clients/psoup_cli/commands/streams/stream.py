@@ -70,7 +70,8 @@ def create(
     else:
         columns = counted(len(info.columns), "column")
         key = f" and the primary key {', '.join(info.primary_key)}" if info.primary_key else ""
-        message(f"Created {info.kind} {info.name} with {columns}{key}.")
+        done = f"{info.kind.title()} {info.name} exists," if if_not_exists else f"Created {info.kind} {info.name}"
+        message(f"{done} with {columns}{key}.")
 
 
 @app.command("alter", short_help="Add columns to a stream, or change how its time works.")
