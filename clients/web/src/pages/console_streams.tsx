@@ -74,8 +74,15 @@ function streamFacts(stream: StreamJson, rate: string): [string, string][] {
             ? `the newest ${number(Number(stream.retentionRows))} rows`
             : "for ever",
     ],
+    ...expiry(stream),
     ["Queries", number(Number(stream.queries ?? 0))],
   ];
+}
+
+/** The fact of EXPIRES BY, for a table that has it. */
+function expiry(stream: StreamJson): [string, string][] {
+  const column = stream.expiresBy ?? "";
+  return column === "" ? [] : [["Rows end", `at the time in ${column}`]];
 }
 
 function behind(lag: number | null): string {
