@@ -39,6 +39,9 @@ _PEACE = 64
 _COPY_LEFTOVERS = frozenset({b"d", b"c", b"f"})
 """Messages of a COPY that has failed. The client sent them before it knew."""
 
+_WITHOUT_REPLY = _COPY_LEFTOVERS | {b"H"}
+"""Messages without a reply of their own. A connection that was ready stays ready after them."""
+
 _EVER_S = 1e9
 """The seconds for which a connection may be idle that waits for notifications."""
 _log = logging.getLogger(__name__)
@@ -195,15 +198,16 @@ class PgConnection:
         except TimeoutError:
             raise _idle(within) from None
         finally:
-            self._idle = self._resting = False
+            self._idle = False
 
     async def _handle(self, session: Session, exchange: Exchange, extended: ExtendedQueries, message: Message) -> None:
         kind = message.kind
+        self._resting &= kind in _WITHOUT_REPLY
         if kind == SYNC:
             extended.skipping = False
             await extended.end_transaction()
             self._ready(session)
-        elif extended.skipping or kind == b"H" or kind in _COPY_LEFTOVERS:
+        elif extended.skipping or kind in _WITHOUT_REPLY:
             pass
         elif kind == b"Q":
             await self._query(session, exchange, extended, message)

@@ -215,6 +215,9 @@ def test_notifications_come_between_statements_and_not_in_transactions(client: P
     client.send(query("listen"))
     assert client.kinds() == "CZ"
     assert [client.read()[0] for _ in range(2)] == [b"A", b"A"], "an idle client gets them at once"
+    client.send(query("listen"), message(b"d", b"late"), message(b"H"))
+    assert client.kinds() == "CZ"
+    assert [client.read()[0] for _ in range(2)] == [b"A", b"A"], "messages without a reply delay none"
 
 
 def test_connections_beyond_the_limit_are_told_and_then_cut(monkeypatch: pytest.MonkeyPatch) -> None:
