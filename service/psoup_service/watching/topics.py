@@ -4,6 +4,9 @@
                   clauses not evaluated there     ─> topics unsure  ┐
                   joins, groups, rankings …       ─> topics slow    ┴─> at most once a second, and 20 times their cost
 
+The cost of an evaluation is its processor time. A longer pause follows only after two costly evaluations in a row,
+because one may have loaded kernels.
+
 The cost of a check depends on the new matches, not on the number of watched queries. For the event loop.
 """
 
@@ -34,7 +37,7 @@ class Topic:
     """The subject of some wants, and its watchers. `due`: the loop's time before which it is not evaluated again.
 
     `unsure`: only an evaluation shows whether new tuples have matched. `sequence`: the event up to which it was last
-    evaluated.
+    evaluated. `cost`: the most seconds of an evaluation since the last mark, and `last_cost` before it.
     """
 
     target: Target
@@ -42,6 +45,8 @@ class Topic:
     due: float = 0.0
     unsure: bool = False
     sequence: int = -1
+    cost: float = 0.0
+    last_cost: float = 0.0
 
     def mark(self) -> None:
         """Mark the topic's places at its watchers: its answer may have changed."""
@@ -158,11 +163,13 @@ class Topics:
             elif snapshot.sequence == topic.sequence and not topic.target.slides:
                 continue
             topic.unsure, topic.sequence, topic.due = False, snapshot.sequence, now + SLOW_S
+            topic.last_cost, topic.cost = topic.cost, 0.0
             topic.mark()
             self.asked += 1
 
     def asked_for(self, watcher: Watcher, place: int, cost: float, now: float) -> None:
-        """Note the seconds that an evaluation took. A costly topic is evaluated less often."""
+        """Note the processor seconds of an evaluation. A topic is evaluated less often if two in a row are costly."""
         topic = self._of_place.get((watcher, place))
         if topic is not None and place in watcher.slow:
-            topic.due = max(topic.due, now + _SHARE * cost)
+            topic.cost = max(topic.cost, cost)
+            topic.due = max(topic.due, now + _SHARE * min(topic.cost, topic.last_cost))

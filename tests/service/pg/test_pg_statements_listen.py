@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import psycopg
 import pytest
 
 from psoup_client import Client
+from psoup_service.watching import pages
 from psoup_testing.services.threaded_service import Serving
+
+BOTH = "left_side l JOIN right_side r ON l.k = r.k"
+JOINS = {
+    "inner": f"SELECT l.k, l.v, r.v FROM {BOTH}",
+    "window": f"SELECT l.v FROM {BOTH} BEGIN (NOW - 20 ROWS)",
+    "outer": "SELECT l.k, r.v FROM left_side l LEFT JOIN right_side r ON l.k = r.k",
+    "sums": f"SELECT l.k, sum(r.v) AS total, count(*) AS c FROM {BOTH} GROUP BY l.k",
+    "having": "SELECT k, max(v) AS high FROM left_side GROUP BY k HAVING count(*) > 3",
+    "few": "SELECT DISTINCT k FROM right_side ORDER BY k LIMIT 5",
+}
+"""Queries whose changes only an evaluation shows, by their keys."""
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +38,10 @@ def place(running: Serving) -> dict[str, Any]:
         client.register("SELECT n FROM s BEGIN (NOW - 3 ROWS)", key="last")
         client.register("SELECT k, count(*) AS c FROM s GROUP BY k", key="groups")
         client.register("SELECT a.n FROM s a JOIN s b ON a.n = b.n WHERE a.n > 100", key="pairs")
+        for name in ("left_side", "right_side"):
+            client.create_stream(f"CREATE STREAM {name} (k INT, v INT)")
+        for key, sql in JOINS.items():
+            client.register(sql, key=key)
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     return {"host": host, "port": int(port), "user": "x", "dbname": "d", "autocommit": True}
@@ -100,3 +119,35 @@ def test_a_key_of_no_query_is_refused_with_its_place(connection: psycopg.Connect
         connection.execute("LISTEN nope")
     assert refused.value.diag.statement_position == "8"
     connection.execute("UNLISTEN nope")
+
+
+class Waits:
+    """A clock that passes a second at each look, as if each evaluation waited for other reads."""
+
+    thread_time = staticmethod(time.thread_time)
+    _seconds = count()
+
+    def perf_counter(self) -> float:
+        """The next second."""
+        return next(self._seconds)
+
+
+def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
+    connection: psycopg.Connection[Any], running: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "time", Waits())
+    for key in JOINS:
+        connection.execute(f'LISTEN "{key}"')
+    with Client(running.address, timeout=20) as client, ThreadPoolExecutor(2) as producers:
+        for turn in range(4):
+            rows = [{"k": n % 7 + turn, "v": n} for n in range(10)]
+            list(producers.map(lambda name: client.push(name, rows), ("left_side", "right_side")))  # noqa: B023
+        missing = {key: len(client.query(key=key).invoke().to_arrow()) for key in JOINS}
+    assert all(missing.values())
+    notifications = connection.notifies(timeout=10)
+    for notification in notifications:
+        payload = json.loads(notification.payload)
+        missing[notification.channel] -= payload["came"] - payload["left"]
+        if not any(missing.values()):
+            notifications.close()
+    assert not any(missing.values()), "the rows of the notifications are those of the answers"

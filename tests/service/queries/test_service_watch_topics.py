@@ -43,10 +43,19 @@ def test_a_topic_is_asked_once_a_second_if_something_has_happened() -> None:
 def test_a_costly_topic_is_asked_less_often() -> None:
     topics, client = Topics(), watcher()
     topics.add(client, 0, Target(7, (1,), None, True, b""), snapshot(5))
+    topics.asked_for(client, 0, 0.5, 9.0)
     assert asked(topics, client, 10.0, 5) == [0]
     topics.asked_for(client, 0, 0.5, 10.5)
     assert asked(topics, client, 20.4, 6) == []
     assert asked(topics, client, 20.5, 6) == [0]
+
+
+def test_one_costly_evaluation_among_cheap_ones_delays_no_change() -> None:
+    topics, client = Topics(), watcher()
+    topics.add(client, 0, Target(7, (1,), None, True, b""), snapshot(5))
+    for now, cost in [(10.0, 0.9), (11.0, 0.001), (12.0, 0.9), (13.0, 0.0)]:
+        assert asked(topics, client, now, 5) == [0]
+        topics.asked_for(client, 0, cost, now)
 
 
 def test_nothing_is_left_of_those_who_have_left() -> None:
