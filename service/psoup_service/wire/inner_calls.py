@@ -1,0 +1,137 @@
+"""Calls of the contract that another protocol makes within the service, on behalf of its client.
+
+    client of a protocol ─> `InnerCalls.one("StatementService/Ask", request)` ─> `Answering` ─> servicer
+
+They pass the gate, the limits and the deadline that calls over gRPC pass. So roles, quotas, the audit log and metrics
+are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from google.protobuf.message import Message
+
+from psoup.errors import PermissionDenied, PSoupError, ResourceExhausted
+from psoup_proto.v1 import server_pb2
+from psoup_service.gate.audit import object_of
+from psoup_service.gate.principal import STRANGER, Principal
+from psoup_service.wire.call_steps import Answering, NamedCall
+from psoup_service.wire.calls import Ended
+
+PACKAGE = "psoup.v1."
+_WATCHING = frozenset({"SyncService/Watch", "FollowService/Follow"})
+
+
+class Client(Protocol):
+    """The client of a connection, as its calls see it."""
+
+    peer: str
+    local: bool
+    token: str
+    """The client's access token; "" without one."""
+    certificate_names: Sequence[str]
+    certificate_ends: int
+
+
+class InnerCaller:
+    """The caller's side of one call: a carrier for `Answering`. `protocol`: a protocol's subclass has its name."""
+
+    protocol: ClassVar[str]
+    __slots__ = ("_client", "_request", "_write", "principal", "request")
+
+    def __init__(self, client: Client, request: Message, write: Callable[[Any], Awaitable[None]] | None = None) -> None:
+        """`write`: takes the replies of a call with many."""
+        self._client = client
+        self._request = request
+        self._write = write
+        self.principal = STRANGER
+        self.request: Any = None
+
+    def peer(self) -> str:
+        """The connection: "pg:127.0.0.1:40312"."""
+        return self._client.peer
+
+    def local(self) -> bool:
+        """Whether the connection comes from this machine."""
+        return self._client.local
+
+    def certificate_names(self) -> Sequence[str]:
+        """The names in the client's certificate."""
+        return self._client.certificate_names
+
+    def certificate_ends(self) -> int:
+        """The end of the client's certificate, in microseconds since 1970."""
+        return self._client.certificate_ends
+
+    def authorization(self) -> str:
+        """The access token as gRPC carries it; "" without a token."""
+        return f"Bearer {self._client.token}" if self._client.token else ""
+
+    def about(self) -> str:
+        """The subject of the request, for the audit log."""
+        return "" if self.request is None else object_of(self.request)
+
+    async def read(self) -> Message:
+        """The request of the call."""
+        return self._request
+
+    def read_done(self) -> None:
+        """Do nothing: the connection has charged its messages."""
+
+    async def write(self, reply: Any) -> None:
+        """Take a reply of a call with many."""
+        assert self._write is not None, "a call with many replies has a receiver"
+        await self._write(reply)
+
+
+class InnerCalls:
+    """The calls that a client may make. `serving`: the servicer of each service, by its full name."""
+
+    caller: ClassVar[type[InnerCaller]]
+    """The class of the callers: it names the protocol."""
+
+    def __init__(self, answering: Answering, serving: Mapping[str, Any], client: Client) -> None:
+        self.answering = answering
+        self.client = client
+        self._serving = serving
+
+    async def sign_in(self) -> Principal:
+        """Identify the client by a call that every role may make. So refusals are counted and logged as ever.
+
+        Raises Unauthenticated, and Unavailable.
+        """
+        caller, name = self.caller(self.client, server_pb2.GetServerInfoRequest()), "ServerService/GetServerInfo"
+        ended = await self.answering.one(NamedCall(name, False), caller, self.published(name), None)
+        if not isinstance(ended.error, PermissionDenied):
+            reply_of(name, ended)
+        return caller.principal
+
+    async def one(self, name: str, request: Message) -> Any:
+        """Make a call with one reply. `name`: "Service/Method". Raises a PSoupError."""
+        caller = self.caller(self.client, request)
+        return reply_of(name, await self.answering.one(NamedCall(name, False), caller, self.behaviour(name), None))
+
+    async def many(self, name: str, request: Message, write: Callable[[Any], Awaitable[None]]) -> None:
+        """Make a call with many replies, and hand each to `write`. Raises a PSoupError."""
+        call, caller = NamedCall(name, name in _WATCHING), self.caller(self.client, request, write)
+        reply_of(name, await self.answering.many(call, caller, self.behaviour(name)))
+
+    def published(self, name: str) -> Any:
+        """The function that serves a call over the published snapshot."""
+        service, _, method = name.partition("/")
+        return getattr(self._serving[PACKAGE + service], method)
+
+    def behaviour(self, name: str) -> Any:
+        """The function that serves a call of this client."""
+        return self.published(name)
+
+
+def reply_of(name: str, ended: Ended) -> Any:
+    """The reply of a call that has ended. Raises its error."""
+    if ended.error is None:
+        return ended.reply
+    if isinstance(ended.error, PSoupError):
+        raise ended.error
+    raise ResourceExhausted(f"{name} did not end within its deadline", reason="DEADLINE_EXCEEDED")
