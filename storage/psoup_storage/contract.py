@@ -91,6 +91,11 @@ class Store(Protocol):
         """The approximate bytes that the store occupies now."""
         ...
 
+    @property
+    def wal_bytes(self) -> int:
+        """The bytes of the write-ahead log's file; 0 without one. Any thread."""
+        ...
+
     def check_room(self, size: int) -> None:
         """Raise ResourceExhausted if the store expects no room for events of about `size` bytes. O(1), any thread.
 

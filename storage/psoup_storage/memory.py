@@ -80,6 +80,11 @@ class MemoryStore:
         """Bytes of the kept texts and tuples, and an estimate for the rest."""
         return self._bytes
 
+    @property
+    def wal_bytes(self) -> int:
+        """Return 0: there is no write-ahead log."""
+        return 0
+
     def check_room(self, size: int) -> None:
         """Do nothing: there is always room here; admission has the memory budget."""
 

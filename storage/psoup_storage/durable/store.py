@@ -29,11 +29,12 @@ from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
-from psoup_storage.durable.chunks.attachments import Adopted, adopt, placed
+from psoup_storage.durable.chunks.attachments import Adopted, adopt
 from psoup_storage.durable.chunks.chunk_loader import Restoring
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of, files_of, passed_row
+from psoup_storage.durable.chunks.manifest import add_row, add_rows
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.chunks.thinning import thin
 from psoup_storage.durable.directory import DataDirectory, Notes
@@ -63,11 +64,6 @@ RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
 NO_QUERY = 2**63 - 1
 """An ID that no query has."""
-_NEW_CHUNK = f"INSERT INTO chunks ({', '.join(ChunkRow._fields)}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
-_FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
-_EARLIER = """
-INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
-"""
 _log = logging.getLogger(__name__)
 
 
@@ -134,6 +130,11 @@ class DurableStore:
     def bytes(self) -> int:
         """Bytes of the database, of all chunk files, and of all sidecars."""
         return self._database.bytes + self._chunk_bytes + self._chunks.sidecars.nbytes
+
+    @property
+    def wal_bytes(self) -> int:
+        """Bytes of the write-ahead log."""
+        return self._database.wal_bytes
 
     @property
     def archive_reads(self) -> int:
@@ -252,8 +253,7 @@ class DurableStore:
     def _add(self, connection: apsw.Connection, first: int, row: ChunkRow, oldest: int) -> list[str]:
         if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (row.stream,)).get is not None:
             return files_of([row])
-        connection.execute(_NEW_CHUNK, row)
-        connection.execute(_FIRST, (row.stream, first))
+        add_row(connection, row, first)
         return forget_chunks(connection, row.stream, oldest)
 
     def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
@@ -389,11 +389,7 @@ class DurableStore:
         adopted = self._adopted.get((event.stream_id, event.job))
         if adopted is None or len(adopted.rows) != len(event.chunks):
             raise Internal(f"the store takes no events: the chunks of job {event.job!r} are not in {self._chunks.path}")
-        if event.batch is None:
-            connection.execute(_EARLIER, (event.stream_id, event.extent.first_time))
-        else:
-            connection.execute(_FIRST, (event.stream_id, event.extent.first_time))
-        connection.executemany(_NEW_CHUNK, placed(event, adopted))
+        add_rows(connection, event, adopted)
         return [] if event.batch is None else forget_outlived(connection, event, adopted.retention)
 
     def _remove(self, files: list[str]) -> None:

@@ -121,6 +121,13 @@ class Database:
         return sum(file.stat().st_size for file in (self._directory.database, self._wal) if file.exists())
 
     @property
+    def wal_bytes(self) -> int:
+        """Bytes of the write-ahead log's file; 0 while there is none."""
+        with suppress(FileNotFoundError):
+            return self._wal.stat().st_size
+        return 0
+
+    @property
     def _wal(self) -> Path:
         base = self._directory.database
         return base.with_name(base.name + "-wal")

@@ -1,0 +1,28 @@
+"""The statements that add chunks to the manifest: the tables `chunks` and `stored` of the database."""
+
+from __future__ import annotations
+
+import apsw
+
+from psoup.events.events import Attached
+from psoup_storage.durable.chunks.attachments import Adopted, placed
+from psoup_storage.durable.chunks.folder import ChunkRow
+
+_NEW_CHUNK = f"INSERT INTO chunks ({', '.join(ChunkRow._fields)}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
+_FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
+_EARLIER = """
+INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
+"""
+
+
+def add_row(connection: apsw.Connection, row: ChunkRow, first_time: int) -> None:
+    """Add the row of a chunk of the log. `first_time`: the time of its first tuple."""
+    connection.execute(_NEW_CHUNK, row)
+    connection.execute(_FIRST, (row.stream, first_time))
+
+
+def add_rows(connection: apsw.Connection, event: Attached, adopted: Adopted) -> None:
+    """Add the rows of the chunks that a job's event attaches."""
+    first_time = _EARLIER if event.batch is None else _FIRST
+    connection.execute(first_time, (event.stream_id, event.extent.first_time))
+    connection.executemany(_NEW_CHUNK, placed(event, adopted))
