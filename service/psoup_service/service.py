@@ -25,14 +25,14 @@ from psoup.answer.describe import bill
 from psoup.answer.figures.table_figures import table_figures
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.offers import StreamOffers
-from psoup.errors import Internal, InvalidInput
+from psoup.errors import Internal
 from psoup.published.snapshot import Snapshot
 from psoup.work.clock import Clock
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.expiry import ExpiryWait
 from psoup_service.chores.regular import RegularWork
 from psoup_service.figures.metrics import Metrics
-from psoup_service.figures.probes import Probes
+from psoup_service.figures.probes import Probes, opened_probes
 from psoup_service.figures.watchdog import Watchdog
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.gate.addresses import listen_on
@@ -167,6 +167,8 @@ class Service:
     def _make_metrics(self) -> Metrics:
         metrics = Metrics(self._figures)
         metrics.by_table(self._snapshot)
+        metrics.by_stage(self.host.stages)
+        metrics.by_stream(self._snapshot, self.clock.now)
         return metrics
 
     def _make_regular(self) -> RegularWork:
@@ -299,15 +301,8 @@ class Service:
         if self.settings.metrics_port < 0:
             return
         host = self.settings.host.strip("[]") if is_loopback(self.settings.host) else "127.0.0.1"
-        try:
-            state = lambda: (self.host.state, self._notices())  # noqa: E731
-            self._probes = Probes(self._metrics, state, host, self.settings.metrics_port)
-        except OSError as problem:
-            raise InvalidInput(
-                f"{host}:{self.settings.metrics_port} cannot be listened on for /metrics ({problem.strerror}); choose"
-                " another --metrics-port, 0 for a free one, or -1 for none",
-                reason="ADDRESS_IN_USE",
-            ) from problem
+        state = lambda: (self.host.state, self._notices())  # noqa: E731
+        self._probes = opened_probes(self._metrics, state, host, self.settings.metrics_port)
         self.metrics_address = f"{host}:{self._probes.port}"
 
     async def _open_gateway(self) -> None:
@@ -341,6 +336,7 @@ class Service:
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= self.clock.state().figures()
         frame |= {"watch_rounds": self._sync.rounds, "results_offered": self._offers.installed}
+        frame["short_of_disk"] = int(bool(self.host.shortage()))
         frame |= self._follow.followers.figures() | self.regular.figures()
         return {**structures, **self.host.counters(), **frame}
 

@@ -21,10 +21,10 @@ from psoup.budgets import BUDGETS
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.published.snapshot import Snapshot
+from psoup_service.figures.durations import SECONDS, StageDurations, StageTimes
+from psoup_service.figures.stream_delays import StreamDelays
 from psoup_service.figures.table_sizes import TableSizes
 from psoup_service.figures.tenant_figures import TenantFigures, Usage
-
-_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 FIGURES = {
     "ahead_refused": "Folds ahead of readers that a budget has refused since the start",
@@ -65,6 +65,7 @@ FIGURES = {
     "results_offered": "Results that were given up, evaluated by readers and kept again since the start",
     "runs": "Runs of events applied since the start, each published once",
     "sequence": "Sequence of the last event that was accepted",
+    "short_of_disk": "1 while commands are refused, as the disk has no room; else 0",
     "sort_bytes": "Memory of answers that are being sorted",
     "spooled_pushes": "Large pushes whose tuples went to the disk in pieces since the start",
     "store_bytes": "Bytes of the data directory",
@@ -76,6 +77,7 @@ FIGURES = {
     "tls_not_after_seconds": "When the certificate in use ends, in seconds since 1970; 0 without TLS",
     "tuples": "Tuples in streams, archived ones among them",
     "tuples_bytes": "Memory of tuples",
+    "wal_bytes": "Bytes of the file of the write-ahead log",
     "watch_rounds": "Checks for news of watching clients since the start",
     "watchers": "Clients that watch answers",
     "watermark_jumps": "Watermarks that got a minute past the clock since the start",
@@ -123,7 +125,7 @@ class Metrics:
             "psoup_call_seconds",
             "Seconds from the arrival of a unary call to its reply",
             ["method", "protocol"],
-            buckets=_SECONDS,
+            buckets=SECONDS,
             registry=self.registry,
         )
         self.open = Gauge("psoup_open_calls", "Calls under way", registry=self.registry)
@@ -147,7 +149,7 @@ class Metrics:
         self._lag = Histogram(
             "psoup_loop_lag_seconds",
             "How late the event loop comes to a timer",
-            buckets=_SECONDS,
+            buckets=SECONDS,
             registry=self.registry,
         )
         self._ended: dict[tuple[str, str, str], Counter] = {}
@@ -170,6 +172,14 @@ class Metrics:
     def by_group(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
         """Add the lag of each group of followers. `lags`: as for `by_follower`."""
         self.registry.register(_Lags("group", "Tuples that a group of followers has not confirmed", lags))
+
+    def by_stage(self, times: StageTimes) -> None:
+        """Show the durations of the stages that commands pass."""
+        self.registry.register(StageDurations(times))
+
+    def by_stream(self, snapshot: Callable[[], Snapshot | None], clock: Callable[[], int]) -> None:
+        """Show the streams furthest behind the clock. The arguments are those of `StreamDelays`."""
+        self.registry.register(StreamDelays(snapshot, clock))
 
     def by_table(self, snapshot: Callable[[], Snapshot | None]) -> None:
         """Show the sizes of the largest tables. `snapshot`: as in `TableSizes`."""

@@ -19,6 +19,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from psoup.errors import InvalidInput
 from psoup_service.figures.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -66,6 +67,18 @@ class Probes:
         return _text(
             start, "200 OK" if good else "503 Service Unavailable", f"{state}: {failure}" if failure else state
         )
+
+
+def opened_probes(metrics: Metrics, state: State, host: str, port: int) -> Probes:
+    """The server of the probes. Raises InvalidInput, reason ADDRESS_IN_USE, if it cannot listen."""
+    try:
+        return Probes(metrics, state, host, port)
+    except OSError as problem:
+        raise InvalidInput(
+            f"{host}:{port} cannot be listened on for /metrics ({problem.strerror}); choose another --metrics-port, 0"
+            " for a free one, or -1 for none",
+            reason="ADDRESS_IN_USE",
+        ) from problem
 
 
 class _Server(ThreadingWSGIServer):

@@ -21,13 +21,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from psoup.errors import PSoupError, ResourceExhausted
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.events import Event
+from psoup_service.figures.durations import StageTimes
+from psoup_service.host.line import Submission, is_large
 from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.host.writer import Writer
@@ -90,6 +94,25 @@ class CommitGroup:
     large: bool = False
     errand: Errand | None = None
 
+    def add(self, submission: Submission, prepared: Prepared) -> None:
+        """Add a command that was prepared alone. The last of its events gives back its room."""
+        self.outcomes.append((submission.answer, prepared.acknowledgement))
+        events, ahead = prepared.events, submission.ahead
+        self.large |= is_large(submission) and not (ahead and any(map(ahead.has, events)))
+        self.answered(submission.tenant, 1, 0 if events else submission.size)
+        for event in events:
+            size = submission.size if event is events[-1] else 0
+            self.events.append((event, Entered(submission.tenant, size)))
+
+    def add_together(
+        self, taken: Sequence[Submission], answers: Iterable[PushAcknowledgement], event: Event, size: int
+    ) -> None:
+        """Add pushes that share one event. `answers`: their acknowledgements. `size`: the room of all, in bytes."""
+        tenant = taken[0].tenant
+        self.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
+        self.events.append((event, Entered(tenant, size)))
+        self.answered(tenant, len(taken), 0)
+
     def answered(self, tenant: str, commands: int, size: int) -> None:
         """Note commands that the committer will answer. `size`: the bytes of room that their answers free."""
         before, bytes_before = self.leaving.get(tenant, (0, 0))
@@ -104,7 +127,7 @@ class Committer(StageThread):
     """Logs and answers groups in the order they come. `error` makes the errors of callers whose groups cannot be
     logged.
 
-    `written` is called when `writing` may have ended, on the committer's thread.
+    `written` is called when `writing` may have ended, on the committer's thread. `stages`: the histograms of durations.
     """
 
     def __init__(
@@ -115,6 +138,7 @@ class Committer(StageThread):
         error: Callable[[], PSoupError],
         failed: Failure,
         written: Callable[[], None],
+        stages: StageTimes,
     ) -> None:
         super().__init__("psoup-committer", failed)
         self._store = store
@@ -122,6 +146,7 @@ class Committer(StageThread):
         self._room = room
         self._error = error
         self._written = written
+        self._times = stages.synced
         self._groups: deque[CommitGroup] = deque()
         self._taken: list[CommitGroup] = []
         self._large = 0
@@ -251,6 +276,7 @@ class Committer(StageThread):
     def _append(self, events: list[Event]) -> bool:
         """Log events; while the store is full, try again. Returns False if the stage is stopped meanwhile."""
         while True:
+            began = time.perf_counter()
             try:
                 self._store.append(events)
             except ResourceExhausted as full:
@@ -260,6 +286,7 @@ class Committer(StageThread):
                         return False
                     self.condition.wait(RETRY_SECONDS)
             else:
+                self._times.add(time.perf_counter() - began)
                 if self._full is not None:
                     _log.warning("the store has room again")
                     self._full = None

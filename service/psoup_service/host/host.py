@@ -23,13 +23,12 @@ from typing import Generic, TypeVar
 from psoup.admission import Admission
 from psoup.errors import Internal, OutOfRange, PSoupError, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
-from psoup.events.change import rows_of
 from psoup.events.commands import Command
-from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
 from psoup.work.clock import Clock
 from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup.work.runner import Runner, serial
+from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.line import Submission
@@ -40,18 +39,17 @@ from psoup_service.host.reads.held_snapshots import carried
 from psoup_service.host.reads.pins import Pins
 from psoup_service.host.reads.readers import Read, Readers
 from psoup_service.host.reads.reads_under_way import ReadsUnderWay
+from psoup_service.host.replay import replay
 from psoup_service.host.room import DEFAULT_LIMITS, HostLimits, Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.worker import Outcome, deliver
-from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
+from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 
 SnapshotT = TypeVar("SnapshotT")
 T = TypeVar("T")
 
-_TELL_SECONDS = 2.0
-"""Seconds between two lines of the log about the progress of a replay."""
 _log = logging.getLogger(__name__)
 
 
@@ -87,10 +85,20 @@ class Host(Generic[SnapshotT]):
         self._closed = threading.Event()
         self._room = Room(limits.pending, limits.queue_bytes, weights)
         self._guard = Guard(store, quarantine)
-        self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
+        self.stages = StageTimes()
+        self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers, self.stages)
         self.pins = Pins(admission.limit, engine.snapshot, weights.of)
         self._sequencer = Sequencer(
-            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
+            admission,
+            store,
+            clock,
+            self._writer,
+            self._room,
+            self.pins,
+            self._refusal,
+            self._fail,
+            weights.of,
+            self.stages,
         )
         self.shortage = self._sequencer.shortage
         store.share(self._sequencer.in_turn)
@@ -119,7 +127,8 @@ class Host(Generic[SnapshotT]):
         """Re-apply all events of the store, then serve. Raises as `check_wanted`, and Internal when called twice."""
         if self._state != "starting":
             raise Internal(f"a host starts once; this one is {self._state}")
-        self._replay()
+        parts = self._engine, self._admission, self._store, self._writer, self._guard
+        replay(*parts, lambda: self._given_up)
         self.check_wanted()
         self._writer.start()
         self._sequencer.start()
@@ -198,7 +207,8 @@ class Host(Generic[SnapshotT]):
         """
         place = place or await self.reserve(tenant_of(command), size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
-        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender))
+        came = time.perf_counter() - place.waited
+        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender, came=came))
         return await answer
 
     # Reading --------------------------------------------------------------------------------------------------
@@ -316,39 +326,11 @@ class Host(Generic[SnapshotT]):
             "sort_bytes": self._allowance.sorts.used,
             "reads_aside": self._readers.aside,
             "store_bytes": self._store.bytes,
+            "wal_bytes": self._store.wal_bytes,
             "clauses_left_index": self._guard.left,
         }
 
     # Inside ---------------------------------------------------------------------------------------------------
-
-    def _replay(self) -> None:
-        """Apply the log. Note each evaluation first, so that a later start leaves out one that kills the process."""
-        self._engine.take_precautions(self._guard.precautions(watching=True))
-        started = reported = time.monotonic()
-        run, rows, count = list[Event](), 0, 0
-        for event in self._store.read(self._admission.sequence):
-            if self._given_up:
-                return
-            self._admission.replay(event)
-            run.append(event)
-            rows += rows_of(event)
-            count += 1
-            if len(run) < RUN_EVENTS and rows < RUN_ROWS:
-                continue
-            self._writer.replay(run)
-            run, rows = [], 0
-            if time.monotonic() - reported >= _TELL_SECONDS:
-                reported = time.monotonic()
-                _log.info("replaying", extra={"sequence": event.sequence, "last": self._store.sequence})
-        if run:
-            self._writer.replay(run)
-        self._engine.take_precautions(self._guard.precautions(watching=False))
-        self._guard.over()
-        self._guard.refuse_unknown(self._admission.has_query)
-        self._guard.tell([], self._engine.kept_out())
-        if count:
-            seconds = round(time.monotonic() - started, 3)
-            _log.info("replayed", extra={"events": count, "sequence": self._store.sequence, "seconds": seconds})
 
     def _finish(self, timeout: float) -> bool:
         end = time.monotonic() + timeout

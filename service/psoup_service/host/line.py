@@ -15,6 +15,7 @@ write its tuples before that. For one thread at a time.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from psoup.admission.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, CreateStream, Push
+from psoup_service.figures.durations import Durations
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.spooler import Ahead
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
@@ -46,6 +48,8 @@ class Submission:
     """The sender of the command: senders take turns at the binder."""
     ahead: Ahead | None = None
     """The result of the spooler; None if the command was not there."""
+    came: float = 0.0
+    """The time of `perf_counter` at which the command began to wait."""
 
     @property
     def tenant(self) -> str:
@@ -248,3 +252,11 @@ class TenantLines:
 def is_large(submission: Submission) -> bool:
     """Whether a submission is a large push, or creates a table with much content."""
     return isinstance(submission.command, Push | CreateStream) and submission.size >= LARGE_BYTES
+
+
+def add_waits(waits: Durations, taken: Iterable[Submission]) -> None:
+    """Count the waits of submissions until now, each only when it is taken for the first time."""
+    now = time.perf_counter()
+    for submission in taken:
+        if not submission.bindings and submission.ahead is None:
+            waits.add(now - submission.came)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -98,10 +99,12 @@ class _TenantRoom:
 class TakenRoom:
     """Room that was taken, and is given back once: by `release`, or by the code that takes it over. Any thread."""
 
-    def __init__(self, room: Room, tenant: str, size: int) -> None:
+    def __init__(self, room: Room, tenant: str, size: int, waited: float = 0.0) -> None:
+        """`waited`: the seconds for which the caller waited for the room."""
         self._room: Room | None = room
         self._tenant = tenant
         self.size = size
+        self.waited = waited
 
     def grow(self, size: int) -> None:
         """Take `size` bytes more, even past the limit, for a size that could not be known before."""
@@ -212,8 +215,9 @@ class Room:
 
     async def place(self, tenant: str, size: int, patience: float) -> TakenRoom:
         """Take room as `enter` does; returns an object that gives it back."""
+        began = time.perf_counter()
         await self.enter(tenant, size, patience)
-        return TakenRoom(self, tenant, size)
+        return TakenRoom(self, tenant, size, time.perf_counter() - began)
 
     def leave(self, tenant: str, commands: int, size: int) -> None:
         """Give back room, and let in the callers that fit now."""

@@ -29,13 +29,14 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import CreateStream, Push, RaiseWatermarks
 from psoup.work.clock import Clock
+from psoup_service.figures.durations import StageTimes
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand
 from psoup_service.host.jumps import Jumps
-from psoup_service.host.line import Submission, TenantLines, is_large
+from psoup_service.host.line import Submission, TenantLines, add_waits, is_large
 from psoup_service.host.reads.pins import Pins
-from psoup_service.host.room import Entered, Room
+from psoup_service.host.room import Room
 from psoup_service.host.spooler import Ahead, Spooler, SpoolJob
 from psoup_service.host.turns.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.worker import Failure, StageThread, deliver
@@ -65,8 +66,12 @@ class Sequencer(StageThread):
         error: Callable[[], PSoupError],
         failed: Failure,
         weight: Weight = equal,
+        stages: StageTimes | None = None,
     ) -> None:
-        """`weight`: returns a tenant's weight, by which its commands take turns with commands of other tenants."""
+        """`weight`: returns a tenant's weight, by which its commands take turns with commands of other tenants.
+
+        `stages`: the histograms of durations.
+        """
         super().__init__("psoup-sequencer", failed)
         self._admission = admission
         self._store = store
@@ -75,7 +80,9 @@ class Sequencer(StageThread):
         self._room = room
         self._pins = pins
         self._error = error
-        self._committer = Committer(store, writer, room, error, failed, self._written)
+        stages = stages or StageTimes()
+        self._waits = stages.waited
+        self._committer = Committer(store, writer, room, error, failed, self._written, stages)
         self._taken = 0
         """The number of commands that the sequencer has taken from the lines."""
         self.binder = BindingThread(lambda: self._taken, failed, weight)
@@ -270,6 +277,7 @@ class Sequencer(StageThread):
             tenant = taken[0].tenant
             self._taken += len(taken)
             self._group += taken
+            add_waits(self._waits, taken)
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
                     registering = registers(submission.command)
@@ -304,11 +312,7 @@ class Sequencer(StageThread):
         except PSoupError:  # the one at fault is found when each is prepared alone
             return False
         assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
-        answers = share(prepared.acknowledgement, pushes)
-        tenant = taken[0].tenant
-        group.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
-        group.events.append((prepared.event, Entered(tenant, size)))
-        group.answered(tenant, len(taken), 0)
+        group.add_together(taken, share(prepared.acknowledgement, pushes), prepared.event, size)
         return True
 
     def _prepare_alone(
@@ -323,13 +327,7 @@ class Sequencer(StageThread):
                 self._writer.make_room(self._clock.now())
             refused.append((submission, refusal))
             return
-        group.outcomes.append((submission.answer, prepared.acknowledgement))
-        events, ahead = prepared.events, submission.ahead
-        group.large |= is_large(submission) and not (ahead and any(map(ahead.has, events)))
-        group.answered(submission.tenant, 1, 0 if events else submission.size)
-        for event in events:  # the last one gives back the room
-            size = submission.size if event is events[-1] else 0
-            group.events.append((event, Entered(submission.tenant, size)))
+        group.add(submission, prepared)
 
     def _put_beside(self, submission: Submission) -> bool:
         """Give a large push to the spooler, or a long registration to the binder; returns whether it was given.

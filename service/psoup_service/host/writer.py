@@ -14,6 +14,7 @@ such task before each run, the queue fills, and callers wait for room.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -25,6 +26,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.work.runner import Runner, serial
+from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
@@ -53,10 +55,20 @@ FAR_BEHIND = 2.0
 
 
 class Writer(StageThread):
-    """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance."""
+    """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance.
+
+    `stages`: the histograms of durations.
+    """
 
     def __init__(
-        self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, guard: Guard, run: Runner = serial
+        self,
+        engine: EnginePort[Any],
+        room: Room,
+        applied: int,
+        failed: Failure,
+        guard: Guard,
+        run: Runner = serial,
+        stages: StageTimes | None = None,
     ) -> None:
         super().__init__("psoup-writer", failed)
         self._engine = engine
@@ -79,6 +91,7 @@ class Writer(StageThread):
         self._clock: int | None = None
         self.matches = TenantTimes()
         """The number of matches by tenant, for tenants that have a quota of matches."""
+        self._times = (stages or StageTimes()).applied
         self.runs = 0
         self.installed = 0
         self._listeners: tuple[Callable[[], None], ...] = ()
@@ -227,8 +240,11 @@ class Writer(StageThread):
 
     def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
         # A block of statements is applied in Python, which may take long; other events mostly by kernels.
+        began = time.perf_counter()
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
+        if entered:  # events of a replay have no room
+            self._times.add(time.perf_counter() - began)
         self.runs += 1
         self._tell()
         reached = list[Outcome]()

@@ -9,15 +9,19 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from psoup.work.clock import VirtualClock
 from psoup_client import Client
 from psoup_service.figures.metrics import FIGURES, Metrics
 from psoup_service.figures.probes import MOST, Probes
 from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
+from psoup_storage import DurableStore
 from psoup_testing.http2.hostile_connections import connected
 
 
@@ -86,6 +90,34 @@ def _fill_table(address: str) -> None:
         client.execute("CREATE TABLE Ads (id BIGINT PRIMARY KEY)")
         client.push("ads", {"id": [1, 2]})
         client.wait_for(client.delete("ads", {"id": [2]}).sequence)
+
+
+def _feed_stream(address: str, watermark: datetime) -> None:
+    with Client(address) as client:
+        client.execute("CREATE STREAM ticks (t TIMESTAMP) TIMESTAMP BY t")
+        client.wait_for(client.push("ticks", {"t": [watermark]}).sequence)
+
+
+def test_each_stage_of_a_command_has_a_histogram(tmp_path: Path) -> None:
+    async def main() -> dict[str, float]:
+        at = datetime(2026, 1, 1)
+        clock = VirtualClock(round(at.replace(tzinfo=UTC).timestamp() * 1_000_000))
+        settings, store = Settings(port=0, metrics_port=0), DurableStore(tmp_path / "data")
+        async with running_service(settings, clock=clock, store=store) as service:
+            await asyncio.to_thread(_feed_stream, service.address, at - timedelta(seconds=90))
+            text = (await asyncio.to_thread(_get, int(service.metrics_address.rpartition(":")[2]), "/metrics"))[1]
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        assert {"tenant": "default", "stream": "ticks"} in [s.labels for s in samples]
+        return {sample.name: sample.value for sample in samples}
+
+    values = asyncio.run(main())
+    assert values["psoup_command_wait_seconds_count"] == 2
+    for stage in ("log_sync", "apply"):
+        assert 1 <= values[f"psoup_{stage}_seconds_count"] <= 2
+        assert 0 < values[f"psoup_{stage}_seconds_sum"] < 30
+    assert values["psoup_freshness_seconds"] == 90
+    assert values["psoup_wal_bytes"] > 0
+    assert values["psoup_short_of_disk"] == 0
 
 
 def test_every_figure_says_what_it_means() -> None:
