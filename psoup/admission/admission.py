@@ -12,11 +12,9 @@ reserved bytes, but no tuples. It is not thread-safe: one sequencer owns it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import assert_never
 
 import numpy as np
 
-from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.attach_targets import target_on
 from psoup.admission.attachment import decide_attach
 from psoup.admission.beforehand import Before, Ready
@@ -27,8 +25,8 @@ from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
 from psoup.admission.expired_rows import ExpiringTables
-from psoup.admission.groups import KnownGroups, decide_group
 from psoup.admission.heartbeats import decide_heartbeat
+from psoup.admission.lists import KnownLists
 from psoup.admission.producers import Producers
 from psoup.admission.pushes import Foreseen, decide_push, decide_recall
 from psoup.admission.query_streams import Owners
@@ -37,10 +35,8 @@ from psoup.admission.registration import EventPlace, RegistryState, check_block,
 from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
-from psoup.admission.tenants import KnownTenants, decide_tenant
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
-from psoup.events.access import IssueToken, RevokeToken, TokenIssued, TokenRevoked
 from psoup.events.acknowledgements import Prepared
 from psoup.events.change import replacements
 from psoup.events.commands import (
@@ -75,9 +71,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, GroupChanged
 from psoup.events.tags import NO_TAG
-from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
 from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array
 
@@ -98,16 +92,13 @@ class Admission:
         self.clock_streams = ClockStreams(self._streams)
         self._queries = Owners(config.shape.owner_page)
         self.tags = KnownTags()
-        self._tokens = KnownTokens()
-        self._known = KnownTenants()
-        self._groups = KnownGroups()
+        self._lists = KnownLists(self._tenants, self._queries, self.tags)
         self._next_stream = 1
         self._next_query = 1
-        self._budget = MemoryBudget(config.memory_bytes, self._known)
+        self._budget = MemoryBudget(config.memory_bytes, self._lists.tenants)
         self._expiring = ExpiringTables(self._streams, self._budget)
-        self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
-        listed = self.tags, self._tokens, self._known, self._groups
-        self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
+        self.judge = Judge(self._lists.tenants, self._tenants, self._streams, self._budget.producers)
+        self._books = Books(self._budget, self._streams, self._tenants, self._queries, self.tags, self._lists)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Read keys, labels and bytes from the writer's snapshots from now on. Before that, admission keeps them."""
@@ -262,15 +253,8 @@ class Admission:
             case DropStream():
                 stream = tenant_of(command.tenant).stream(command.name)
                 return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), sequence + 1)
-            case IssueToken() | RevokeToken():
-                return decide_token(command, self._tokens, self._known, sequence + 1, now)
-            case CreateTenant() | AlterTenant() | DropTenant():
-                streams = len(tenant_of(command.name).streams)
-                return decide_tenant(command, self._known, self._tokens.values(), streams, sequence + 1, now)
-            case FormGroup() | ConfirmGroup() | DropGroup():
-                return decide_group(command, tenant_of(command.tenant), self._groups, sequence, now)
             case _:
-                assert_never(command)
+                return self._lists.decide(command, sequence, now)
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
@@ -321,14 +305,8 @@ class Admission:
                 self._adopt_alter(event)
             case StreamDropped():
                 self._adopt_drop(event)
-            case TokenIssued() | TokenRevoked():
-                self._tokens.adopt(event)
-            case TenantCreated() | TenantAltered() | TenantDropped():
-                self._known.adopt(event)
-            case GroupChanged():
-                self._groups.adopt(event)
             case _:
-                assert_never(event)
+                self._lists.adopt(event)
         self._sequence = event.sequence
 
     def _adopt_stream(self, event: StreamCreated) -> None:
@@ -349,7 +327,7 @@ class Admission:
 
     def _adopt_drop(self, event: StreamDropped) -> None:
         self._remove_queries(event.tenant, event.query_ids)
-        self._groups.forget(event)
+        self._lists.drop_stream(event)
         stream = self._streams.pop(event.stream_id)
         self.clock_streams.dropped(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]

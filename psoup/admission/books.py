@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from psoup.admission.access import KnownTokens
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
-from psoup.admission.groups import KnownGroups
+from psoup.admission.lists import KnownLists
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import KnownTags
-from psoup.admission.tenants import KnownTenants
 from psoup.invariants import ensure
 from psoup.plan.sides import query_of
 
@@ -29,9 +27,7 @@ class Books:
     tenants: Mapping[str, KnownTenant]
     queries: Owners
     tags: KnownTags
-    tokens: KnownTokens
-    known: KnownTenants
-    groups: KnownGroups
+    lists: KnownLists
 
     def state(self, sequence: int, following: tuple[int, int]) -> dict[str, object]:
         """The state as plain values that can be compared. `following`: the next stream ID and the next query ID."""
@@ -43,9 +39,10 @@ class Books:
             "shared": (dict(budget.streams.held), dict(budget.producers.held)),
             "queries": dict(self.queries.items()),
             "tags": list(self.tags.items()),
-            "tokens": dict(self.tokens),
-            "tenants": dict(self.known),
-            "groups": dict(self.groups),
+            "tokens": dict(self.lists.tokens),
+            "tenants": dict(self.lists.tenants),
+            "groups": dict(self.lists.groups),
+            "webhooks": dict(self.lists.webhooks),
             "use": {name: (t.use.queries, t.use.query_bytes, t.use.producers) for name, t in tenants},
             "replaced": {name: list(tenant.replaced.items()) for name, tenant in tenants},
             "removals": {name: list(tenant.removals.items()) for name, tenant in tenants},
@@ -86,20 +83,27 @@ class Books:
         gone = set(users.values()) - streams.keys()
         ensure(not gone, owner, "a query is on a stream that is gone", streams=gone)
         self._check_use(owner)
-        strange = [i for i, token in self.tokens.items() if token.token_id != i]
-        ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
-        strange = [name for name, tenant in self.known.items() if tenant.name != name]
-        ensure(not strange, owner, "a tenant stands under the name of another", tenants=strange)
-        moved = [key for key, group in self.groups.items() if key != (group.stream_id, group.name)]
-        ensure(not moved, owner, "a group stands under the key of another", groups=moved)
-        gone = {stream_id for stream_id, _ in self.groups} - streams.keys()
-        ensure(not gone, owner, "a group follows a stream that is gone", streams=gone)
+        self._check_lists(owner)
         for stream in streams.values():
             stream.producers.check()
         self.tags.check(self.queries)
         for tenant in self.tenants.values():
             tenant.requests.check(self.queries)
             tenant.replaced.check()
+
+    def _check_lists(self, owner: object) -> None:
+        """Raise Corrupt if an entry of a list stands under another key, or follows a stream that is gone."""
+        lists = self.lists
+        strange = [i for i, token in lists.tokens.items() if token.token_id != i]
+        ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
+        strange = [name for name, tenant in lists.tenants.items() if tenant.name != name]
+        ensure(not strange, owner, "a tenant stands under the name of another", tenants=strange)
+        moved = [key for key, group in lists.groups.items() if key != (group.stream_id, group.name)]
+        ensure(not moved, owner, "a group stands under the key of another", groups=moved)
+        gone = {stream_id for stream_id, _ in lists.groups} - self.streams.keys()
+        ensure(not gone, owner, "a group follows a stream that is gone", streams=gone)
+        strays = [i for i, webhook in lists.webhooks.items() if webhook.webhook_id != i]
+        ensure(not strays, owner, "a webhook stands under the ID of another", webhooks=strays)
 
     def _check_use(self, owner: object) -> None:
         """Raise Corrupt if a tenant's counters differ from its queries and producers."""

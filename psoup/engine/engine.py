@@ -35,7 +35,6 @@ from psoup.engine.stream.state import StreamState
 from psoup.engine.stream.watermarks import take_watermarks
 from psoup.engine.verification import Verification
 from psoup.errors import Corrupt
-from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.acknowledgements import Effects
 from psoup.events.change import replacements
 from psoup.events.events import (
@@ -53,8 +52,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.groups import GroupChanged
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, kept_bytes_of
+from psoup.events.tenants import kept_bytes_of
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
@@ -182,12 +180,8 @@ class Engine:
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         changed_streams[state.stream_id] = state
-                case TokenIssued() | TokenRevoked() | GroupChanged():
-                    self._lists.apply(event)
-                case TenantCreated() | TenantAltered() | TenantDropped():
-                    self._lists.apply(event)
                 case _:
-                    assert_never(event)
+                    self._lists.apply(event)
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         self._spent.cover_new(changed_streams.values(), self._run, self._precautions)
@@ -388,9 +382,7 @@ class Engine:
             self._registry.lifetimes,
             self._registry.sides,
             self._rooms.kept.freeze(),
-            self._lists.tokens,
-            self._lists.tenants,
-            self._lists.groups,
+            *self._lists.published,
             self._rooms.followed,
         )
 

@@ -20,7 +20,6 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
-from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import (
     Event,
     Pushed,
@@ -31,8 +30,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.groups import GroupChanged
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
+from psoup.events.lists import ListEvent
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
@@ -41,8 +39,6 @@ STORY = 16
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
 _ABOUT["WatermarksRaised"] = "of streams, so many:"
-_LISTED = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped, GroupChanged)
-"""Events that touch neither the tuples nor the queries of a stream."""
 
 Streams = Mapping[int, StreamState]
 """All streams, by their IDs."""
@@ -87,7 +83,7 @@ class Verification:
             about, self._clauses_too = event.count, True
         elif isinstance(event, Replaced):
             about = int(event.later[0])
-        elif isinstance(event, _LISTED):
+        elif isinstance(event, ListEvent):
             return
         else:
             about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id

@@ -13,11 +13,10 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 
-from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import (
     Attached,
     Event,
@@ -33,8 +32,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.groups import GroupChanged
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
+from psoup.events.lists import ListEvent
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
 from psoup.values.columns import Array
@@ -87,9 +85,7 @@ def change_of(event: Event) -> Change:
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
-        case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
-            return _NOTHING
-        case TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
+        case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)
@@ -106,7 +102,12 @@ def change_of(event: Event) -> Change:
         case UnregisteredMany():
             return Change(ended=event.query_ids.tolist())
         case _:
-            assert_never(event)
+            return _of_list(event)
+
+
+def _of_list(event: ListEvent) -> Change:
+    """The change of an event about a list: none. Its type makes the checker name a kind that `change_of` forgot."""
+    return _NOTHING
 
 
 def rows_of(event: Event) -> int:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from psoup.data.archived_chunk import ArchivedChunk
-from psoup.events.access import IssueToken, RevokeToken
-from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
+from psoup.events.lists import ListCommand
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
-from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.plan.standing_query import Parameter
 from psoup.values.columns import Array, Batch
@@ -288,12 +286,5 @@ Command = (
     | RegisterMany
     | Unregister
     | UnregisterMany
-    | IssueToken
-    | RevokeToken
-    | CreateTenant
-    | AlterTenant
-    | DropTenant
-    | FormGroup
-    | ConfirmGroup
-    | DropGroup
+    | ListCommand
 )

@@ -12,11 +12,9 @@ import numpy as np
 
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.stored_chunk import Stored
-from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
-from psoup.events.groups import GroupChanged
+from psoup.events.lists import ListEvent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.values.columns import Array, Batch
@@ -291,10 +289,5 @@ Event = (
     | Replaced
     | Unregistered
     | UnregisteredMany
-    | TokenIssued
-    | TokenRevoked
-    | TenantCreated
-    | TenantAltered
-    | TenantDropped
-    | GroupChanged
+    | ListEvent
 )

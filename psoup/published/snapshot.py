@@ -8,6 +8,7 @@
              ├ tokens  the valid access tokens
              ├ tenants, each with its quotas
              ├ groups of followers, with their confirmed positions
+             ├ webhooks, with their positions
              └ gone    reasons of removed queries
 
 A reader takes the root once. It never waits for the writer, nor the writer for it.
@@ -43,6 +44,7 @@ from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
 from psoup.events.groups import FollowerGroup, GroupKey
 from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
+from psoup.events.webhooks import Webhook
 from psoup.invariants import corrupt
 from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
@@ -270,6 +272,8 @@ class Snapshot:
     """The tenants, by their names."""
     groups: Mapping[GroupKey, FollowerGroup] = field(default_factory=dict)
     """The groups of followers."""
+    webhooks: Mapping[int, Webhook] = field(default_factory=dict)
+    """The webhooks, by their IDs."""
     followed: FollowedPlaces = field(default_factory=lambda: FollowedPlaces(0))
     """The places of the followers of tables. Readers note them here; it is not frozen."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)

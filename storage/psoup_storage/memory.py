@@ -38,7 +38,9 @@ from psoup.events.events import (
     WatermarksRaised,
 )
 from psoup.events.groups import GroupChanged
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, TenantEvent
+from psoup.events.lists import ListEvent
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
+from psoup.events.webhooks import WebhookChanged
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
@@ -49,6 +51,7 @@ _EVENT_BYTES = 500
 """Bytes charged for the objects of an event, in addition to its texts and tuples."""
 
 _GROUP = "group "
+_WEBHOOK = "webhook of "
 _Key = tuple[str, int]
 
 
@@ -187,24 +190,31 @@ class MemoryStore:
                 self._leave((event.query_id,))
             case UnregisteredMany():
                 self._leave(event.query_ids.tolist())
-            case TokenIssued():
-                self._put((f"token {event.token.token_id}", 0), event)
-            case TokenRevoked():
-                self._drop((f"token {event.token_id}", 0))
-            case TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
-                self._keep_latest(event)
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
-                assert_never(event)
+                self._keep_latest(event)
 
-    def _keep_latest(self, event: TenantEvent | GroupChanged) -> None:
-        """Keep the latest event of a tenant or a group, or none after its drop."""
-        if isinstance(event, GroupChanged):
-            key, dropped = (f"{_GROUP}{event.name}", event.stream_id), event.group is None
-        else:
-            dropped = isinstance(event, TenantDropped)
-            key = f"tenant {event.name if isinstance(event, TenantDropped) else event.tenant.name}", 0
+    def _keep_latest(self, event: ListEvent) -> None:
+        """Keep the latest event of an entry of a list, or none after its drop."""
+        dropped = False
+        match event:
+            case GroupChanged():
+                key, dropped = (f"{_GROUP}{event.name}", event.stream_id), event.group is None
+            case WebhookChanged():
+                key, dropped = (f"{_WEBHOOK}{event.tenant}", event.webhook_id), event.webhook is None
+            case TokenIssued():
+                key = f"token {event.token.token_id}", 0
+            case TokenRevoked():
+                key, dropped = (f"token {event.token_id}", 0), True
+            case TenantCreated() | TenantAltered():
+                key = f"tenant {event.tenant.name}", 0
+            case TenantDropped():
+                key, dropped = (f"tenant {event.name}", 0), True
+                for kept in [kept for kept in self._kept if kept[0] == f"{_WEBHOOK}{event.name}"]:
+                    self._drop(kept)
+            case _:
+                assert_never(event)
         self._drop(key)
         if not dropped:
             self._put(key, event)
@@ -261,6 +271,8 @@ def _size(event: Event) -> int:
             return _EVENT_BYTES + event.stream_ids.nbytes + event.watermarks.nbytes
         case GroupChanged():
             return _EVENT_BYTES + (0 if event.group is None else len(event.group.form) + len(event.group.positions))
+        case WebhookChanged():
+            return _EVENT_BYTES + event.nbytes
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
             return _EVENT_BYTES
         case TenantCreated() | TenantAltered() | TenantDropped():

@@ -27,6 +27,7 @@ from psoup.events.commands import (
 )
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
+from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook
 
 StreamKey = tuple[str, str]
 """A tenant, and the name of its stream in lower case."""
@@ -62,8 +63,12 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
             return COMMAND_BYTES
-        case FormGroup() | ConfirmGroup() | DropGroup():
+        case FormGroup() | ConfirmGroup() | DropGroup() | PauseWebhook() | ResumeWebhook() | DropWebhook():
             return COMMAND_BYTES
+        case AddWebhook():
+            return COMMAND_BYTES + len(command.url)
+        case AdvanceWebhook():
+            return COMMAND_BYTES + command.nbytes
         case _:
             assert_never(command)
 
@@ -78,11 +83,15 @@ def grows(command: Command) -> bool:
             return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
-        case FormGroup():
+        case FormGroup() | AddWebhook():
             return True
+        case AdvanceWebhook():
+            return command.delivery is not None
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
             return False
         case RevokeToken() | AlterTenant() | DropTenant() | ConfirmGroup() | DropGroup():
+            return False
+        case PauseWebhook() | ResumeWebhook() | DropWebhook():
             return False
         case _:
             assert_never(command)
@@ -111,6 +120,8 @@ def stream_of(command: Command) -> StreamKey | None:
         case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None
         case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
+            return None
+        case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | DropWebhook():
             return None
         case _:
             assert_never(command)

@@ -17,7 +17,9 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, first_positions
+from psoup.events.tags import Tag
 from psoup.events.tenants import CreateTenant, Quotas
+from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook
 from psoup.model import SECOND
 from psoup_testing.engines.admission_gate import Gate, rows
 from psoup_testing.suite.budget import scaled
@@ -74,6 +76,18 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(FormGroup, NAMES, GROUPS, st.sampled_from(["all", "some"]), st.integers(0, 3), TENANTS),
     st.builds(ConfirmGroup, st.integers(1, 4), GROUPS, st.just(0), st.integers(0, 9).map(first_positions), TENANTS),
     st.builds(DropGroup, NAMES, GROUPS, TENANTS),
+    st.builds(Register, st.sampled_from(QUERIES[:2]), st.just(""), TENANTS, st.just(Tag("k"))),
+    st.builds(
+        AddWebhook,
+        st.sampled_from(["k", "no query"]),
+        st.sampled_from(["https://a", "https://b"]),
+        st.just("s"),
+        TENANTS,
+    ),
+    st.builds(AdvanceWebhook, st.integers(1, 9), st.sampled_from([b"", b"1"]), st.none(), st.booleans(), TENANTS),
+    st.builds(PauseWebhook, st.integers(1, 9), st.just("call"), TENANTS),
+    st.builds(ResumeWebhook, st.integers(1, 9), TENANTS),
+    st.builds(DropWebhook, st.integers(1, 9), TENANTS),
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
 

@@ -10,6 +10,7 @@
            7  token            0  see `access`
            8  tenant           0  see `tenants`
            9  watermarks      -1  time                           IDs of streams, then their watermarks
+          10  webhook          0  see `webhooks`
 
 Statements are stored as they were sent, with the signatures of supplied functions, and bound again when they are read.
 `checksum` covers everything but the tuples; their own checksum is in the body. So a row whose tuples have been dropped
@@ -31,7 +32,6 @@ import pyarrow as pa
 
 from psoup.data.stored_chunk import Stored
 from psoup.errors import PSoupError
-from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
 from psoup.events.events import (
     Attached,
@@ -49,9 +49,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.groups import GroupChanged
 from psoup.events.tags import tag_of
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.expressions.supplied_functions import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import create_statement
@@ -109,10 +107,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             return new_row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
         case Unregistered():
             return new_row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
-        case TokenIssued() | TokenRevoked() | TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
-            return encode_list(event)
         case _:
-            assert_never(event)
+            return encode_list(event)
 
 
 def _encode_watermarks(event: WatermarkRaised | WatermarksRaised) -> LogRow:
@@ -284,7 +280,7 @@ class Decoder:
                 departure = facts["tenant"], _departed(row, facts), facts["count"]
                 call = facts["request"], bytes.fromhex(facts["digest"])
                 return UnregisteredMany(row.sequence, *departure, *call, facts.get("expired", False))
-            case "token" | "revoke" | "tenant" | "vacate" | "group" | "ungroup":
+            case "token" | "revoke" | "tenant" | "vacate" | "group" | "ungroup" | "webhook" | "unhook":
                 return decode_list(row, facts)
             case _:
                 assert_never(row.kind)

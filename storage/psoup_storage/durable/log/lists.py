@@ -1,4 +1,4 @@
-"""Rows of the lists that the engine only stores: access tokens, tenants and groups of followers."""
+"""Rows of the lists that the engine only stores: access tokens, tenants, groups of followers and webhooks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, assert_never
 
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.groups import GroupChanged
-from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, TenantEvent
+from psoup.events.lists import ListEvent
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
+from psoup.events.webhooks import WebhookChanged
 from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.groups import decode_group, encode_group
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
-
-ListEvent = TokenIssued | TokenRevoked | TenantEvent | GroupChanged
-"""Events that change a list."""
+from psoup_storage.durable.log.webhooks import decode_webhook, encode_webhook
 
 
 def encode_list(event: ListEvent) -> LogRow:
@@ -25,6 +25,8 @@ def encode_list(event: ListEvent) -> LogRow:
             return encode_tenant(event)
         case GroupChanged():
             return encode_group(event)
+        case WebhookChanged():
+            return encode_webhook(event)
         case _:
             assert_never(event)
 
@@ -35,4 +37,6 @@ def decode_list(row: LogRow, facts: dict[str, Any]) -> ListEvent:
         return decode_access(row, facts)
     if row.kind in ("tenant", "vacate"):
         return decode_tenant(row, facts)
+    if row.kind in ("webhook", "unhook"):
+        return decode_webhook(row, facts)
     return decode_group(row, facts)

@@ -17,7 +17,8 @@ INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
 StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "watermarks", "group", "ungroup"]
 QueryKind = Literal["query", "queries", "replaced", "unregister", "departure"]
-Kind = StreamKind | QueryKind | Literal["token", "revoke", "tenant", "vacate"]
+ListKind = Literal["token", "revoke", "tenant", "vacate", "webhook", "unhook"]
+Kind = StreamKind | QueryKind | ListKind
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
 OF_ALL_STREAMS = -1
 """The stream ID in rows of the kind `watermarks`. The index by stream finds them by it."""

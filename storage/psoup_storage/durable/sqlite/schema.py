@@ -14,7 +14,7 @@ from pathlib import Path
 from psoup.errors import InvalidInput
 from psoup_storage.durable.sqlite.seals import seals, wider_seals
 
-FORMAT = 16
+FORMAT = 17
 """The form of the directory that this version writes and reads. A start upgrades a directory of an older form that
 `UPGRADES` has.
 """
@@ -89,9 +89,13 @@ _FIRST = (
     _TOKENS,
     _TENANTS,
     _SPOOLED,
+    _THINNED,
 )
-UPGRADES = {15: _THINNED}
-"""The statements that lead from an older format to the next one. Format 16 has thinned chunks."""
+_WEBHOOKS = """
+CREATE INDEX log_webhooks ON log (body ->> 'webhook') WHERE kind IN ('webhook', 'unhook');
+"""
+UPGRADES = {16: _WEBHOOKS}
+"""The statements that lead from an older format to the next one. Format 17 has webhooks."""
 SCHEMA = (*_FIRST, *UPGRADES.values())
 """The statements that create a database of this format, in the order in which the tables came to be."""
 

@@ -1,0 +1,155 @@
+"""Webhooks: the record of a webhook, the commands about webhooks, and their event.
+
+    AddWebhook ──────prepare──> WebhookChanged    the webhook stands, and nothing is delivered yet
+    AdvanceWebhook ──prepare──> WebhookChanged    a delivery is fixed, or taken by the receiver
+    PauseWebhook ────prepare──> WebhookChanged    deliveries stop; ResumeWebhook lets them go on
+    DropWebhook ─────prepare──> WebhookChanged    the webhook is forgotten
+
+A webhook sends the changes of the answer of the query with a key to a URL. Its position is a token of a copy, which
+only the service reads. The content of a delivery is in the log before the first attempt. So an ID always has the same
+content, also after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from psoup.model import DEFAULT_TENANT
+
+Pause = Literal["", "call", "failures"]
+"""The reason for which a webhook does not deliver: a client's call, or failures. "" if it delivers."""
+
+BY_CALL: Final = "call"
+"""A client paused the webhook."""
+
+BY_FAILURES: Final = "failures"
+"""The receiver took no attempt for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery with fixed content, which the receiver has not taken yet. Times are in microseconds since 1970 UTC.
+
+    `delivery_id`: stays the same for all attempts. `token`: the position of the webhook after the delivery. `body`: as
+    sent, compressed with Zstandard if `size`, its bytes before compression, is not 0. `since`: the time from which
+    failures count.
+    """
+
+    delivery_id: str
+    token: bytes
+    body: bytes
+    size: int
+    created: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook. Times are in microseconds since 1970 UTC.
+
+    `webhook_id`: the sequence of the event that added it. `secret`: signs deliveries. `token`: the position, b"" before
+    the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time `delivered_at`, or 0.
+    """
+
+    tenant: str
+    webhook_id: int
+    key: str
+    url: str
+    secret: str
+    created: int
+    token: bytes = b""
+    delivery: Delivery | None = None
+    delivered: int = 0
+    delivered_at: int = 0
+    paused: Pause = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddWebhook:
+    """Add a webhook for the query with a key."""
+
+    key: str
+    url: str
+    secret: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceWebhook:
+    """Set the position of a webhook, and its delivery. `taken`: whether the receiver took the delivery before."""
+
+    webhook_id: int
+    token: bytes
+    delivery: Delivery | None
+    taken: bool
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the position and of the delivery."""
+        return len(self.token) + (0 if self.delivery is None else len(self.delivery.body) + len(self.delivery.token))
+
+
+@dataclass(frozen=True, slots=True)
+class PauseWebhook:
+    """Stop the deliveries of a webhook. A paused webhook stays as it is."""
+
+    webhook_id: int
+    reason: Pause
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeWebhook:
+    """Let a webhook go on where it stopped. Failures count from now on."""
+
+    webhook_id: int
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class DropWebhook:
+    """Forget a webhook."""
+
+    webhook_id: int
+    tenant: str = DEFAULT_TENANT
+
+
+WebhookCommand = AddWebhook | AdvanceWebhook | PauseWebhook | ResumeWebhook | DropWebhook
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookChanged:
+    """A webhook has this state from this event on. `webhook`: None if it is forgotten."""
+
+    sequence: int
+    tenant: str
+    webhook_id: int
+    webhook: Webhook | None
+    time: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its texts, position and delivery."""
+        webhook = self.webhook
+        if webhook is None:
+            return 0
+        delivery = 0 if webhook.delivery is None else len(webhook.delivery.body) + len(webhook.delivery.token)
+        return len(webhook.key) + len(webhook.url) + len(webhook.secret) + len(webhook.token) + delivery
+
+
+def webhooks_after(webhooks: Mapping[int, Webhook], event: WebhookChanged) -> dict[int, Webhook]:
+    """The webhooks by ID after an event. The result is a new dictionary. O(webhooks)."""
+    after = {**webhooks}
+    if event.webhook is None:
+        after.pop(event.webhook_id, None)
+    else:
+        after[event.webhook_id] = event.webhook
+    return after
+
+
+def webhooks_without(webhooks: Mapping[int, Webhook], tenant: str) -> dict[int, Webhook]:
+    """The webhooks after the drop of a tenant. O(webhooks)."""
+    return {number: webhook for number, webhook in webhooks.items() if webhook.tenant != tenant}

@@ -1,0 +1,115 @@
+"""Webhooks in admission and in the engine: which may be added, and how their positions advance."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup.admission import webhooks
+from psoup.engine.engine import Engine
+from psoup.errors import AlreadyExists, NotFound, ResourceExhausted
+from psoup.events.commands import Register
+from psoup.events.tags import Tag
+from psoup.events.tenants import CreateTenant, DropTenant, Quotas
+from psoup.events.webhooks import (
+    BY_FAILURES,
+    AddWebhook,
+    AdvanceWebhook,
+    DropWebhook,
+    PauseWebhook,
+    ResumeWebhook,
+    Webhook,
+    WebhookCommand,
+)
+from psoup_testing.engines.admission_gate import Gate
+from psoup_testing.histories.webhooks import SECRET, delivery
+
+URL = "https://example.com/hook"
+
+
+@pytest.fixture
+def gate() -> Gate:
+    made = Gate(now=7)
+    made.create("CREATE STREAM s (x BIGINT)")
+    for key in ("hot", "cold"):
+        made.send(Register("SELECT x FROM s", tag=Tag(key)))
+    return made
+
+
+def added(gate: Gate, key: str = "hot", url: str = URL) -> int:
+    return gate.send(AddWebhook(key, url, SECRET)).acknowledgement.sequence
+
+
+def known(gate: Gate) -> dict[int, Webhook]:
+    """The webhooks of the engine, which are those of admission."""
+    engine = Engine()
+    engine.apply(gate.events)
+    snapshot = dict(engine.snapshot().webhooks)
+    assert snapshot == gate.admission.state()["webhooks"]
+    return snapshot
+
+
+def test_deliveries_move_the_position(gate: Gate) -> None:
+    number = added(gate)
+    gate.send(AdvanceWebhook(number, b"", delivery(1), taken=False))
+    gate.now = 9
+    gate.send(AdvanceWebhook(number, delivery(1).token, delivery(2), taken=True))
+    webhook = known(gate)[number]
+    assert (webhook.token, webhook.delivery, webhook.delivered) == (delivery(1).token, delivery(2), 1)
+    assert (webhook.created, webhook.delivered_at) == (7_000_000, 9_000_000)
+
+
+def test_a_paused_webhook_goes_on_where_it_stopped_and_failures_count_anew(gate: Gate) -> None:
+    number = added(gate)
+    gate.send(AdvanceWebhook(number, b"", delivery(1), taken=False))
+    gate.send(PauseWebhook(number, BY_FAILURES))
+    assert gate.send(PauseWebhook(number, "call")).event is None
+    assert known(gate)[number].paused == BY_FAILURES
+    gate.now = 11
+    gate.send(ResumeWebhook(number))
+    webhook = known(gate)[number]
+    assert webhook.delivery is not None and webhook.delivery.body == delivery(1).body
+    assert (webhook.paused, webhook.delivery.since) == ("", 11_000_000)
+    assert gate.send(ResumeWebhook(number)).event is None
+
+
+def test_a_webhook_needs_a_query_and_stands_once(gate: Gate) -> None:
+    added(gate)
+    with pytest.raises(NotFound, match="there is no query with key 'warm'; register the query"):
+        added(gate, "warm")
+    with pytest.raises(NotFound, match="no query with key 'hot'"):
+        gate.send(AddWebhook("hot", URL, SECRET, "acme"))
+    with pytest.raises(AlreadyExists, match="sends the changes of 'hot' to this URL already"):
+        added(gate)
+    assert added(gate, "cold") and added(gate, url=f"{URL}/2")
+
+
+@pytest.mark.parametrize("make", [PauseWebhook, ResumeWebhook, DropWebhook, AdvanceWebhook])
+def test_another_tenant_does_not_reach_a_webhook(gate: Gate, make: type[WebhookCommand]) -> None:
+    number = added(gate)
+    parts = {PauseWebhook: ("call",), AdvanceWebhook: (b"", None, False)}.get(make, ())
+    for tenant, webhook_id in (("acme", number), ("default", number + 1)):
+        with pytest.raises(NotFound, match=f"there is no webhook {webhook_id}"):
+            gate.send(make(webhook_id, *parts, tenant))  # type: ignore[call-arg, arg-type]
+
+
+def test_a_removed_webhook_and_the_webhooks_of_a_dropped_tenant_are_gone(gate: Gate) -> None:
+    gate.send(CreateTenant("acme", Quotas()))
+    gate.create("CREATE STREAM a (x BIGINT)", tenant="acme")
+    gate.send(Register("SELECT x FROM a", tenant="acme", tag=Tag("hot")))
+    gate.send(AddWebhook("hot", URL, SECRET, "acme"))
+    gate.drop("a", cascade=True, tenant="acme")
+    number = added(gate)
+    gate.send(DropTenant("acme"))
+    assert list(known(gate)) == [number]
+    gate.send(DropWebhook(number))
+    assert known(gate) == {}
+
+
+def test_the_number_of_webhooks_is_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "MOST_OF_KEY", 2)
+    monkeypatch.setattr(webhooks, "MOST_WEBHOOKS", 3)
+    for key, url in (("hot", "1"), ("hot", "2"), ("cold", "1")):
+        added(gate, key, url)
+    for key, place in (("hot", "the key 'hot' has 2 webhooks"), ("cold", "the service has 3 webhooks")):
+        with pytest.raises(ResourceExhausted, match=place):
+            added(gate, key, "3")
