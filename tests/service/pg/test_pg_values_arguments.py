@@ -68,6 +68,7 @@ def test_an_open_type_is_the_one_of_the_statement() -> None:
     assert arguments_table([]) == b""
 
 
+# The value is None where PostgreSQL refuses the text.
 TEXTS: list[tuple[int, str, Any]] = [
     (BOOL, " YES ", True),
     (BOOL, "of", False),
@@ -79,11 +80,17 @@ TEXTS: list[tuple[int, str, Any]] = [
     (BYTEA, "a\\\\b\\000", b"a\\b\0"),
     (DATE, "0001-01-01 BC", -719_528),
     (DATE, "20000-02-29", 6_585_381),
+    (DATE, "1970-01-02 +00", 1),
+    (DATE, "1970-01-02-04", None),
+    (DATE, "1970-01-02T", None),
+    (DATE, "1970-01-02 +99", None),
     (TIME, "23:59:59.5", 86_399_500_000),
     (TIMESTAMPTZ, "1970-01-01T00:00:00.0000005Z", 0),
     (TIMESTAMPTZ, "1969-12-31 24:00:00+00", 0),
     (TIMESTAMPTZ, "1970-1-1 1:00 -0330", 16_200_000_000),
     (TIMESTAMPTZ, "epoch", 0),
+    (TIMESTAMPTZ, "1970-01-01 +02", -7_200_000_000),
+    (TIMESTAMPTZ, "1970-01-01 x", None),
     (1007, '{1, NULL,"3"}', [1, None, 3]),
     (1009, '{{a,"b c"},{NULL,"\\""}}', [["a", "b c"], [None, '"']]),
     (1009, " {} ", []),
@@ -92,7 +99,11 @@ TEXTS: list[tuple[int, str, Any]] = [
 
 @pytest.mark.parametrize(("oid", "text", "value"), TEXTS)
 def test_a_text_is_read_as_postgresql_reads_it(oid: int, text: str, value: Any) -> None:
-    assert argument_value(Argument(text.encode(), TEXT, oid), 1) == value
+    if value is None:
+        with pytest.raises(PSoupError, match="invalid input syntax"):
+            argument_value(Argument(text.encode(), TEXT, oid), 1)
+    else:
+        assert argument_value(Argument(text.encode(), TEXT, oid), 1) == value
 
 
 BINARIES: list[tuple[int, bytes, Any]] = [

@@ -133,9 +133,8 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 def _date(oid: int, text: str) -> int:
     days, rest = _day(oid, text, text.strip())
-    clock = _CLOCK.fullmatch(rest.lstrip("T").strip()) if rest else None
-    if rest and not clock:
-        raise misread(oid, text)
+    if rest and not _CLOCK.fullmatch(rest.lstrip("T").strip()):
+        _zone_of_day(oid, text, rest)
     if not -(2**31) < days < 2**31:
         raise beyond(oid, text)
     return days
@@ -156,10 +155,8 @@ def _timestamp(oid: int, text: str, zone: Zone) -> int:
     micros, offset = 0, None
     if clock.strip():
         match = _CLOCK.fullmatch(clock.strip())
-        if not match:
-            raise misread(oid, text)
-        micros = _micros(oid, text, match)
-        offset = _offset(oid, text, match[5].strip())
+        micros = _micros(oid, text, match) if match else 0
+        offset = _offset(oid, text, match[5].strip()) if match else _zone_of_day(oid, text, rest)
     instant = days * _DAY + micros
     if oid == types.TIMESTAMPTZ and offset is not None:
         instant -= offset * 1_000_000
@@ -168,6 +165,13 @@ def _timestamp(oid: int, text: str, zone: Zone) -> int:
     if not -(2**63) <= instant < 2**63:
         raise beyond(oid, text)
     return instant
+
+
+def _zone_of_day(oid: int, text: str, rest: str) -> int | None:
+    """The seconds of a zone behind a date: `2024-05-01 +02`, as JDBC writes dates. Raises InvalidInput."""
+    if rest[0] not in " +Zz" or not rest.strip():
+        raise misread(oid, text)
+    return _offset(oid, text, rest.strip())
 
 
 def _offset(oid: int, text: str, written: str) -> int | None:
