@@ -24,7 +24,7 @@ from psoup_service.pg.calls import Calls
 from psoup_service.pg.cancellation import CancelKey, Cancelling
 from psoup_service.pg.channel import Channel
 from psoup_service.pg.contract import Session
-from psoup_service.pg.extended_queries import SYNC, ExtendedQueries
+from psoup_service.pg.extended_queries import SYNC, ExtendedQueries, OpenPortal
 from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
 from psoup_service.pg.sink import ClientSink, Exchange, run_into
@@ -125,6 +125,11 @@ class PgConnection:
         self._channel.write(messages.parameter_status(name, value))
 
     @property
+    def number(self) -> int:
+        """The number of the connection, with which the client asks for a cancellation."""
+        return self._key.number
+
+    @property
     def tenant(self) -> str:
         """The tenant of the client's token."""
         return self._input.tenant
@@ -132,6 +137,10 @@ class PgConnection:
     def forget(self, name: str | None) -> bool:
         """Close prepared statements. See `contract.Announcer`."""
         return self._extended is not None and self._extended.forget(name)
+
+    def portal(self, name: str) -> OpenPortal | None:
+        """The open portal with a name; None if there is none."""
+        return None if self._extended is None else self._extended.portal(name)
 
     async def notify(self, channel: str, payload: Callable[[], str]) -> None:
         """Send a notification between two statements. See `contract.Announcer`."""

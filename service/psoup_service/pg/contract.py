@@ -160,6 +160,10 @@ class Session(Protocol):
         """The settings that the client is told when the session begins, and when they change."""
         ...
 
+    def cursor(self, name: str) -> Sequence[Column] | None:
+        """The columns of the open cursor with a name; None if there is none."""
+        ...
+
     def split(self, text: str) -> list[str]:
         """The statements of a text of the simple protocol. Raises a PSoupError. A thread may call it."""
         ...

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from psoup.errors import InvalidInput
 from psoup_service.pg import messages
 from psoup_service.pg.contract import BINARY, TEXT, Argument, Session
+from psoup_service.pg.cursors.cursor import Take
 from psoup_service.pg.input import Message
 from psoup_service.pg.messages import Body, decoded, malformed
 from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS, Named, Portal, Prepared
@@ -50,6 +51,11 @@ class ExtendedQueries:
         """Carry out a message. Raises a PSoupError."""
         self.text = ""
         await self._steps[message.kind](message.body())
+
+    def portal(self, name: str) -> OpenPortal | None:
+        """The open portal with a name, for statements about cursors; None if there is none."""
+        portal = self._portals.find(name)
+        return None if portal is None else OpenPortal(name, portal, self._sink(portal))
 
     async def end_transaction(self) -> None:
         """Close all portals, unless a transaction is open."""
@@ -119,6 +125,10 @@ class ExtendedQueries:
             self._channel.write(messages.parameter_description(description.parameters))
             formats = [TEXT] * len(description.columns or ())
         elif kind == b"P":
+            cursor = self._session.cursor(name)
+            if cursor is not None:
+                self._channel.write(row_description(cursor, [TEXT] * len(cursor)))
+                return
             portal = self._portals.get(name)
             self.text = portal.prepared.text
             description = await portal.prepared.describe()
@@ -136,10 +146,8 @@ class ExtendedQueries:
         if portal.prepared.statement is None:
             self._channel.write(messages.EMPTY_QUERY)
             return
-        described = portal.prepared.shown_columns()
-        sink = ClientSink(self._exchange, self._session.zone, formats=portal.column_formats, described=described)
         before = self._session.status
-        self._channel.write(await portal.execute(sink, max(0, limit)))
+        self._channel.write(await portal.execute(self._sink(portal), max(0, limit)))
         if before != b"I":
             await self.end_transaction()
 
@@ -154,10 +162,38 @@ class ExtendedQueries:
             raise malformed(f"Close of {kind!r}")
         self._channel.write(messages.CLOSED)
 
+    def _sink(self, portal: Portal) -> ClientSink:
+        described = portal.prepared.shown_columns()
+        return ClientSink(self._exchange, self._session.zone, formats=portal.column_formats, described=described)
+
     async def _end(self, name: str) -> None:
         portal = self._portals.remove(name)
         if portal is not None:
             await portal.close()
+
+
+class OpenPortal:
+    """An open portal, as statements about cursors see it: see `cursor_steps.Readable`."""
+
+    def __init__(self, name: str, portal: Portal, sink: ClientSink) -> None:
+        """`sink`: for a portal that has not begun."""
+        self.name = name
+        self._portal = portal
+        self._sink = sink
+
+    @property
+    def position(self) -> int:
+        """The rows that were sent or left out."""
+        return self._portal.position
+
+    @property
+    def on_row(self) -> bool:
+        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        return self._portal.on_row
+
+    async def read(self, limit: int | None, take: Take) -> int:
+        """Hand the next rows to `take`. Returns their number."""
+        return await self._portal.read(self._sink, limit, take)
 
 
 def _formats(body: Body) -> list[int]:

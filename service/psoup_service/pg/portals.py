@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from psoup.errors import AlreadyExists, InvalidInput, NotFound, ResourceExhausted
 from psoup_service.pg.account import Account
 from psoup_service.pg.contract import TEXT, Argument, Column, Description, Statement
+from psoup_service.pg.cursors.cursor import Take
 from psoup_service.pg.messages import SUSPENDED, complete
 from psoup_service.pg.sink import ClientSink, run_into
 
@@ -98,6 +99,29 @@ class Portal:
             self._sink.allow(limit)
         return await self._advance(self._sink, self._task)
 
+    @property
+    def position(self) -> int:
+        """The rows that were sent or left out."""
+        return 0 if self._sink is None else self._sink.rows
+
+    @property
+    def on_row(self) -> bool:
+        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        return self.position > 0 and not self._ended
+
+    async def read(self, sink: ClientSink, limit: int | None, take: Take) -> int:
+        """Hand the next rows to `take` instead of the client: at most `limit`, None for all. Returns their number.
+
+        `sink`: for a portal that has not begun. Raises as `execute` does.
+        """
+        sink = self._sink = self._sink or sink
+        before, sink.taker = sink.rows, take
+        try:
+            await self.execute(sink, limit or 0)
+        finally:
+            sink.taker = None
+        return sink.rows - before
+
     async def close(self, cause: object = None) -> None:
         """End the statement, if it runs. `cause`: the error that ends it."""
         task, self._task, self._ended = self._task, None, True
@@ -152,12 +176,16 @@ class Named(Generic[Entry]):
 
     def get(self, name: str) -> Entry:
         """The entry with a name. Raises NotFound."""
-        entry = self._entries.get(name)
+        entry = self.find(name)
         if entry is None:
             shown = f"{self._kind} {name[:63]!r}" if name else f"unnamed {self._kind}"
             code = "UNKNOWN_STATEMENT" if self._kind == "prepared statement" else "UNKNOWN_PORTAL"
             raise NotFound(f"{shown} does not exist", reason=code)
         return entry
+
+    def find(self, name: str) -> Entry | None:
+        """The entry with a name; None if there is none."""
+        return self._entries.get(name)
 
     def remove(self, name: str) -> Entry | None:
         """Remove the entry with a name, and return it; None if there is none."""

@@ -15,9 +15,11 @@ from psoup.sql import first_word
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.contract import Argument, Description, Sink, Statement
+from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
+from psoup_service.pg.cursors.cursor_steps import Readable
+from psoup_service.pg.cursors.cursors import Cursors
 from psoup_service.pg.statement_texts import statements_of
-from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues
+from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues, Facts
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.inserts import read_insert
 from psoup_service.pg.statements.prepared_statements import PreparedStatements
@@ -29,8 +31,8 @@ from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import read_discard, read_reset, read_set, read_show
 from psoup_service.pg.statements.subscriptions import Listening
 from psoup_service.pg.statements.transactions import Transaction, Transactions
-from psoup_service.pg.statements.utility import Utility, at_once, table
-from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.utility import table
+from psoup_service.pg.statements.words import Words, is_blank
 from psoup_service.pg.statements.writes import Writes
 from psoup_service.pg.values.zones import Zone
 
@@ -53,12 +55,21 @@ class Client(Protocol):
         """The tenant of its token."""
         ...
 
+    @property
+    def number(self) -> int:
+        """The number of its connection, with which it asks for a cancellation."""
+        ...
+
     def report(self, name: str, value: str) -> None:
         """Tell the client the value of a setting."""
         ...
 
     def forget(self, name: str | None) -> bool:
         """Close prepared statements of the extended protocol."""
+        ...
+
+    def portal(self, name: str) -> Readable | None:
+        """The open portal of the extended protocol with a name; None if there is none."""
         ...
 
     async def notify(self, channel: str, payload: Callable[[], str]) -> None:
@@ -73,21 +84,23 @@ class PgSession:
         """Raises InvalidInput for a wrong setting among `options`."""
         self.settings = SessionSettings(options)
         self._client = client
-        self._catalogue = CatalogueReads(catalogues, calls, options, self.settings)
+        self._catalogue = CatalogueReads(catalogues, calls, options, self.settings, self._facts)
         self._calls = calls
         account = Account(calls.answering.receiving, client.tenant)
+        self._cursors = Cursors(self._query, self._is_within, client.portal, account)
         self._transactions = Transactions(
             self.settings,
             self._report,
             lambda: Transaction(RowBuffer(calls.one, account), HeldSnapshot(client.tenant)),
             self._read_from,
+            self._cursors,
         )
         self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings)
         self._listening = Listening(calls, client, account)
         transactions, settings = self._transactions, self.settings
-        self._readers: dict[str, Callable[[Words], Utility]] = {
+        self._readers: dict[str, Callable[[Words], Statement]] = {
             "BEGIN": lambda words: transactions.read_begin(words, "BEGIN"),
             "START": lambda words: transactions.read_begin(words, "START TRANSACTION"),
             "COMMIT": transactions.read_commit,
@@ -96,12 +109,14 @@ class PgSession:
             "ABORT": transactions.read_rollback,
             "SAVEPOINT": transactions.read_savepoint,
             "RELEASE": transactions.read_release,
-            "SET": lambda words: read_set(words, settings, self._report, lambda: transactions.current is not None),
+            "SET": lambda words: read_set(words, settings, self._report, self._is_within),
             "SHOW": lambda words: read_show(words, settings),
             "RESET": lambda words: read_reset(words, settings, self._report),
             "DISCARD": lambda words: read_discard(words, self._discard_all),
             "DEALLOCATE": self._prepared.read_deallocate,
-            "CLOSE": _read_close,
+            "FETCH": self._cursors.read_fetch,
+            "MOVE": self._cursors.read_move,
+            "CLOSE": self._cursors.read_close,
             "LISTEN": self._listening.read_listen,
             "UNLISTEN": self._listening.read_unlisten,
         }
@@ -125,6 +140,10 @@ class PgSession:
         """See `contract.Session`."""
         return self.settings.reported()
 
+    def cursor(self, name: str) -> Sequence[Column] | None:
+        """See `contract.Session`."""
+        return self._cursors.columns(name)
+
     def split(self, text: str) -> list[str]:
         """See `contract.Session`."""
         return statements_of(text)
@@ -132,7 +151,7 @@ class PgSession:
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
         """See `contract.Session`."""
         word = first_word(text)
-        if not word and not text.strip():
+        if not word and is_blank(text):
             return None
         if word not in _ENDS:
             self._transactions.check()
@@ -143,6 +162,9 @@ class PgSession:
         if word == "COPY":
             copying = read_copy(self._writes, text, self._copied)
             return _Guarded(self._transactions, self.settings, copying)
+        if word == "DECLARE":
+            declared = await self._cursors.read_declare(_after(word, text), types)
+            return _Guarded(self._transactions, self.settings, declared)
         if word == "PREPARE":
             return await self._prepared.read_prepare(Words(text))
         if word == "EXECUTE":
@@ -150,9 +172,7 @@ class PgSession:
         reader = self._readers.get(word)
         if reader is None:
             raise refused(text)
-        words = Words(text)
-        words.accept(word)
-        statement = reader(words)
+        statement = reader(_after(word, text))
         return statement if word in _ENDS else _Guarded(self._transactions, self.settings, statement)
 
     def failed(self) -> None:
@@ -162,6 +182,7 @@ class PgSession:
     async def close(self) -> None:
         """See `contract.Session`."""
         self._listening.end()
+        await self._cursors.close_all()
         await self._transactions.abandon()
 
     async def _query(self, text: str, types: Sequence[int]) -> Statement:
@@ -171,6 +192,14 @@ class PgSession:
         if _UNLOCK.fullmatch(text):
             return table("SELECT 1", ("pg_advisory_unlock_all",), lambda: [("",)])
         return await self._catalogue.statement(text, types) or Select(self._reads, text, types)
+
+    def _is_within(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._transactions.current is not None
+
+    def _facts(self) -> Facts:
+        """The facts of the session that the catalogue shows."""
+        return {"pid": str(self._client.number), "cursors": self._cursors.listed()}
 
     def _copied(self, text: str) -> Copied:
         return Copied(lambda: self._query(text, ()))
@@ -184,13 +213,14 @@ class PgSession:
         return None if current is None else current.rows
 
     async def _discard_all(self) -> None:
-        if self._transactions.current is not None:
+        if self._is_within():
             raise InvalidInput("DISCARD ALL cannot run inside a transaction block", reason="ACTIVE_TRANSACTION")
         before = self.settings.reported()
         self.settings.reset_all()
         self._report(before)
         self._prepared.forget_all()
         self._listening.end()
+        await self._cursors.close_all()
 
     def _report(self, before: dict[str, str]) -> None:
         """Tell the client of the settings that differ from those before."""
@@ -227,10 +257,8 @@ class _Guarded:
         raise ResourceExhausted("canceling statement due to statement timeout", reason="DEADLINE_EXCEEDED")
 
 
-def _read_close(words: Words) -> Utility:
-    """CLOSE ALL: there are no cursors."""
-    place = words.place
-    if not words.accept("ALL"):
-        raise words.source.unsupported("CLOSE of a cursor", place, hint="read answers by portals: Execute with a limit")
-    words.end()
-    return at_once("CLOSE CURSOR ALL")
+def _after(word: str, text: str) -> Words:
+    """The words of a text after its first word."""
+    words = Words(text)
+    words.accept(word)
+    return words

@@ -8,7 +8,7 @@ A portal with a row limit stops between two rows, until the client asks for more
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -83,6 +83,8 @@ class ClientSink:
         self._copying = False
         self._left: int | None = None
         self._allowed: asyncio.Future[None] | None = None
+        self.taker: Callable[[pa.RecordBatch], Awaitable[None]] | None = None
+        """Takes the rows instead of the client, if it is set."""
 
     async def begin(self, columns: Sequence[Column]) -> None:
         """Tell the client the columns, unless it knows them. Raises FailedPrecondition if they are not as described."""
@@ -104,7 +106,10 @@ class ClientSink:
             if self._left is not None:
                 count = min(count, self._left)
                 self._left -= count
-            self._channel.write(await self._encoded(rows.slice(at, count)))
+            if self.taker is not None:
+                await self.taker(rows.slice(at, count))
+            else:
+                self._channel.write(await self._encoded(rows.slice(at, count)))
             self.rows += count
             at += count
             await self._channel.spare()

@@ -27,6 +27,9 @@ VARIABLES: dict[str, str | Mapping[str, str]] = {
     "user": "me",
     "database": "d",
     "version": "PostgreSQL 15",
+    "pid": "42",
+    "started": "2026-01-01T00:00:00+00:00",
+    "cursors": {},
     "settings": {"jit": "off"},
 }
 

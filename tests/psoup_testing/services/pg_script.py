@@ -159,6 +159,10 @@ class ScriptedSession:
         """Settings without which clients would send SET."""
         return {"server_version": "15.0", "client_encoding": "UTF8", "DateStyle": "ISO, MDY"}
 
+    def cursor(self, name: str) -> Sequence[Column] | None:
+        """No session of orders has cursors."""
+        return None
+
     def split(self, text: str) -> list[str]:
         """The orders of a text."""
         return statements_of(text.replace("/* */", ""))

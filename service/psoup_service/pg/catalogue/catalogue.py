@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.catalogue.statement import CatalogueStatement, Prepared, prepared
+from psoup_service.pg.catalogue.statement import CatalogueStatement, Prepared, Variables, prepared
 from psoup_service.pg.catalogue.stores import Stores
 from psoup_service.pg.catalogue.types import by_oid
 from psoup_service.pg.contract import Statement
@@ -15,9 +15,21 @@ VERSION = "PostgreSQL 15.0 (PSoup)"
 
 
 class Catalogue:
-    """Statements over `pg_catalog` and `information_schema`. `options`: the parameters of the start-up packet."""
+    """Statements over `pg_catalog` and `information_schema`. `options`: the parameters of the start-up packet.
 
-    def __init__(self, stores: Stores, calls: Calls, options: Mapping[str, str], settings: SessionSettings) -> None:
+    `facts`: returns the facts of the session that change: its number (`pid`), its open cursors (see `Cursors.listed`),
+    and the start of the port.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        calls: Calls,
+        options: Mapping[str, str],
+        settings: SessionSettings,
+        facts: Callable[[], Variables],
+    ) -> None:
+        self._facts = facts
         self._stores = stores
         self._calls = calls
         self._settings = settings
@@ -43,6 +55,10 @@ class Catalogue:
         self._stores.mention(statement.strange)
         return CatalogueStatement(self._stores, self._calls, self._settings, statement, self._variables)
 
-    def _variables(self) -> dict[str, str | dict[str, str]]:
+    def _variables(self) -> Variables:
         settings = {name.lower(): self._settings.get(name) for name in self._settings}
-        return {**{name: self._values[name] for name in ("user", "database", "version")}, "settings": settings}
+        return {
+            **self._facts(),
+            **{name: self._values[name] for name in ("user", "database", "version")},
+            "settings": settings,
+        }

@@ -100,7 +100,10 @@ class Store:
 
 
 class Running:
-    """A run of a statement that `translation` wrote. `variables`: values of the session."""
+    """A run of a statement that `translation` wrote. `variables`: values of the session.
+
+    A variable with many values is set only for a statement with its name: `settings` for one that reads a setting.
+    """
 
     def __init__(self, store: Store, text: str, variables: Variables, seconds: float) -> None:
         self._cursor = store.cursor()
@@ -117,8 +120,9 @@ class Running:
         timer = threading.Timer(self._seconds, self._cursor.interrupt)
         timer.start()
         try:
+            text = self._text.lower()
             for name, value in self._variables.items():
-                if name != "settings" or "setting" in self._text.lower():
+                if isinstance(value, str) or name[:-1] in text:
                     self._cursor.execute(f"SET VARIABLE {name} = {_written(value)}")
             return _read(self._cursor.sql(self._text).to_arrow_reader(_ROWS_OF_A_BATCH))
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as problem:
@@ -161,6 +165,8 @@ def _too_large(problem: str) -> ResourceExhausted:
 def _written(value: str | Mapping[str, str]) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if not value:
+        return "MAP([]::VARCHAR[], []::VARCHAR[])"
     return "MAP {" + ", ".join(f"{_written(name)}: {_written(item)}" for name, item in value.items()) + "}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -14,11 +15,15 @@ from psoup_service.pg.statements.settings import SessionSettings
 
 _MODULES = ("psoup_service.pg.catalogue.catalogue", "psoup_service.pg.catalogue.stores")
 
+Facts = Mapping[str, str | Mapping[str, str]]
+"""Facts of a session by name: its number, and its cursors."""
+
 
 class Catalogues:
-    """The catalogues of a port. `version`: changes when any stream or query changes."""
+    """The catalogues of a port. `version`: changes when any stream or query changes. `started`: the port's start."""
 
     def __init__(self, version: Callable[[], object]) -> None:
+        self.started = datetime.now(UTC)
         self._version = version
         self._loaded: tuple[Any, Any] | None = None
 
@@ -36,13 +41,18 @@ class Catalogues:
 
 
 class CatalogueReads:
-    """The catalogue of a session. `options`: the parameters of the start-up packet."""
+    """The catalogue of a session. `options`: the parameters of the start-up packet. `facts`: see `Catalogue`."""
 
     def __init__(
-        self, catalogues: Catalogues, calls: Calls, options: Mapping[str, str], settings: SessionSettings
+        self,
+        catalogues: Catalogues,
+        calls: Calls,
+        options: Mapping[str, str],
+        settings: SessionSettings,
+        facts: Callable[[], Facts],
     ) -> None:
         self._catalogues = catalogues
-        self._parts = calls, options, settings
+        self._parts = calls, options, settings, lambda: {"started": catalogues.started.isoformat(), **facts()}
         self._catalogue: Any = None
 
     async def statement(self, text: str, types: Sequence[int]) -> Statement | None:

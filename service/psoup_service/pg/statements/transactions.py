@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.contract import Notice, Sink
+from psoup_service.pg.cursors.cursors import Cursors
 from psoup_service.pg.statements.row_buffer import Mark, RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import transaction_modes
@@ -24,6 +25,15 @@ IDLE, OPEN, FAILED = b"I", b"T", b"E"
 MOST_SAVEPOINTS = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """The state of a transaction at a SAVEPOINT. `cursors`: see `Cursors.mark`."""
+
+    name: str
+    rows: Mark
+    cursors: int
+
+
 @dataclass(slots=True)
 class Transaction:
     """A transaction under way. `rows`: wait for COMMIT. `moment`: the snapshot of its reads.
@@ -33,7 +43,7 @@ class Transaction:
 
     rows: RowBuffer
     moment: HeldSnapshot
-    savepoints: list[tuple[str, Mark]] = field(default_factory=list)
+    savepoints: list[Savepoint] = field(default_factory=list)
 
 
 class Transactions:
@@ -45,10 +55,11 @@ class Transactions:
         report: Callable[[dict[str, str]], None],
         begin: Callable[[], Transaction],
         read: Callable[[HeldSnapshot | None], None],
+        cursors: Cursors,
     ) -> None:
         """`report`: tells the client of the settings that differ from those given. `begin`: makes a transaction.
 
-        `read`: sets the snapshot of the session's reads, None for the published one.
+        `read`: sets the snapshot of the session's reads, None for the published one. `cursors`: end with a transaction.
         """
         self.status = IDLE
         self.current: Transaction | None = None
@@ -56,6 +67,7 @@ class Transactions:
         self._report = report
         self._make = begin
         self._read = read
+        self._cursors = cursors
 
     def fail(self) -> None:
         """Note that a statement has failed."""
@@ -142,10 +154,10 @@ class Transactions:
         words.end()
 
         async def run(sink: Sink) -> str:
-            savepoints = self._within("SAVEPOINT").savepoints
-            if len(savepoints) >= MOST_SAVEPOINTS:
+            current = self._within("SAVEPOINT")
+            if len(current.savepoints) >= MOST_SAVEPOINTS:
                 raise InvalidInput(f"a transaction has at most {MOST_SAVEPOINTS:,} savepoints")
-            savepoints.append((name, self._within("SAVEPOINT").rows.mark()))
+            current.savepoints.append(Savepoint(name, current.rows.mark(), self._cursors.mark()))
             return "SAVEPOINT"
 
         return Utility(run)
@@ -167,7 +179,8 @@ class Transactions:
         async def run(sink: Sink) -> str:
             current = self._within("ROLLBACK TO SAVEPOINT")
             place = _place(current.savepoints, name)
-            await current.rows.back_to(current.savepoints[place][1])
+            await self._cursors.back_to(current.savepoints[place].cursors)
+            await current.rows.back_to(current.savepoints[place].rows)
             del current.savepoints[place + 1 :]
             self.status = OPEN
             return "ROLLBACK"
@@ -190,6 +203,7 @@ class Transactions:
         self._read(None)
         self.current.moment.release()
         try:
+            await self._cursors.end_transaction(success=success)
             if success:
                 await rows.push()
             else:
@@ -223,9 +237,9 @@ def _chained(words: Words) -> bool:
     return chained
 
 
-def _place(savepoints: list[tuple[str, Mark]], name: str) -> int:
+def _place(savepoints: list[Savepoint], name: str) -> int:
     """The place of the last savepoint with a name. Raises InvalidInput if there is none."""
     for place in reversed(range(len(savepoints))):
-        if savepoints[place][0] == name:
+        if savepoints[place].name == name:
             return place
     raise InvalidInput(f'savepoint "{name[:60]}" does not exist', reason="UNKNOWN_SAVEPOINT")

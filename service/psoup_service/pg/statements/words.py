@@ -45,6 +45,11 @@ class Words:
         """The text from the next word on."""
         return self.source.text[self.place :]
 
+    @property
+    def left(self) -> int:
+        """The number of words that are not taken yet."""
+        return len(self._words) - self._at
+
     def next(self) -> str:
         """The next word in capitals, without taking it. "" at the end, and for quoted words as they are written."""
         if self._at == len(self._words):
@@ -102,6 +107,11 @@ class Words:
             raise self.unexpected(wanted)
         self._at += 1
         return self._words[self._at - 1][0]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has only spaces and comments."""
+    return _after_space(text, 0) == len(text)
 
 
 def _after_space(text: str, at: int) -> int:

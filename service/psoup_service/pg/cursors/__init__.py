@@ -1,0 +1,1 @@
+"""Cursors: answers that a client of PostgreSQL reads in parts, by DECLARE, FETCH, MOVE and CLOSE."""

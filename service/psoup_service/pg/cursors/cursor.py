@@ -1,0 +1,184 @@
+"""A cursor: a SELECT whose rows a client fetches in several statements.
+
+    DECLARE ─> task: SELECT ─ batch ─> waits ── FETCH 100 ──> the next 100 rows
+                                         └───── MOVE 100 ───> as many are left out
+
+The SELECT runs as a task, at most one batch ahead of the client. That batch is charged while it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from psoup.errors import FailedPrecondition
+from psoup_service.pg.account import Account
+from psoup_service.pg.contract import Argument, Column, CopyEncoder, Notice, Statement
+
+Take = Callable[[pa.RecordBatch], Awaitable[None]]
+
+_ENTRY_BYTES = 1_000
+"""The bytes that a cursor is charged in addition to its text."""
+
+
+class Cursor:
+    """An open cursor. `text`: its statement. `with_hold`: it outlives its transaction. `position`: rows that are read."""
+
+    def __init__(self, name: str, text: str, account: Account, *, with_hold: bool) -> None:
+        self.name = name
+        self.text = text
+        self.with_hold = with_hold
+        self.created = datetime.now(UTC)
+        self.position = 0
+        self._account = account
+        self._size = 0
+        self._feed = _Feed(account)
+        self._task: asyncio.Task[str] | None = None
+        self._rest: pa.RecordBatch | None = None
+        self._usable = True
+        self._ended = False
+
+    @property
+    def on_row(self) -> bool:
+        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        return self.position > 0 and not self._ended
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of its rows."""
+        return self._feed.columns
+
+    async def open(self, statement: Statement, arguments: Sequence[Argument]) -> None:
+        """Begin the SELECT. Returns when its columns are known.
+
+        Raises the error of the SELECT, and ResourceExhausted without room.
+        """
+        size = _ENTRY_BYTES + 4 * len(self.text)
+        self._account.add(size)
+        self._size = size
+        self._task = asyncio.create_task(statement.run(arguments, self._feed))
+        self._task.add_done_callback(self._feed.end)
+        try:
+            await self._feed.begun.wait()
+            if self._task.done():
+                self._task.result()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def read(self, limit: int | None, take: Take) -> int:
+        """Hand the next rows to `take`: at most `limit`, or all if it is None. Returns their number.
+
+        Raises the error of the SELECT. After an error the cursor cannot be read any more.
+        """
+        if not self._usable:
+            raise FailedPrecondition(
+                f'cursor "{self.name[:63]}" cannot be read: its last FETCH did not reach its end; close it',
+                reason="CURSOR_BROKEN",
+            )
+        self._usable, before = False, self.position
+        while limit is None or limit:
+            rest = self._rest or await self._next()
+            if rest is None:
+                self._ended = True
+                break
+            rows = rest.slice(0, limit)
+            self._rest = rest.slice(rows.num_rows)
+            await take(rows)
+            self.position += rows.num_rows
+            limit = None if limit is None else limit - rows.num_rows
+            if not self._rest.num_rows:
+                self._rest = None
+                self._feed.go_on()
+        self._usable = True
+        return self.position - before
+
+    def notices(self) -> list[Notice]:
+        """The notices of the SELECT since the last call."""
+        notices, self._feed.notices = self._feed.notices, []
+        return notices
+
+    async def close(self) -> None:
+        """End the SELECT, and give back its memory."""
+        self._usable, self._rest = False, None
+        size, self._size = self._size, 0
+        self._account.give_back(size)
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.exception()
+
+    async def _next(self) -> pa.RecordBatch | None:
+        """The next batch; None at the end. Raises the error of the SELECT."""
+        batch = await self._feed.next()
+        if batch is None and self._task is not None:
+            self._task.result()
+        return batch
+
+
+class _Feed:
+    """The sink of the SELECT: it holds one batch, until the client has read all rows of it. See `contract.Sink`."""
+
+    def __init__(self, account: Account) -> None:
+        self.rows = 0
+        self.columns: tuple[Column, ...] = ()
+        self.notices = list[Notice]()
+        self.begun = asyncio.Event()
+        self._account = account
+        self._batch: pa.RecordBatch | None = None
+        self._arrived = asyncio.Event()
+        self._read = asyncio.Event()
+
+    async def begin(self, columns: Sequence[Column]) -> None:
+        """Take the columns."""
+        self.columns = tuple(columns)
+        self.begun.set()
+
+    async def batch(self, rows: pa.RecordBatch) -> None:
+        """Take a batch. Returns when the client has read it. Raises ResourceExhausted without room."""
+        if not rows.num_rows:
+            return
+        size = int(rows.nbytes)
+        self._account.add(size)
+        try:
+            self._batch = rows
+            self._arrived.set()
+            await self._read.wait()
+            self._read.clear()
+        finally:
+            self._account.give_back(size)
+        self.rows += rows.num_rows
+
+    def notice(self, notice: Notice) -> None:
+        """Keep a notice for the next FETCH."""
+        self.notices.append(notice)
+
+    async def copy_out(self, columns: Sequence[Column], copied_format: int, encoder: CopyEncoder) -> None:
+        """Never called: the statement of a cursor is a SELECT."""
+        raise AssertionError("a cursor does not copy")
+
+    async def copy_in(self, columns: int, copied_format: int) -> bytes:
+        """Never called: the statement of a cursor is a SELECT."""
+        raise AssertionError("a cursor does not copy")
+
+    async def next(self) -> pa.RecordBatch | None:
+        """The next batch, which the client begins to read; None after `end`."""
+        await self._arrived.wait()
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._arrived.clear()
+        return batch
+
+    def go_on(self) -> None:
+        """Let the SELECT go on: the client has read the batch."""
+        self._read.set()
+
+    def end(self, task: asyncio.Task[str]) -> None:
+        """Note that the SELECT has ended."""
+        self.begun.set()
+        self._arrived.set()

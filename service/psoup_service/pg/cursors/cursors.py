@@ -1,0 +1,225 @@
+"""DECLARE, FETCH, MOVE and CLOSE: the cursors of a session by their names.
+
+    BEGIN ─> DECLARE c CURSOR ─> FETCH 100 FROM c ─> FETCH 100 FROM c ─> COMMIT closes it
+             DECLARE c CURSOR WITH HOLD ─> FETCH … ─> CLOSE closes it
+
+Cursors read forward only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from psoup.errors import AlreadyExists, FailedPrecondition, NotFound, ResourceExhausted
+from psoup.sql import first_word
+from psoup_service.pg.account import Account
+from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
+from psoup_service.pg.cursors.cursor import Cursor
+from psoup_service.pg.cursors.cursor_steps import Readable, Steps, read_steps
+from psoup_service.pg.statements.utility import Utility, waiting
+from psoup_service.pg.statements.words import Words
+
+MOST_CURSORS = 100
+"""The most open cursors of a session, as of portals."""
+
+_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", ""})
+"""First words of queries. A text that begins with a parenthesis has none."""
+
+_NOT_A_LINE = re.compile(r"[^\n]")
+
+Read = Callable[[str, Sequence[int]], Awaitable[Statement]]
+
+
+class Cursors:
+    """The cursors of a session. `read`: reads a SELECT. `in_transaction`: whether one is under way.
+
+    `portal`: finds a portal of the extended protocol, in which MOVE leaves out rows, too. asyncpg relies on it.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        in_transaction: Callable[[], bool],
+        portal: Callable[[str], Readable | None],
+        account: Account,
+    ) -> None:
+        self._portal = portal
+        self._read = read
+        self._in_transaction = in_transaction
+        self._account = account
+        self._open = dict[str, Cursor]()
+        self._of_transaction = list[Cursor]()
+        """The cursors of the present transaction, in the order of DECLARE; also closed ones."""
+
+    def columns(self, name: str) -> tuple[Column, ...] | None:
+        """The columns of an open cursor; None if there is none with the name."""
+        cursor = self._open.get(name)
+        return None if cursor is None else cursor.columns
+
+    def listed(self) -> Mapping[str, str]:
+        """The open cursors as pg_cursors shows them: by name, with `t` or `f` for WITH HOLD, the time, and the text."""
+        return {
+            cursor.name: f"{'ft'[cursor.with_hold]} {cursor.created.isoformat()} {cursor.text}"
+            for cursor in self._open.values()
+        }
+
+    def mark(self) -> int:
+        """The present state within the transaction, for `back_to`."""
+        return len(self._of_transaction)
+
+    async def back_to(self, mark: int) -> None:
+        """Close the cursors that the transaction has declared since then."""
+        undone = self._of_transaction[mark:]
+        del self._of_transaction[mark:]
+        for cursor in undone:
+            await self._close(cursor)
+
+    async def end_transaction(self, *, success: bool) -> None:
+        """Close the cursors that end with the transaction: all but those WITH HOLD, if it succeeds."""
+        ended, self._of_transaction = self._of_transaction, []
+        for cursor in ended:
+            if not (success and cursor.with_hold):
+                await self._close(cursor)
+
+    async def close_all(self) -> None:
+        """Close all cursors."""
+        for cursor in list(self._open.values()):
+            await self._close(cursor)
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    async def read_declare(self, words: Words, types: Sequence[int]) -> Statement:
+        """DECLARE, after its first word. `types`: OIDs of its parameters. Raises SqlError, also for the SELECT."""
+        name = words.name()
+        _options(words)
+        words.expect("CURSOR")
+        with_hold = words.accept("WITH", "HOLD")
+        if not with_hold:
+            words.accept("WITHOUT", "HOLD")
+        words.expect("FOR")
+        if first_word(words.rest) not in _QUERIES:
+            raise words.unexpected("a SELECT")
+        place, text = words.place, words.source.text
+        # Spaces take the place of the words before the SELECT, so that errors have their places in the whole text.
+        select = await self._read(_NOT_A_LINE.sub(" ", text[:place]) + text[place:], types)
+
+        async def declare(arguments: Sequence[Argument]) -> None:
+            await self._declare(Cursor(name, text, self._account, with_hold=with_hold), select, arguments)
+
+        return _Declare(select, declare)
+
+    def read_fetch(self, words: Words) -> Statement:
+        """FETCH, after its first word. Raises SqlError."""
+        steps, name = read_steps(words)
+        return _Fetch(lambda: self._cursor(name), steps)
+
+    def read_move(self, words: Words) -> Utility:
+        """MOVE, after its first word. Raises SqlError."""
+        steps, name = read_steps(words)
+
+        async def run() -> str:
+            portal = None if name in self._open else self._portal(name)
+            return f"MOVE {await steps.move(portal or self._cursor(name))}"
+
+        return waiting(run)
+
+    def read_close(self, words: Words) -> Utility:
+        """CLOSE, after its first word. Raises SqlError."""
+        name = None if words.accept("ALL") else words.name()
+        words.end()
+
+        async def run() -> str:
+            if name is None:
+                await self.close_all()
+                return "CLOSE CURSOR ALL"
+            await self._close(self._cursor(name))
+            return "CLOSE CURSOR"
+
+        return waiting(run)
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    async def _declare(self, cursor: Cursor, statement: Statement, arguments: Sequence[Argument]) -> None:
+        name = cursor.name
+        if not (cursor.with_hold or self._in_transaction()):
+            raise FailedPrecondition(
+                "DECLARE CURSOR can only be used in transaction blocks, unless it is WITH HOLD", reason="NO_TRANSACTION"
+            )
+        if name in self._open:
+            raise AlreadyExists(f'cursor "{name[:63]}" already exists', reason="DUPLICATE_PORTAL")
+        if len(self._open) >= MOST_CURSORS:
+            raise ResourceExhausted(
+                f'cursor "{name[:63]}" is one too many: {MOST_CURSORS:,} are open on this connection, which is the'
+                " limit; close some of them",
+                reason="TOO_MANY_OPEN",
+                limit=MOST_CURSORS,
+            )
+        await cursor.open(statement, arguments)
+        self._open[name] = cursor
+        if self._in_transaction():
+            self._of_transaction.append(cursor)
+
+    def _cursor(self, name: str) -> Cursor:
+        """The open cursor with a name. Raises NotFound."""
+        cursor = self._open.get(name)
+        if cursor is None:
+            raise NotFound(f'cursor "{name[:63]}" does not exist', reason="UNKNOWN_PORTAL")
+        return cursor
+
+    async def _close(self, cursor: Cursor) -> None:
+        if self._open.get(cursor.name) is cursor:
+            del self._open[cursor.name]
+        await cursor.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Declare:
+    """DECLARE: it has the parameters of its SELECT, and no rows. See `contract.Statement`."""
+
+    select: Statement
+    declare: Callable[[Sequence[Argument]], Awaitable[None]]
+
+    async def describe(self) -> Description:
+        """The parameters."""
+        return Description((await self.select.describe()).parameters, None)
+
+    async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        """Open the cursor."""
+        await self.declare(arguments)
+        return "DECLARE CURSOR"
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """FETCH: it has the columns of its cursor. See `contract.Statement`."""
+
+    cursor: Callable[[], Cursor]
+    steps: Steps
+
+    async def describe(self) -> Description:
+        """The columns. Raises NotFound if the cursor is not open."""
+        return Description((), self.cursor().columns)
+
+    async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
+        """Send the rows, and the notices of the SELECT."""
+        cursor = self.cursor()
+        await sink.begin(cursor.columns)
+        count = await self.steps.fetch(cursor, sink.batch)
+        for notice in cursor.notices():
+            sink.notice(notice)
+        return f"FETCH {count}"
+
+
+def _options(words: Words) -> None:
+    """Read the words between the name and CURSOR. Raises SqlError for those that are not supported."""
+    while words.next() != "CURSOR":
+        place = words.place
+        if words.accept("BINARY"):
+            raise words.source.unsupported("BINARY CURSOR", place, hint="ask for binary rows by the protocol's Bind")
+        if words.accept("SCROLL"):
+            hint = "cursors read forward only; leave SCROLL out"
+            raise words.source.unsupported("SCROLL CURSOR", place, hint=hint)
+        if not (words.accept("NO", "SCROLL") or words.accept("INSENSITIVE") or words.accept("ASENSITIVE")):
+            raise words.unexpected("DECLARE name CURSOR FOR SELECT …")
