@@ -229,6 +229,12 @@ def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
     return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
 
 
+def former_rows(snapshot: Snapshot, record: QueryRecord, former: Earlier, question: Question) -> pa.Table | None:
+    """The former answer, computed again. Returns None if its tuples were dropped, or if its digest differs."""
+    sides, budget = _sides(snapshot, record), question.budget
+    return _computed(snapshot, record, sides, former, question.now, budget)
+
+
 def _computed(
     snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], former: Earlier, now: int, budget: ReadBudget
 ) -> pa.Table | None:
