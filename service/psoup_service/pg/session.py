@@ -42,7 +42,8 @@ _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", ""})
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
 """First words of statements that run after a failure in a transaction."""
 
-_OVER_STREAMS = re.compile(r"\bFROM\b", re.IGNORECASE)
+_OVER_STREAMS = re.compile(r"\bFROM\b(?!\s*(?:\(|[\w.]+\s*\())", re.IGNORECASE)
+"""A name behind FROM that is not a function."""
 _OF_CATALOGUE = re.compile(r"\bpg_|\binformation_schema\b|\b(?:generate_series|unnest)\b", re.IGNORECASE)
 _UNLOCK = re.compile(r"\s*SELECT\s+(?:pg_catalog\.)?pg_advisory_unlock_all\(\)\s*;?\s*", re.IGNORECASE)
 

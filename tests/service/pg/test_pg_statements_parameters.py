@@ -32,6 +32,7 @@ CASES: list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]]]] = [
     ("SELECT n FROM t LIMIT $1 OFFSET $2", (1, 1), [(-4,)]),
     ("SELECT n FROM t WHERE s <> ALL($1)", (["it's", "c"],), [(-4,)]),
     ("SELECT n FROM t WHERE s = ANY($1)", ([],), []),
+    ("SELECT n FROM t WHERE t.d <> ALL($1::date[])", ([],), [(3,), (-4,)]),
     ("SELECT n, $1::int8 AS x, $2 AS y FROM t WHERE n < $3", (-5, "z", 0), [(-4, -5, "z")]),
     (
         "SELECT p * $1::FLOAT(53) AS x, $2::VARCHAR(9) AS y FROM t WHERE m < $3::NUMERIC(10, 2)",
@@ -104,6 +105,7 @@ def test_a_describe_tells_types_and_evaluates_nothing(place: dict[str, Any], mon
         ["int8", "int8"],
         ["text[]"],
         ["text[]"],
+        ["date[]"],
         ["int8", "text", "int8"],
         ["float8", "text", "numeric"],
         ["timestamptz"],

@@ -60,7 +60,8 @@ CASTS = {
 }
 """The types of casts. A parameter with another cast is a text."""
 
-_ARRAYS = {element: array for array, element in types.ELEMENTS.items()}
+ARRAYS = {element: array for array, element in types.ELEMENTS.items()}
+"""The type of the arrays of each type."""
 _TYPE = re.compile(r"\s*([a-z_0-9]+(?: precision| varying| with(?:out)? time zone)?)(\s*\[\s*\])?", re.IGNORECASE)
 _LENGTH = re.compile(r"(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?")
 _CASTED = re.compile(r"\s*::")
@@ -68,6 +69,7 @@ _AS = re.compile(r"\s+AS\b", re.IGNORECASE)
 _LIMIT = re.compile(r"\b(?:LIMIT|OFFSET|FETCH\s+FIRST|FETCH\s+NEXT)\s*\(?\s*$", re.IGNORECASE)
 _ANY = re.compile(r"(?:(=)\s*(?:ANY|SOME)|(?:<>|!=)\s*ALL)\s*\(\s*(?:CAST\s*\(\s*)?$", re.IGNORECASE)
 _CLOSE = re.compile(r"(?:\s*::\s*[\w ]+\[\s*\]|\s+AS\s+[\w ]+\[\s*\]\s*\))?\s*\)", re.IGNORECASE)
+_OPERAND = re.compile(r'(?:(?:[\w$]+|"(?:[^"]|"")+")\s*\.\s*)*(?:[\w$]+|"(?:[^"]|"")+")\s*$')
 _NEAR = 64
 """The characters before a parameter that tell its role."""
 _SAMPLES = {
@@ -129,16 +131,27 @@ def _place(text: str, start: int, stop: int, number: int) -> Place:
     named = begin and _TYPE.match(text, begin.end())
     if named:
         oid = CASTS.get(" ".join(named[1].lower().split()), types.TEXT_OID)
-        oid = _ARRAYS.get(oid, 0) if named[2] else oid
+        oid = ARRAYS.get(oid, 0) if named[2] else oid
     listed, close = _ANY.search(before), _CLOSE.match(text, stop)
     if listed and close:
         first = start - len(before) + listed.start()
-        return Place(first, close.end(), number, oid or _ARRAYS[types.TEXT_OID], negated=listed[1] is None)
+        return Place(first, close.end(), number, oid or ARRAYS[types.TEXT_OID], negated=listed[1] is None)
     end = named and _LENGTH.match(text, named.end())
     if end and _CASTED.match(text, stop) and oid in _SAMPLES | {types.TEXT_OID: "TEXT"}:
         name = _SAMPLES.get(oid, "TEXT") if oid != types.NUMERIC else text[stop : end.end()].strip(": ")
         return Place(start, end.end(), number, oid, cast=f"::{name}")
     return Place(start, stop, number, oid)
+
+
+def operand_start(source: StatementText, stop: int) -> int:
+    """The beginning of the column that ends at `stop`, left of a comparison. Raises SqlError for anything else."""
+    first = max(0, stop - 3 * _NEAR)
+    column = _OPERAND.search(source.text[first:stop])
+    if column is None:
+        raise source.unsupported(
+            "an expression that is compared with ALL of no values", stop, hint="leave out the comparison"
+        )
+    return first + column.start()
 
 
 def count_of(places: Sequence[Place]) -> int:
@@ -198,6 +211,9 @@ def with_values(
         value, kind = values[place.number], kinds[place.number]
         if place.limit:
             new = str(_whole(value, place.number))
+        elif place.negated and value == []:
+            edits.append(Edit(operand_start(StatementText(text), place.start), place.stop, "TRUE"))
+            continue
         elif place.negated is not None:
             new = _members(place, _list(value, kind, zone, place.number))
         elif isinstance(value, list):

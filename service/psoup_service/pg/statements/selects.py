@@ -21,6 +21,7 @@ from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.pg.contract import Argument, Column, Description, Sink
 from psoup_service.pg.statements.outlines import Named
 from psoup_service.pg.statements.parameters import Place, known_types, places_of, with_samples, with_values
+from psoup_service.pg.statements.postgresql_forms import in_psoup_sql
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.relations import Framed, Relations, keys_of, unknown
 from psoup_service.pg.statements.texts import Edited, located
@@ -91,14 +92,14 @@ class Select:
 
     async def _over(self, work: Work[T]) -> T:
         """Do work with the statement over streams. A name that no stream has may be the key of a query."""
-        framed = await self._framed()
+        framed = self._in_psoup_sql(await self._framed())
         try:
             return await work(framed, places_of(framed.text))
         except SqlError as problem:
             if problem.reason != "UNKNOWN_STREAM":
                 raise
             try:
-                framed = await self._relations.framed(self._text, plain=True)
+                framed = self._in_psoup_sql(await self._relations.framed(self._text, plain=True))
             except SqlError:
                 raise problem from None
         return await work(framed, places_of(framed.text))
@@ -107,6 +108,10 @@ class Select:
         if _QUALIFIED.search(self._text) is None:
             return Framed(self._text)
         return await self._relations.framed(self._text)
+
+    def _in_psoup_sql(self, framed: Framed) -> Framed:
+        edited = in_psoup_sql(framed.text, self._reads.zone)
+        return framed if edited is None else Framed(edited.text, (*framed.edits, edited), framed.view)
 
     async def _describe(self, framed: Framed, places: tuple[Place, ...]) -> Description:
         if framed.view is not None:

@@ -1,0 +1,113 @@
+"""Forms of PostgreSQL that PSoup's SQL lacks, and the same in PSoup's SQL.
+
+    n = ANY(ARRAY[1, 2])                                ─>  n IN (1, 2)
+    s <> ALL('{a,"b c"}'::text[])                       ─>  s NOT IN ('a', 'b c')
+    TO_TIMESTAMP('2026-07-01 12:30', 'YYYY-MM-DD …')    ─>  TIMESTAMP '2026-07-01 12:30:00'
+
+psycopg2 writes lists as arrays. Superset writes times with their format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.errors import PSoupError
+from psoup.sql.parser.guards import tokens_of
+from psoup.sql.source import StatementText
+from psoup_service.pg.statements.parameters import ARRAYS, CASTS, constant, operand_start
+from psoup_service.pg.statements.texts import Edit, Edited
+from psoup_service.pg.values import types
+from psoup_service.pg.values.readers import read_text
+from psoup_service.pg.values.zones import Zone
+
+_FORMS = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*(?:ARRAY\b|')|\bTO_(?:TIMESTAMP|DATE)\s*\(\s*'", re.IGNORECASE)
+_COMPARED = {
+    (TokenType.EQ, TokenType.ANY): False,
+    (TokenType.EQ, TokenType.SOME): False,
+    (TokenType.NEQ, TokenType.ALL): True,
+}
+"""The comparisons with all elements of an array: whether each is negated."""
+
+_TIMES = {"TO_TIMESTAMP": types.TIMESTAMP, "TO_DATE": types.DATE}
+_FORMAT = re.compile(r'YYYY-MM-DD(?:[ T](?:HH24:MI(?::SS(?:\.[MU]S)?)?))?|YYYY-MM-DD"T"HH24:MI:SS(?:\.[MU]S)?')
+"""The formats of texts that are times as they stand."""
+
+
+def in_psoup_sql(text: str, zone: Zone) -> Edited | None:
+    """The statement without these forms; None if it has none. `zone`: of times without one. Raises SqlError."""
+    if _FORMS.search(text) is None:
+        return None
+    source = StatementText(text)
+    tokens = tokens_of(source)
+    edits = [edit for at in range(len(tokens)) if (edit := _edit(source, text, tokens, at, zone)) is not None]
+    return Edited(text, edits) if edits else None
+
+
+def _edit(source: StatementText, text: str, tokens: Sequence[Token], at: int, zone: Zone) -> Edit | None:
+    kinds = tuple(token.token_type for token in tokens[at : at + 3])
+    if kinds[:2] in _COMPARED and kinds[2:] == (TokenType.L_PAREN,):
+        return _members(source, text, tokens, at, zone)
+    if tokens[at].text.upper() in _TIMES and kinds[1:] == (TokenType.L_PAREN, TokenType.STRING):
+        return _time(tokens, at, zone)
+    return None
+
+
+def _members(source: StatementText, text: str, tokens: Sequence[Token], at: int, zone: Zone) -> Edit | None:
+    """The comparison of `tokens[at]` with the elements of a constant array; None for anything else in parentheses."""
+    negated = _COMPARED[tokens[at].token_type, tokens[at + 1].token_type]
+    close = _closing(tokens, at + 2)
+    inner = tokens[at + 3 : close]
+    if not inner or close == len(tokens):
+        return None
+    start, stop = tokens[at].start, tokens[close].end + 1
+    if inner[0].token_type is TokenType.ARRAY and len(inner) > 1 and inner[1].token_type is TokenType.L_BRACKET:
+        last = _closing(tokens, at + 4)
+        if last + 1 < close and tokens[last + 1].token_type is not TokenType.DCOLON:
+            return None
+        listed = text[tokens[at + 4].end + 1 : tokens[last].start].strip()
+    elif inner[0].token_type is TokenType.STRING and (len(inner) == 1 or inner[1].token_type is TokenType.DCOLON):
+        words = [token.text.lower() for token in inner[2:] if token.token_type not in _BRACKETS]
+        with source.placed(inner[0].start):
+            listed = _elements(inner[0].text, CASTS.get(" ".join(words), types.TEXT_OID), zone)
+    else:
+        return None
+    if not listed and negated:
+        return Edit(operand_start(source, start), stop, "TRUE")
+    return Edit(start, stop, f"{' NOT' if negated else ''} IN ({listed or 'NULL'})")
+
+
+_BRACKETS = (TokenType.L_BRACKET, TokenType.R_BRACKET)
+_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET)
+
+
+def _closing(tokens: Sequence[Token], at: int) -> int:
+    """The place of the bracket that closes the one at `at`; the number of tokens if there is none."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        depth += (tokens[place].token_type in _OPEN) - (tokens[place].token_type in _CLOSED)
+        if depth == 0:
+            return place
+    return len(tokens)
+
+
+def _elements(array: str, oid: int, zone: Zone) -> str:
+    """The elements of the text of an array, as constants of a type. Raises InvalidInput."""
+    return ", ".join(constant(each, oid, zone) for each in read_text(ARRAYS[oid], array, zone))
+
+
+def _time(tokens: Sequence[Token], at: int, zone: Zone) -> Edit | None:
+    """The constant of `TO_TIMESTAMP('…', 'YYYY-MM-DD …')`; None for another format."""
+    rest = tokens[at + 3 : at + 6]
+    shape = [token.token_type for token in rest]
+    if shape != [TokenType.COMMA, TokenType.STRING, TokenType.R_PAREN] or not _FORMAT.fullmatch(rest[1].text.upper()):
+        return None
+    oid = _TIMES[tokens[at].text.upper()]
+    try:
+        value = read_text(oid, tokens[at + 2].text, zone)
+    except PSoupError:
+        return None
+    return Edit(tokens[at].start, rest[2].end + 1, constant(value, oid, zone))

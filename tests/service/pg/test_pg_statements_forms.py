@@ -1,0 +1,93 @@
+"""Forms of PostgreSQL that PSoup's SQL lacks: comparisons with constant arrays, and times with their format."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import psycopg2
+import pytest
+
+from psoup.errors import InvalidInput, NotSupported
+from psoup_client import Client
+from psoup_service.pg.statements.postgresql_forms import in_psoup_sql
+from psoup_service.pg.values.zones import Zone
+from psoup_testing.services.threaded_service import Serving
+
+BERLIN = Zone.named("Europe/Berlin")
+FORMS = [
+    ("n = ANY(ARRAY[1, 2])", "n  IN (1, 2)"),
+    ("n = some ( array [ $1, n + (2) ] :: int8 [] )", "n  IN ($1, n + (2))"),
+    ("s <> ALL(ARRAY['a]', f(ARRAY[1])])", "s  NOT IN ('a]', f(ARRAY[1]))"),
+    ("""s != ALL('{a,"b ''c",NULL}')""", "s  NOT IN ('a', 'b ''c', NULL)"),
+    ("n = ANY('{1,2}'::bigint[])", "n  IN (1, 2)"),
+    ("at = ANY('{2026-07-01 12:00}'::timestamp with time zone[])", "at  IN (TIMESTAMP '2026-07-01 10:00:00')"),
+    ("n = ANY('{}') AND m = ANY(ARRAY[]::int[])", "n  IN (NULL) AND m  IN (NULL)"),
+    ("a AND t.\"x y\" <> ALL('{}') AND b", "a AND TRUE AND b"),
+    ("at >= TO_TIMESTAMP('2026-07-01 12:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')", "at >= TIMESTAMP '2026-07-01 10:00:00.500000'"),
+    ("d = to_date('2026-07-01', 'YYYY-MM-DD')", "d = DATE '2026-07-01'"),
+]  # fmt: skip
+SAME = [
+    "n = ANY(SELECT n FROM t)",
+    "n = ANY(ARRAY(SELECT 1))",
+    "n = ANY(ARRAY[1] || ARRAY[2])",
+    "n > ANY(ARRAY[1])",
+    "n = ANY('{1}' || '{2}')",
+    "s = 'ANY(ARRAY[1])' AND TO_TIMESTAMP('x')",
+    "TO_TIMESTAMP('01.07.2026', 'DD.MM.YYYY')",
+    "TO_TIMESTAMP('yesterday', 'YYYY-MM-DD')",
+]
+
+
+@pytest.mark.parametrize(("written", "wanted"), FORMS)
+def test_a_form_becomes_the_same_in_psoup_sql(written: str, wanted: str) -> None:
+    edited = in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN)
+    assert edited is not None and edited.text == f"SELECT n FROM t WHERE {wanted}"
+
+
+@pytest.mark.parametrize("written", SAME)
+def test_any_other_form_stays(written: str) -> None:
+    assert in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN) is None
+
+
+def test_a_wrong_array_is_refused() -> None:
+    with pytest.raises(InvalidInput, match='invalid input syntax for type bigint: "x"'):
+        in_psoup_sql("SELECT n FROM t WHERE n = ANY('{1,x}'::int8[])", BERLIN)
+    with pytest.raises(NotSupported, match="compared with ALL of no values is not supported"):
+        in_psoup_sql("SELECT n FROM t WHERE abs(n) <> ALL('{}')", BERLIN)
+
+
+def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serving) -> None:
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM t (s TEXT, n INT, at TIMESTAMP, d DATE)")
+        client.push("t", [{"s": "a", "n": 1, "at": datetime(2026, 7, 1, 10, tzinfo=UTC), "d": date(2026, 7, 1)}])
+        client.push("t", [{"s": "b", "n": 2}])
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
+    connection.autocommit = True
+    cursor = connection.cursor()
+    for where, values, wanted in (
+        ("n = ANY(%s) AND s = ANY(%s)", ([1, 2], ["b", "c"]), [2]),
+        ("s <> ALL(%s)", (["a"],), [2]),
+        ("d <> ALL(%s)", ([],), [1, 2]),
+        ("d = ANY(%s)", ([date(2026, 7, 1)],), [1]),
+        ("at <= TO_TIMESTAMP('2026-07-01 10:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')", (), [1]),
+    ):
+        cursor.execute(f"SELECT n FROM t WHERE {where}", values)
+        assert [row[0] for row in cursor.fetchall()] == wanted, where
+    with pytest.raises(psycopg2.errors.UndefinedColumn) as refused:
+        cursor.execute("SELECT n FROM t WHERE n = ANY(ARRAY[1, 2]) AND nope = 1")
+    assert refused.value.diag.statement_position == "48"
+    connection.close()
+
+
+def test_a_select_of_constants_reads_no_stream(running: Serving) -> None:
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
+    cursor = connection.cursor()
+    cursor.execute("select NULL, relkind from (select 'r' as relkind union select 'v') as a ORDER BY 2")
+    assert cursor.fetchall() == [(None, "r"), (None, "v")]
+    cursor.execute("select * from upper('abc') as result")
+    assert cursor.fetchall() == [("ABC",)]
+    connection.close()
