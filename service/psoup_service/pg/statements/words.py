@@ -16,29 +16,30 @@ _WORD = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"
 LONGEST = 100_000
 """The most characters of a statement that is read word by word."""
 
+_AHEAD = 32
+"""The words that are looked at together."""
+
 
 class Words:
-    """The words of `text`, from the first on. Each method that reads a word raises SqlError if it is missing."""
+    """The words of `text`, from the first on. Each method that reads a word raises SqlError if it is missing.
+
+    A word is read when it is asked for, so a long text takes no more memory than its characters.
+    """
 
     def __init__(self, text: str, longest: int = LONGEST) -> None:
         self.source = StatementText(text)
         if len(text) > longest:
             raise self.source.error(f"the statement has {len(text):,} characters; {longest:,} is the most here")
         self._words = list[tuple[str, int]]()
+        """Some words that were taken, and words after them that were looked at."""
         self._at = 0
-        at = 0
-        while (at := _after_space(text, at)) < len(text):
-            match = _WORD.match(text, at)
-            assert match is not None, "the pattern matches any character"
-            self._words.append((match.group(), at))
-            at = match.end()
-        if self._words and self._words[-1][0] == ";":
-            self._words.pop()
+        self._end = _after_space(text, 0)
+        """The offset of the first word that was not looked at."""
 
     @property
     def place(self) -> int:
         """The offset of the next word; the end of the text after the last one."""
-        return self._words[self._at][1] if self._at < len(self._words) else len(self.source.text)
+        return self._words[self._at][1] if self._has(1) else len(self.source.text)
 
     @property
     def rest(self) -> str:
@@ -52,16 +53,18 @@ class Words:
 
     def next(self) -> str:
         """The next word in capitals, without taking it. "" at the end, and for quoted words as they are written."""
-        if self._at == len(self._words):
+        if not self._has(1):
             return ""
         word = self._words[self._at][0]
         return word if word[-1] in "'\"" else word.upper()
 
     def accept(self, *words: str) -> bool:
         """Take the next words if they are `words`, else none."""
-        next_words = [word.upper() for word, _ in self._words[self._at : self._at + len(words)]]
-        if next_words != list(words):
+        if not self._has(len(words)):
             return False
+        for at, word in enumerate(words, self._at):
+            if self._words[at][0].upper() != word:
+                return False
         self._at += len(words)
         return True
 
@@ -92,21 +95,56 @@ class Words:
             return re.sub(r"\\(.)", r"\1", inner) if word[0] in "eE" else inner
         return word[1:-1].replace('""', '"') if word[0] == '"' else word
 
+    def matched(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Take the words that a pattern matches from the next word on; None if it does not match."""
+        at = self._words[self._at][1] if self._at < len(self._words) else self._end
+        match = pattern.match(self.source.text, at)
+        if match is not None:
+            self.go_to(match.end())
+        return match
+
+    def go_to(self, place: int) -> None:
+        """Go on with the word at an offset."""
+        self._words, self._at, self._end = [], 0, _after_space(self.source.text, place)
+
     def end(self) -> None:
         """Check that no word is left."""
-        if self._at < len(self._words):
+        if self._has(1):
             raise self.unexpected("the end of the statement")
 
     def unexpected(self, wanted: str) -> SqlError:
         """The error for the next word, if `wanted` should be there."""
-        shown = f"{self._words[self._at][0][:40]!r}" if self._at < len(self._words) else "the end of the statement"
+        shown = f"{self._words[self._at][0][:40]!r}" if self._has(1) else "the end of the statement"
         return self.source.error(f"{shown} is not expected here", self.place, hint=f"write {wanted}")
 
     def _take(self, wanted: str) -> str:
-        if self._at == len(self._words):
+        if not self._has(1):
             raise self.unexpected(wanted)
         self._at += 1
         return self._words[self._at - 1][0]
+
+    def _has(self, count: int) -> bool:
+        """Whether there are `count` more words. Afterwards they are in `_words`."""
+        return len(self._words) - self._at >= count or self._look(count)
+
+    def _look(self, count: int) -> bool:
+        """Look at further words. Returns whether there are `count` more."""
+        text, at = self.source.text, self._end
+        if at >= len(text):
+            return False
+        if self._at > _AHEAD:
+            del self._words[: self._at - 1]
+            self._at = 1
+        for _ in range(max(count, _AHEAD)):
+            if at >= len(text):
+                break
+            match = _WORD.match(text, at)
+            assert match is not None, "the pattern matches any character"
+            begin, at = at, _after_space(text, match.end())
+            if at < len(text) or match.group() != ";":
+                self._words.append((match.group(), begin))
+        self._end = at
+        return len(self._words) - self._at >= count
 
 
 def is_blank(text: str) -> bool:

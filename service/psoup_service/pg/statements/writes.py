@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
 import pyarrow as pa
@@ -51,13 +51,13 @@ class Writes:
         """A place for the rows of one statement outside of a transaction."""
         return RowBuffer(self._call, self._account)
 
-    async def write(self, stream: str, batches: Iterable[pa.RecordBatch]) -> None:
+    async def write(self, stream: str, batches: AsyncIterable[pa.RecordBatch]) -> None:
         """Take the rows of an INSERT. Raises a PSoupError."""
         self.check("INSERT")
         waiting = self._waiting()
         rows = self.rows() if waiting is None else waiting
         try:
-            for batch in batches:
+            async for batch in batches:
                 await rows.add(stream, batch)
             if waiting is None:
                 await rows.push()

@@ -1,0 +1,256 @@
+"""The rows of VALUES, read in pieces, so that a long INSERT takes neither much memory nor the interpreter for long.
+
+(1, 'a'), (2, $1), …   ─ one pattern for a plain row ─>   texts by column ─>  arrays of a piece
+                       └ word by word: casts, comments …                   └ gaps of parameters, filled at Execute
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup.model import Attribute, Kind
+from psoup.values.kinds import arrow_type
+from psoup_service.pg.statements.insert_values import read_row
+from psoup_service.pg.statements.parameters import CASTS
+from psoup_service.pg.statements.targets import Named, Target
+from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values import types
+from psoup_service.pg.values.assignments import assigned
+from psoup_service.pg.values.readers import read_text
+from psoup_service.pg.values.to_arrow import array_of
+from psoup_service.pg.values.zones import Zone
+
+SHORT = 2_048
+"""The most characters of a statement whose rows are read word by word: to make their pattern takes milliseconds."""
+_PIECE = 128 * 1024
+"""The characters after which a piece ends. A thread reads them in some hundredths of a second."""
+_MOST_COLUMNS = 64
+"""The most columns of a row that one pattern matches."""
+_MOST_BYTES = 16 << 20
+"""The most bytes of arguments in the rows of a piece."""
+_TOKEN = (
+    r"\s*+('[^']*+(?:''[^']*+)*+'|[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|\$[1-9][0-9]{0,4}"
+    r"|(?i:NULL|DEFAULT|TRUE|FALSE))\s*+"
+    rf"(?:::\s*+(?i:{'|'.join(map(re.escape, sorted(CASTS, reverse=True)))})\s*+)?+"
+)
+"""A constant or a parameter, with spaces and a cast. The cast changes nothing, because the column has a type."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """Some rows. `columns`: an array for each column, or a list of its plain values if it has gaps.
+
+    `gaps`: three numbers for each parameter: its column, its row, and its own number from 0.
+    `starts`: the offset of each row in the statement.
+    """
+
+    columns: list[pa.Array | list[Any]] = field(default_factory=list)
+    gaps: array[int] = field(default_factory=lambda: array("Q"))
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.starts)
+
+
+class RowReader:
+    """Reads the rows after VALUES. `more`: whether rows are left. `parameters`: the type of the first column of each.
+
+    Only one thread at a time may use it.
+    """
+
+    def __init__(self, words: Words, named: Named, target: Target, zone: Zone) -> None:
+        self.more = True
+        self.parameters = dict[int, int]()
+        self.attributes = target.attributes
+        self._words = words
+        self._named = named
+        self._oids = target.oids
+        self._zone = zone
+        self._plain: re.Pattern[str] | None = None
+
+    @property
+    def text(self) -> str:
+        """The statement."""
+        return self._words.source.text
+
+    def piece(self) -> Piece:
+        """The next rows, at least one. Raises SqlError."""
+        words, piece, columns = self._words, Piece(), len(self.attributes)
+        if self._plain is None and len(self.text) > SHORT and columns <= _MOST_COLUMNS:
+            self._plain = _plain_row(columns)
+        texts: list[list[str | None]] = [[] for _ in self.attributes]
+        quoted = [False] * len(texts)
+        end = words.place + _PIECE
+        while self.more and words.place <= end:
+            if not self._plain_rows(texts, quoted, piece, end):
+                place = words.place
+                self._row(texts, quoted, piece)
+                piece.starts.append(place)
+                self.more = words.accept(",")
+        if not self.more:
+            self._end()
+        gaps = set(piece.gaps[::3])
+        for column, attribute in enumerate(self.attributes):
+            values = None if quoted[column] or column in gaps else _numbers(texts[column], attribute)
+            if values is None:
+                plain = self._plain_values(texts[column], column, piece)
+                values = plain if column in gaps else _array(plain, attribute)
+            piece.columns.append(values)
+        return piece
+
+    def refused(self, problem: PSoupError, piece: Piece, row: int, column: int) -> PSoupError:
+        """An error with the place of a value."""
+        words, attribute = Words(self.text, len(self.text)), self.attributes[column]
+        words.go_to(piece.starts[row])
+        value = read_row(words, len(self.attributes))[column]
+        place = self._named.place if value is None else value.place
+        return words.source.error(f'{problem.message} (column "{attribute.name}")', place, reason=problem.reason)
+
+    def _plain_rows(self, texts: list[list[str | None]], quoted: list[bool], piece: Piece, end: int) -> bool:
+        """Read rows of plain constants and parameters, up to an offset. Returns whether there were any."""
+        text, at, begin = self.text, self._words.place, piece.rows
+        while self._plain is not None and at <= end and (match := self._plain.match(text, at)) is not None:
+            *tokens, comma = match.groups()
+            for column, token in enumerate(tokens):
+                first, value = token[0], None
+                if first == "'":
+                    quoted[column] = True
+                    value = token[1:-1].replace("''", "'")
+                elif first == "$":
+                    self._gap(piece, column, int(token[1:]) - 1)
+                elif first not in "nNdD":
+                    value = token.lower() if first in "tTfF" else token
+                texts[column].append(value)
+            piece.starts.append(at)
+            at = match.end()
+            if comma is None:
+                self.more = False
+                break
+        if piece.rows > begin:
+            self._words.go_to(at)
+        return piece.rows > begin
+
+    def _row(self, texts: list[list[str | None]], quoted: list[bool], piece: Piece) -> None:
+        """Read a row word by word. Raises SqlError."""
+        row = read_row(self._words, len(self.attributes) + 1)
+        if len(row) != len(self.attributes):
+            more = "more" if len(row) > len(self.attributes) else "fewer"
+            raise self._words.source.error(
+                f"INSERT has {more} expressions than target columns", self._named.place, reason="COLUMN_COUNT"
+            )
+        for column, value in enumerate(row):
+            quoted[column] = True
+            if value is not None and value.number >= 0:
+                self._gap(piece, column, value.number)
+            texts[column].append(None if value is None else value.text)
+
+    def _gap(self, piece: Piece, column: int, number: int) -> None:
+        self.parameters.setdefault(number, self._oids[column])
+        piece.gaps.extend((column, piece.rows, number))
+
+    def _end(self) -> None:
+        """Check that the statement ends after the rows."""
+        words = self._words
+        if words.next() in ("ON", "RETURNING"):
+            feature = "ON CONFLICT" if words.next() == "ON" else "RETURNING"
+            hint = "a row of a table replaces the row with the same key" if feature == "ON CONFLICT" else ""
+            raise words.source.unsupported(feature, words.place, hint=hint)
+        words.end()
+
+    def _plain_values(self, texts: Sequence[str | None], column: int, piece: Piece) -> list[Any]:
+        """Texts as plain values of a column. Raises SqlError with the place of a value."""
+        attribute, zone, values = self.attributes[column], self._zone, list[Any]()
+        if attribute.type.kind is Kind.TEXT:
+            return [*texts]
+        try:
+            for text in texts:
+                values.append(None if text is None else assigned(text, types.TEXT_OID, attribute, zone))
+        except PSoupError as problem:
+            raise self.refused(problem, piece, len(values), column) from None
+        return values
+
+
+class Filling:
+    """Fills the gaps of pieces. `values`: the plain values of the arguments. `kinds`: the OIDs of their types."""
+
+    def __init__(self, rows: RowReader, values: Sequence[Any], kinds: Sequence[int], zone: Zone) -> None:
+        self._rows = rows
+        self._values = values
+        self._kinds = kinds
+        self._zone = zone
+        self._assigned = dict[tuple[int, int], Any]()
+
+    def batch(self, piece: Piece) -> pa.RecordBatch:
+        """The rows of a piece. Raises SqlError for an argument that its column refuses, at the place of the parameter.
+
+        Raises ResourceExhausted if long arguments stand in many rows.
+        """
+        columns = [values if isinstance(values, pa.Array) else values.copy() for values in piece.columns]
+        gaps, size = piece.gaps, 0
+        for column, row, number in zip(gaps[::3], gaps[1::3], gaps[2::3], strict=True):
+            value = columns[column][row] = self._value(piece, column, row, number)
+            size += len(value) if isinstance(value, str) else 0
+            if size > _MOST_BYTES:
+                raise ResourceExhausted(
+                    f"the arguments take more than {_MOST_BYTES:,} bytes in the rows of the INSERT; send fewer rows at"
+                    " a time, or use COPY",
+                    reason="MESSAGE_TOO_LARGE",
+                    limit=_MOST_BYTES,
+                )
+        attributes = self._rows.attributes
+        arrays = [
+            values if isinstance(values, pa.Array) else _array(values, attribute)
+            for values, attribute in zip(columns, attributes, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, [attribute.name for attribute in attributes])
+
+    def _value(self, piece: Piece, column: int, row: int, number: int) -> Any:
+        """An argument as a plain value of a column."""
+        if (column, number) not in self._assigned:
+            attribute = self._rows.attributes[column]
+            try:
+                value = assigned(self._values[number], self._kinds[number], attribute, self._zone)
+            except PSoupError as problem:
+                raise self._rows.refused(problem, piece, row, column) from None
+            self._assigned[column, number] = value
+        return self._assigned[column, number]
+
+
+@lru_cache(_MOST_COLUMNS)
+def _plain_row(columns: int) -> re.Pattern[str]:
+    """The pattern of a row of constants and parameters, with a comma after it. O(columns), half a millisecond each."""
+    return re.compile(rf"\s*+\({_TOKEN}{f',{_TOKEN}' * (columns - 1)}\)\s*+(,)?")
+
+
+def _array(values: Sequence[Any], attribute: Attribute) -> pa.Array:
+    return array_of(values, types.type_of(attribute.type)[0], arrow_type(attribute.type))
+
+
+def _numbers(texts: Sequence[str | None], attribute: Attribute) -> pa.Array | None:
+    """Numbers without quotes as an array, if Arrow reads them as PostgreSQL does. None if they need a closer look."""
+    if attribute.type.kind not in (Kind.BIGINT, Kind.DOUBLE):
+        return None
+    try:
+        numbers = pa.array(texts, pa.string()).cast(arrow_type(attribute.type))
+    except pa.ArrowInvalid:
+        return None
+    if attribute.type.kind is Kind.BIGINT:
+        return numbers
+    values = numbers.to_numpy(zero_copy_only=False)
+    try:
+        for row in np.flatnonzero((values == 0) | np.isinf(values)).tolist():
+            read_text(types.FLOAT8, texts[row] or "")
+    except PSoupError:
+        return None
+    return numbers

@@ -1,0 +1,65 @@
+"""Values of one type as values of a column, as PostgreSQL assigns them.
+
+2.5 ──> BIGINT 2     '7' ──> DOUBLE 7.0     1.005 ──> DECIMAL(6, 2) 1.01     true ──> BIGINT: refused
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+from psoup.errors import InvalidInput
+from psoup.model import Attribute
+from psoup_service.pg.values import types
+from psoup_service.pg.values.readers import read_text
+from psoup_service.pg.values.to_arrow import fitted
+from psoup_service.pg.values.zones import Zone
+
+_TIMES = (types.TIMESTAMP, types.TIMESTAMPTZ, types.DATE)
+_DAY = timedelta(days=1) // timedelta(microseconds=1)
+
+
+def assigned(value: Any, kind: int, attribute: Attribute, zone: Zone) -> Any:
+    """A plain value of a type as a plain value of a column. `kind`: the OID of its type.
+
+    Raises InvalidInput and OutOfRange.
+    """
+    oid = types.type_of(attribute.type)[0]
+    assigned_value = converted(value, kind, oid, zone)
+    if oid == types.NUMERIC and assigned_value is not None:
+        return fitted(assigned_value, attribute.type.precision, attribute.type.scale)
+    return assigned_value
+
+
+def converted(value: Any, kind: int, oid: int, zone: Zone) -> Any:
+    """A plain value of one type as one of another. Raises InvalidInput if PostgreSQL assigns no such value."""
+    if value is None or kind == oid:
+        return value
+    if isinstance(value, str):
+        return read_text(oid, value, zone)
+    if oid == types.TEXT_OID and isinstance(value, bool | int | float | Decimal) and kind not in _TIMES:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if kind in _TIMES and oid in _TIMES:
+        return _time(value, kind, oid, zone)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and kind not in _TIMES:
+        try:
+            if oid == types.INT8:
+                return int(Decimal(value).to_integral_value(ROUND_HALF_EVEN))
+            if oid == types.FLOAT8:
+                return float(value)
+            if oid == types.NUMERIC:
+                return Decimal(repr(value) if isinstance(value, float) else value)
+        except (ArithmeticError, ValueError):
+            raise InvalidInput(f"{value} is out of range for type {types.type_name(oid)}", reason="RANGE") from None
+    raise InvalidInput(
+        f"the column is of type {types.type_name(oid)} but the value is of type {types.type_name(kind)}",
+        reason="DATATYPE_MISMATCH",
+    )
+
+
+def _time(value: int, kind: int, oid: int, zone: Zone) -> int:
+    micros = value * _DAY if kind == types.DATE else value
+    if oid == types.DATE:
+        return micros // _DAY
+    return micros if kind == types.TIMESTAMPTZ else zone.instant(micros)
