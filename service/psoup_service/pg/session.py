@@ -21,6 +21,7 @@ from psoup_service.pg.cursors.cursors import Cursors
 from psoup_service.pg.statement_texts import statements_of
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues, Facts
 from psoup_service.pg.statements.copies import Copied, read_copy
+from psoup_service.pg.statements.explain import read_explain
 from psoup_service.pg.statements.inserts import read_insert
 from psoup_service.pg.statements.prepared_statements import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
@@ -166,6 +167,9 @@ class PgSession:
         if word == "DECLARE":
             declared = await self._cursors.read_declare(_after(word, text), types)
             return _Guarded(self._transactions, self.settings, declared)
+        if word == "EXPLAIN":
+            plan = await read_explain(_after(word, text), lambda part: self._query(part, types))
+            return _Guarded(self._transactions, self.settings, plan)
         if word == "PREPARE":
             return await self._prepared.read_prepare(Words(text))
         if word == "EXECUTE":

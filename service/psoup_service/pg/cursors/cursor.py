@@ -25,7 +25,7 @@ _ENTRY_BYTES = 1_000
 
 
 class Cursor:
-    """An open cursor. `text`: its statement. `with_hold`: it outlives its transaction. `position`: rows that are read."""
+    """An open cursor. `text`: its statement. `with_hold`: it outlives its transaction. `position`: the rows read."""
 
     def __init__(self, name: str, text: str, account: Account, *, with_hold: bool) -> None:
         self.name = name

@@ -8,7 +8,6 @@ Cursors read forward only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,8 +25,6 @@ MOST_CURSORS = 100
 
 _QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", ""})
 """First words of queries. A text that begins with a parenthesis has none."""
-
-_NOT_A_LINE = re.compile(r"[^\n]")
 
 Read = Callable[[str, Sequence[int]], Awaitable[Statement]]
 
@@ -101,9 +98,7 @@ class Cursors:
         words.expect("FOR")
         if first_word(words.rest) not in _QUERIES:
             raise words.unexpected("a SELECT")
-        place, text = words.place, words.source.text
-        # Spaces take the place of the words before the SELECT, so that errors have their places in the whole text.
-        select = await self._read(_NOT_A_LINE.sub(" ", text[:place]) + text[place:], types)
+        select, text = await self._read(words.rest_in_place, types), words.source.text
 
         async def declare(arguments: Sequence[Argument]) -> None:
             await self._declare(Cursor(name, text, self._account, with_hold=with_hold), select, arguments)

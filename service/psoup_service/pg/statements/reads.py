@@ -39,6 +39,11 @@ class Reads:
         """The session's zone, for times without one."""
         return self._settings.zone
 
+    @property
+    def framed(self) -> bool:
+        """Whether psoup.as_of or psoup.window is set."""
+        return bool(self._settings.window) or self._settings.as_of is not None
+
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""
         return await self._calls.one(name, request)
@@ -66,6 +71,12 @@ class Reads:
         streamed = queries_pb2.InvokeStreamRequest(key=key, window=self._settings.window)
         self._at_time(streamed)
         await self._pieces("QueryService/InvokeStream", queries_pb2.InvokeStreamResponse, streamed, sink, shown)
+
+    async def explain(self, key: str) -> queries_pb2.ExplainResponse:
+        """The plan of the query with a key. Raises a PSoupError."""
+        reply = await self.call("QueryService/Explain", queries_pb2.ExplainRequest(key=key))
+        assert isinstance(reply, queries_pb2.ExplainResponse)
+        return reply
 
     def _at_time(self, request: Any) -> None:
         as_of = self._settings.as_of

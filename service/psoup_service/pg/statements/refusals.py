@@ -19,7 +19,6 @@ _HINTS = {
     "TRUNCATE": "streams drop old tuples by RETENTION",
     "NOTIFY": "the service notifies of changes of answers; send rows by INSERT",
     "LOCK": "readers and writers do not wait for each other",
-    "EXPLAIN": "psoup explain KEY, or Client.check",
     "TABLE": "write SELECT * FROM name",
 }
 

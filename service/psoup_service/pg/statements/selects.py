@@ -70,21 +70,44 @@ class Select:
         """Send the rows. `shown`: the columns that the client knows. Raises a PSoupError."""
 
         async def answered(framed: Framed, places: tuple[Place, ...]) -> None:
-            oids = known_types(places, self._types if self._described is None else self._described.parameters)
-            filled = with_values(framed.text, places, arguments, oids, self._reads.zone)
+            filled = self._filled(framed, places, arguments)
             if framed.view is not None:
-                await self._invoke(framed.view, sink, shown)
+                await self._of_view(framed.view, lambda key: self._reads.invoke(key, sink, shown))
                 return
             with _placed(self._text, (*framed.edits, filled)):
                 await self._reads.ask(filled.text, sink, shown)
 
         await self._over(answered)
 
-    async def _invoke(self, view: Named, sink: Sink, shown: Sequence[Column] | None) -> None:
+    async def explained(self, arguments: Sequence[Argument]) -> queries_pb2.CheckResponse | queries_pb2.ExplainResponse:
+        """The plan: of a view alone by the call Explain, else by Check. Raises a PSoupError."""
+
+        async def explain(
+            framed: Framed, places: tuple[Place, ...]
+        ) -> queries_pb2.CheckResponse | queries_pb2.ExplainResponse:
+            if framed.view is not None:
+                return await self._of_view(framed.view, self._reads.explain)
+            filled = self._filled(framed, places, arguments)
+            with _placed(self._text, (*framed.edits, filled)):
+                return await self._check(filled.text)
+
+        return await self._over(explain)
+
+    @property
+    def in_another_frame(self) -> bool:
+        """Whether the session asks for another time or window than the statement's own."""
+        return self._reads.framed
+
+    def _filled(self, framed: Framed, places: tuple[Place, ...], arguments: Sequence[Argument]) -> Edited:
+        """The statement with the arguments in the places of its parameters. Raises a PSoupError."""
+        oids = known_types(places, self._types if self._described is None else self._described.parameters)
+        return with_values(framed.text, places, arguments, oids, self._reads.zone)
+
+    async def _of_view(self, view: Named, call: Callable[[str], Awaitable[T]]) -> T:
+        """Call with the key of a view. Raises SqlError if no query has it."""
         for key in keys_of(view):
             try:
-                await self._reads.invoke(key, sink, shown)
-                return
+                return await call(key)
             except NotFound as problem:
                 if problem.reason != "UNKNOWN_KEY":
                     raise

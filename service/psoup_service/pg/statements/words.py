@@ -13,6 +13,7 @@ from psoup.sql.source import StatementText
 
 _SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
 _WORD = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$+-]+|\S")
+_NOT_A_LINE = re.compile(r"[^\n]")
 LONGEST = 100_000
 """The most characters of a statement that is read word by word."""
 
@@ -45,6 +46,11 @@ class Words:
     def rest(self) -> str:
         """The text from the next word on."""
         return self.source.text[self.place :]
+
+    @property
+    def rest_in_place(self) -> str:
+        """The text from the next word on, behind spaces for the words before. So its errors have their places."""
+        return _NOT_A_LINE.sub(" ", self.source.text[: self.place]) + self.rest
 
     @property
     def left(self) -> int:
