@@ -23,9 +23,12 @@ FORMS = [
     ("at = ANY('{2026-07-01 12:00}'::timestamp with time zone[])", "at  IN (TIMESTAMP '2026-07-01 10:00:00')"),
     ("n = ANY('{}') AND m = ANY(ARRAY[]::int[])", "n  IN (NULL) AND m  IN (NULL)"),
     ("a AND t.\"x y\" <> ALL('{}') AND b", "a AND TRUE AND b"),
-    ("at >= TO_TIMESTAMP('2026-07-01 12:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')", "at >= TIMESTAMP '2026-07-01 10:00:00.500000'"),
+    (
+        "at >= TO_TIMESTAMP('2026-07-01 12:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')",
+        "at >= TIMESTAMP '2026-07-01 10:00:00.500000'",
+    ),
     ("d = to_date('2026-07-01', 'YYYY-MM-DD')", "d = DATE '2026-07-01'"),
-]  # fmt: skip
+]
 SAME = [
     "n = ANY(SELECT n FROM t)",
     "n = ANY(ARRAY(SELECT 1))",

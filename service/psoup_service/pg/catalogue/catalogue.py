@@ -37,8 +37,6 @@ class Catalogue:
         self._values = {
             "user": user,
             "database": options.get("database") or user,
-            "schema": "streams",
-            "schemas": "streams,queries",
             "version": VERSION,
         }
 
@@ -49,7 +47,9 @@ class Catalogue:
         """
         types_by_oid = by_oid()
         parameters = [types_by_oid[oid].name if oid in types_by_oid else "" for oid in types]
-        statement: Prepared | None = await self._stores.read(prepared, text, self._values, parameters)
+        schemas = self._settings.schemas
+        values = {**self._values, "schema": schemas[0] if schemas else "", "schemas": ",".join(schemas)}
+        statement: Prepared | None = await self._stores.read(prepared, text, values, parameters)
         if statement is None:
             return None
         self._stores.mention(statement.strange)

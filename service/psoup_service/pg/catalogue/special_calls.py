@@ -130,8 +130,8 @@ def macro(types: Types, node: Any, scope: Scope) -> str:
 
 def schemas(types: Types, node: exp.Expression, scope: Scope) -> str:
     """`current_schemas(with_implicit)`: the search path."""
-    names = types.values["schemas"].split(",")
-    if isinstance(node.this, exp.Boolean) and node.this.this:
+    names = [name for name in types.values["schemas"].split(",") if name]
+    if isinstance(node.this, exp.Boolean) and node.this.this and "pg_catalog" not in names:
         names = ["pg_catalog", *names]
     node.replace(exp.Array(expressions=[exp.Literal.string(name) for name in names]))
     return "_name"

@@ -38,7 +38,7 @@ _FORMAT = re.compile(r'YYYY-MM-DD(?:[ T](?:HH24:MI(?::SS(?:\.[MU]S)?)?))?|YYYY-M
 
 def in_psoup_sql(text: str, zone: Zone) -> Edited | None:
     """The statement without these forms; None if it has none. `zone`: of times without one. Raises SqlError."""
-    if _FORMS.search(text) is None:
+    if "(" not in text or _FORMS.search(text) is None:
         return None
     source = StatementText(text)
     tokens = tokens_of(source)

@@ -44,6 +44,12 @@ class Reads:
         """Whether psoup.as_of or psoup.window is set."""
         return bool(self._settings.window) or self._settings.as_of is not None
 
+    @property
+    def views_first(self) -> bool:
+        """Whether a name without a schema is looked for in `queries` before `streams`."""
+        schemas = (*self._settings.schemas, "streams", "queries")
+        return schemas.index("queries") < schemas.index("streams")
+
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""
         return await self._calls.one(name, request)

@@ -40,8 +40,10 @@ class Relations:
     def __init__(self, call: Callable[..., Awaitable[object]]) -> None:
         self._call = call
 
-    async def framed(self, text: str, *, plain: bool = False) -> Framed:
+    async def framed(self, text: str, *, plain: bool = False, views_first: bool = False) -> Framed:
         """The SELECT over streams only. `plain`: also look for views among names without a schema.
+
+        `views_first`: such a name means a view, if there are a view and a stream with this name.
 
         Raises SqlError for an unknown schema or view.
         """
@@ -50,7 +52,12 @@ class Relations:
             return Framed(text, (), outline.relations[0])
         views = dict[Named, queries_pb2.Query]()
         for relation in outline.relations:
-            if relation.schema == QUERIES or (plain and not relation.schema and not await self._is_stream(relation)):
+            viewed = plain and not relation.schema
+            if viewed and views_first:
+                viewed = await self._is_view(text, relation)
+            elif viewed:
+                viewed = not await self._is_stream(relation)
+            if viewed or relation.schema == QUERIES:
                 views[relation] = await self.view(text, relation)
             elif relation.schema not in ("", STREAMS):
                 raise StatementText(text).error(
@@ -93,6 +100,13 @@ class Relations:
         try:
             await self._call("StreamService/GetStream", streams_pb2.GetStreamRequest(name=named.name))
         except NotFound:
+            return False
+        return True
+
+    async def _is_view(self, text: str, named: Named) -> bool:
+        try:
+            await self.view(text, named)
+        except SqlError:
             return False
         return True
 

@@ -128,6 +128,8 @@ class Select:
         return await work(framed, places_of(framed.text))
 
     async def _framed(self) -> Framed:
+        if self._reads.views_first:
+            return await self._relations.framed(self._text, plain=True, views_first=True)
         if _QUALIFIED.search(self._text) is None:
             return Framed(self._text)
         return await self._relations.framed(self._text)

@@ -28,6 +28,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)")
 _UNITS = {"us": 0.001, "ms": 1.0, "": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 _LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 _ISOLATION = ("read committed", "read uncommitted", "repeatable read")
+_SCHEMAS = ("streams", "queries", "pg_catalog", "information_schema")
 LONGEST = 4_096
 """The most characters of a value."""
 MOST_OWN = 64
@@ -63,7 +64,9 @@ def _span(value: str) -> str:
     match = _SPAN.fullmatch(value.strip())
     if match is None or float(match[1]) * _UNITS[match[2]] > 2**31:
         raise ValueError("milliseconds, or a number with a unit such as 5s")
-    return value.strip()
+    millis = round(float(match[1]) * _UNITS[match[2]])
+    unit = next((unit for unit in ("d", "h", "min", "s") if millis and not millis % _UNITS[unit]), "ms")
+    return f"{millis // int(_UNITS[unit])}{unit}" if millis else "0"
 
 
 def _encoding(value: str) -> str:
@@ -232,6 +235,10 @@ class SessionSettings:
             raise _unknown(name)
         return self._now[exact]
 
+    def shown_name(self, name: str) -> str:
+        """The name of a setting as SHOW writes it, from a name in any case."""
+        return _NAMES.get(name.lower(), name.lower())
+
     def set(self, name: str, value: str, *, local: bool = False) -> None:
         """Change a setting. `local`: up to the end of the transaction. Raises InvalidInput for a wrong value."""
         exact = _NAMES.get(name.lower(), name.lower())
@@ -304,6 +311,12 @@ class SessionSettings:
     def window(self) -> str:
         """The window of `psoup.window`; "" for each statement's own."""
         return self._now["psoup.window"]
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The schemas of `search_path` that exist, in its order."""
+        named = (part.strip().strip('"').lower() for part in self._now["search_path"].split(","))
+        return tuple(dict.fromkeys(name for name in named if name in _SCHEMAS))
 
     @property
     def notices(self) -> bool:

@@ -122,7 +122,7 @@ def read_show(words: Words, settings: SessionSettings) -> Utility:
     words.end()
     with words.source.placed(0):
         settings.get(name)
-    return table("SHOW", (name.lower() if "." in name else name,), lambda: [(settings.get(name),)])
+    return table("SHOW", (settings.shown_name(name),), lambda: [(settings.get(name),)])
 
 
 def _named(words: Words) -> str:

@@ -35,7 +35,7 @@ CREATE MACRO f_quote_ident(s) AS CASE WHEN regexp_full_match(s::VARCHAR, '[a-z_]
 CREATE MACRO f_parse_ident(s) AS f_string_to_array(replace(s::VARCHAR, '"', ''), '.');
 CREATE MACRO f_quote_literal(s) AS CASE WHEN length(s::VARCHAR) > 10000 THEN f_too_long() ELSE '''' || replace(s::VARCHAR, '''', '''''') || '''' END;
 
-CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.names AS "?" WHERE "?".name = s::VARCHAR)) END;
+CREATE MACRO f_to_regclass(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.names AS "?" WHERE "?".name = CASE WHEN contains(s::VARCHAR, '"') THEN replace(s::VARCHAR, '" . "', '"."') ELSE lower(s::VARCHAR) END)) END;
 CREATE MACRO f_to_regtype(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM known.types AS "?" WHERE "?".shown = replace(lower(s::VARCHAR), 'pg_catalog.', '') OR "?".name = replace(replace(lower(s::VARCHAR), 'pg_catalog.', ''), '"', ''))) END;
 CREATE MACRO f_to_regproc(s) AS CASE WHEN s IS NULL THEN NULL WHEN s::VARCHAR = '-' THEN 0 ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM cat.pg_proc AS "?" WHERE "?".proname = replace(lower(s::VARCHAR), 'pg_catalog.', ''))) END;
 CREATE MACRO f_to_regnamespace(s) AS CASE WHEN s IS NULL THEN NULL ELSE coalesce(try_cast(s::VARCHAR AS UINTEGER), (SELECT min("?".oid) FROM cat.pg_namespace AS "?" WHERE "?".nspname = s::VARCHAR)) END;
