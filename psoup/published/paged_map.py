@@ -10,7 +10,7 @@ Keys are integers from 0; iteration is in key order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge, nlargest
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -160,6 +160,11 @@ class PagedMap(Generic[V]):
     def pages(self) -> list[dict[int, V]]:
         """The pages, for measurements of their size."""
         return list(self._pages.values())
+
+    @property
+    def pages_by_number(self) -> Mapping[int, Mapping[int, V]]:
+        """The pages, which are shared with other versions. Two versions have a page in common if it is one object."""
+        return self._pages
 
     def edit(self) -> Editor[V]:
         """An editor that collects changes for the next map. This map does not change."""
