@@ -319,10 +319,10 @@ class Service:
             return
         await on(self._threads.life, import_module, _PG)
         from psoup_service.pg.port import opened_port
-        from psoup_service.pg.versions import DirectoryVersion
+        from psoup_service.pg.versions import CatalogueSource
 
         parts = self.settings, self._answering, self._serving, self.certificates
-        self.pg = await opened_port(*parts, lambda: DirectoryVersion(self.host.snapshot()))
+        self.pg = await opened_port(*parts, CatalogueSource(self.host))
 
     def _snapshot(self) -> Snapshot | None:
         """The present snapshot. None while the service starts."""

@@ -7,7 +7,7 @@ accepted ─> `PgConnection` ─> its session ─> calls
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from psoup.errors import ResourceExhausted
@@ -22,6 +22,7 @@ from psoup_service.pg.contract import Session
 from psoup_service.pg.session import PgSession
 from psoup_service.pg.startup import Encryption
 from psoup_service.pg.statements.catalogue_reads import Catalogues
+from psoup_service.pg.versions import CatalogueSource
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
@@ -41,15 +42,15 @@ class PgPort:
         answering: Answering,
         serving: Mapping[str, Any],
         idle_in_transaction_s: float,
-        version: Callable[[], object],
+        source: CatalogueSource,
     ) -> None:
-        """`idle_in_transaction_s`: the longest pause of a client within a transaction. `version`: see `Catalogues`."""
+        """`idle_in_transaction_s`: the longest pause of a client within a transaction. `source`: see `Catalogues`."""
         self._answering = answering
         self._serving = dict(serving)
         self._idle_s = idle_in_transaction_s
         self._most = bounded_by_files(MOST_CONNECTIONS)
         self._encoders = Decoders()
-        self._catalogues = Catalogues(version)
+        self._catalogues = Catalogues(source)
         self._server: asyncio.Server | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._open = set[PgConnection]()
@@ -118,16 +119,15 @@ async def opened_port(
     answering: Answering,
     serving: Mapping[str, Any],
     certificates: Certificates | None,
-    version: Callable[[], object],
+    source: CatalogueSource,
 ) -> PgPort | None:
-    """The port of the settings; None if it is off. Raises InvalidInput if it cannot be opened.
-
-    `version`: changes when any stream or query changes.
+    """The port of the settings; None if it is off. `source`: for catalogues. Raises InvalidInput if it cannot be
+    opened.
     """
     place = settings.pg_listener()
     if place is None:
         return None
-    port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, version)
+    port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, source)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
     return port
 

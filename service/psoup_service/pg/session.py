@@ -86,7 +86,7 @@ class PgSession:
         """Raises InvalidInput for a wrong setting among `options`."""
         self.settings = SessionSettings(options)
         self._client = client
-        self._catalogue = CatalogueReads(catalogues, calls, options, self.settings, self._facts)
+        self._catalogue = CatalogueReads(catalogues, calls, client.tenant, options, self.settings, self._facts)
         self._calls = calls
         account = Account(calls.answering.receiving, client.tenant)
         self._cursors = Cursors(self._query, self._is_within, client.portal, account)
@@ -188,6 +188,7 @@ class PgSession:
         """See `contract.Session`."""
         self._listening.end()
         await self._cursors.close_all()
+        self._catalogue.close()
         await self._transactions.abandon()
 
     async def _query(self, text: str, types: Sequence[int]) -> Statement:

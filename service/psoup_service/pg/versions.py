@@ -1,27 +1,47 @@
-"""The version of the lists of streams and queries: it tells whether a catalogue is still right."""
+"""The directory of a snapshot: its streams and queries. Two directories tell what a catalogue must change."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot
+from psoup.work.read_budget import ReadBudget
+from psoup_service.host.host import Host
 
 
-class DirectoryVersion:
+class Directory:
     """The streams and queries of a snapshot. Equal to another one if no stream and no query has changed since."""
 
-    __slots__ = ("_queries", "_specs")
+    __slots__ = ("_specs", "queries")
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._queries = snapshot.queries
-        self._specs = [view.spec for view in snapshot.by_id.values()]
+        self.queries = snapshot.queries
+        self._specs = {view.stream_id: (view.tenant, view.spec) for view in snapshot.by_id.values()}
 
-    def __eq__(self, other: Any) -> bool:
+    def specs_of(self, tenant: str) -> dict[int, StreamSpec]:
+        """The streams of a tenant, by their IDs."""
+        return {stream_id: spec for stream_id, (owner, spec) in self._specs.items() if owner == tenant}
+
+    def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, DirectoryVersion)
-            and self._queries is other._queries
-            and len(self._specs) == len(other._specs)
-            and all(left is right for left, right in zip(self._specs, other._specs, strict=True))
+            isinstance(other, Directory)
+            and self.queries is other.queries
+            and self._specs.keys() == other._specs.keys()
+            and all(spec is other._specs[stream_id][1] for stream_id, (_, spec) in self._specs.items())
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class CatalogueSource:
+    """The parts of a service that catalogues read."""
+
+    def __init__(self, host: Host[Snapshot]) -> None:
+        self._host = host
+
+    def directory(self) -> Directory:
+        """The streams and queries of the published snapshot. O(streams). Raises Unavailable during the replay."""
+        return Directory(self._host.snapshot())
+
+    def budget(self, tenant: str) -> ReadBudget:
+        """A new account of a tenant's reads, which the caller closes."""
+        return self._host.budget(tenant)

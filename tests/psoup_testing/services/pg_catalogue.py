@@ -6,6 +6,7 @@ psql, SQLAlchemy, asyncpg, ADBC, pg8000, psycopg and JDBC. Each has the names an
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from psoup_service.pg.catalogue.statement import prepared, rendered, typed
 from psoup_service.pg.catalogue.store import Running, Store
 from psoup_service.pg.catalogue.types import oid_of
 from psoup_service.pg.contract import TEXT, Argument
+from psoup_testing.services.threaded_service import Serving
 
 _FIXTURE = Path(__file__).parents[2] / "fixtures" / "pg-catalogue.jsonl"
 VALUES = {"user": "me", "database": "d", "schema": "streams", "schemas": "streams,queries", "version": "PostgreSQL 15"}
@@ -80,7 +82,9 @@ def store() -> Store:
         queries_pb2.Query(query_id="q-1-1", key="dear", statement="SELECT sym, price FROM trades", columns=_TRADES[:2]),
         queries_pb2.Query(query_id="q-1-2", key='Odd "key"', statement="SELECT sym FROM trades", columns=_TRADES[:1]),
     ]
-    return Store(content_of(streams, queries))
+    filled = Store()
+    filled.change((), content_of(streams, queries, {"trades", "people"}))
+    return filled
 
 
 def described(statement: Recorded) -> list[list[Any]]:
@@ -95,3 +99,15 @@ def answer(filled: Store, text: str, arguments: tuple[Argument, ...] = (), secon
     read = prepared(text, VALUES, [])
     assert read is not None, f"the catalogue does not answer {text}"
     return typed(Running(filled, rendered(read, arguments), VARIABLES, seconds).run(), read.columns)
+
+
+def released(serving: Serving, now: float = float("inf")) -> int:
+    """Empty the stores that no client has used for long, as the service does each few seconds; returns those left."""
+    assert serving.service.pg is not None
+    _, stores = serving.service.pg._catalogues._loaded
+
+    async def release() -> int:
+        stores.release_unused(now)
+        return len(stores._places)
+
+    return asyncio.run_coroutine_threadsafe(release(), serving._loop).result()

@@ -8,7 +8,7 @@ A column that this module does not fill has 0, false or an empty text. Other typ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -60,27 +60,40 @@ class Content:
         self.rows.setdefault((schema, name), []).extend(rows)
 
 
-def content_of(streams: Sequence[Any], queries: Sequence[Any]) -> Content:
-    """The rows for streams and queries, as the contract's lists give them."""
+def system_content() -> Content:
+    """The rows that PostgreSQL has from the beginning."""
     content = Content()
     _add_system(content)
-    for stream in streams:
-        _add_stream(content, stream)
-    shadows = {stream.name.lower() for stream in streams}
-    for query in queries:
-        if query.key:
-            _add_query(content, query, query.key.lower() in shadows)
     return content
 
 
-def oid_of_stream(stream: Any) -> int:
-    """The OID of a stream. The next one is the index of its primary key, and the one after that the constraint."""
-    return _FIRST_STREAM + _number(stream.stream_id) * 4 % (_FIRST_QUERY - _FIRST_STREAM)
+def content_of(streams: Iterable[Any], queries: Iterable[Any], shadows: Collection[str]) -> Content:
+    """The rows for streams and queries with keys, as the contract's lists give them.
+
+    `shadows`: the names of all streams, in lower case. A view with such a name needs its schema.
+    """
+    content = Content()
+    for stream in streams:
+        _add_stream(content, stream)
+    for query in queries:
+        _add_query(content, query, query.key.lower() in shadows)
+    return content
 
 
-def oid_of_query(query: Any) -> int:
-    """The OID of a query's view."""
-    return _FIRST_QUERY + _number(query.query_id) % (_LAST - _FIRST_QUERY)
+def oids_of_stream(number: int) -> tuple[int, int, int]:
+    """The OIDs of a stream, of the index of its primary key, and of the constraint. `number`: of the stream's ID."""
+    oid = _FIRST_STREAM + number * 4 % (_FIRST_QUERY - _FIRST_STREAM)
+    return oid, oid + 1, oid + 2
+
+
+def oid_of_query(number: int) -> int:
+    """The OID of a query's view. `number`: of the query's ID."""
+    return _FIRST_QUERY + number % (_LAST - _FIRST_QUERY)
+
+
+def number_of(identity: str) -> int:
+    """The number at the end of the ID of a stream or query."""
+    return int(identity.rsplit("-", 1)[1])
 
 
 def quoted(name: str) -> str:
@@ -93,10 +106,6 @@ def quoted(name: str) -> str:
 def reserved() -> frozenset[str]:
     """The words that must be quoted as names."""
     return frozenset(word for word, kind in lines("keywords.tsv") if kind != "U")
-
-
-def _number(identity: str) -> int:
-    return int(identity.rsplit("-", 1)[1])
 
 
 def _add_system(content: Content) -> None:
@@ -269,7 +278,7 @@ def _name(content: Content, oid: int, shown: str, schema: str, name: str, visibl
 
 
 def _add_stream(content: Content, stream: Any) -> None:
-    oid, key = oid_of_stream(stream), list(stream.primary_key)
+    oid, key = oids_of_stream(number_of(stream.stream_id))[0], list(stream.primary_key)
     columns = list(_columns(stream.columns))
     more = {"reltuples": float(stream.tuples), "relhasindex": bool(key)}
     _add_relation(content, oid, stream.name, STREAMS, "r", columns, **more)
@@ -344,7 +353,7 @@ def _constraint(oid: int, name: str, numbers: Sequence[int]) -> Row:
 
 
 def _add_query(content: Content, query: Any, shadowed: bool) -> None:
-    oid = oid_of_query(query)
+    oid = oid_of_query(number_of(query.query_id))
     columns = [(*column[:3], False) for column in _columns(query.columns)]
     _add_relation(content, oid, query.key, QUERIES, "v", columns)
     shown = f"queries.{quoted(query.key)}" if shadowed else quoted(query.key)

@@ -12,17 +12,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from psoup.errors import ResourceExhausted, SqlError
-from psoup_service.pg.calls import Calls
 from psoup_service.pg.catalogue.arguments import supplied
+from psoup_service.pg.catalogue.filled_store import MOST_BYTES, MOST_VIEWS
 from psoup_service.pg.catalogue.guards import check_size, checked
 from psoup_service.pg.catalogue.long_lists import shortened
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
 from psoup_service.pg.catalogue.special_calls import Change
 from psoup_service.pg.catalogue.store import arrow_of
-from psoup_service.pg.catalogue.stores import Stores
+from psoup_service.pg.catalogue.stores import Stores, Visitor
 from psoup_service.pg.catalogue.translation import Translator
 from psoup_service.pg.catalogue.types import REGISTERED, oid_of
-from psoup_service.pg.contract import Argument, Column, Description, Sink
+from psoup_service.pg.contract import Argument, Column, Description, Notice, Sink
+from psoup_service.pg.statements.completeness import CODE
 from psoup_service.pg.statements.settings import SessionSettings
 
 Variables = Mapping[str, str | Mapping[str, str]]
@@ -90,6 +91,11 @@ class Prepared:
     changes: list[Change]
     lists: list[list[str]]
 
+    @property
+    def lists_objects(self) -> bool:
+        """Whether it reads a relation of the catalogue."""
+        return any(table.db in {"cat", "info"} for table in self.tree.find_all(exp.Table))
+
 
 def prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -> Prepared | None:
     """Translate a statement; None for a text that does not read the catalogue. O(length), some milliseconds.
@@ -146,22 +152,27 @@ def _rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
     return f"SELECT {', '.join(shown)} FROM ({inner}) AS q({', '.join(names)})"
 
 
-class CatalogueStatement:
-    """See `contract.Statement`. `variables`: returns the values of the session."""
+@dataclass(slots=True)
+class Reading:
+    """The parts of a connection that its statements share. `variables`: returns the values of the session.
 
-    def __init__(
-        self,
-        stores: Stores,
-        calls: Calls,
-        settings: SessionSettings,
-        statement: Prepared,
-        variables: Callable[[], Variables],
-    ) -> None:
-        self._stores = stores
-        self._calls = calls
-        self._settings = settings
+    `noticed`: whether the client knows that its catalogue does not show all streams and views.
+    """
+
+    stores: Stores
+    visitor: Visitor
+    tenant: str
+    settings: SessionSettings
+    variables: Callable[[], Variables]
+    noticed: bool = False
+
+
+class CatalogueStatement:
+    """See `contract.Statement`."""
+
+    def __init__(self, reading: Reading, statement: Prepared) -> None:
+        self._reading = reading
         self._statement = statement
-        self._variables = variables
         self._columns = tuple(Column(name, oid_of(kind)) for name, kind in statement.columns)
 
     async def describe(self) -> Description:
@@ -170,21 +181,26 @@ class CatalogueStatement:
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
         """Run it, and hand over the rows."""
-        text = await self._stores.read(rendered, self._statement, arguments)
+        reading, statement = self._reading, self._statement
+        size = sum(len(argument.raw or b"") for argument in arguments)
+        text = await reading.stores.read(reading.tenant, size, lambda: rendered(statement, arguments))
         self._change(arguments)
-        table = await self._stores.run(self._calls, text, self._variables())
-        rows = typed(table, self._statement.columns)
-        await sink.begin(self._columns)
-        for batch in rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH):
-            await sink.batch(batch)
-        return f"SELECT {rows.num_rows}"
+        async with reading.stores.answer(reading.visitor, text, reading.variables()) as answer:
+            rows = typed(answer.rows, statement.columns)
+            if answer.hidden and statement.lists_objects and reading.settings.notices and not reading.noticed:
+                reading.noticed = True
+                sink.notice(_hidden(answer.hidden))
+            await sink.begin(self._columns)
+            for batch in rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH):
+                await sink.batch(batch)
+            return f"SELECT {rows.num_rows}"
 
     def _change(self, arguments: Sequence[Argument]) -> None:
         """Change the settings that the statement names in set_config. Raises InvalidInput."""
         for name, value, local in self._statement.changes:
             constants = supplied(value, self._statement.parameters, arguments)
             constant = constants.find(exp.Literal)
-            self._settings.set(name, "" if constant is None else constant.name, local=local)
+            self._reading.settings.set(name, "" if constant is None else constant.name, local=local)
 
 
 def typed(table: pa.Table, columns: Sequence[tuple[str, str]]) -> pa.Table:
@@ -192,3 +208,14 @@ def typed(table: pa.Table, columns: Sequence[tuple[str, str]]) -> pa.Table:
     kinds = [pa.string() if kind in REGISTERED else arrow_of(kind) for _, kind in columns]
     arrays = [array.cast(kind) for array, kind in zip(table.columns, kinds, strict=True)]
     return pa.table(arrays, names=[name for name, _ in columns])
+
+
+def _hidden(count: int) -> Notice:
+    subject = "1 stream or view" if count == 1 else f"{count:,} streams or views"
+    return Notice(
+        "NOTICE",
+        CODE,
+        f"the catalogue does not show {subject}: it shows the oldest {MOST_VIEWS:,} views, within"
+        f" {MOST_BYTES >> 20} MiB",
+        hint='Each of them can be read by its name: SELECT * FROM queries."key". The command psoup queries lists all.',
+    )

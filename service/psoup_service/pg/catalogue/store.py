@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -12,7 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from psoup.errors import InvalidInput, ResourceExhausted
-from psoup_service.pg.catalogue.content import FILLED, Content, Row
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
+from psoup_service.pg.catalogue.content import FILLED, Content, Row, system_content
 from psoup_service.pg.catalogue.relations import relations
 from psoup_service.pg.catalogue.types import storage_of
 from psoup_service.pg.catalogue.views import definition_of, views
@@ -48,9 +50,25 @@ _KNOWN = {
     "reserved": {"word": "text"},
     "keywords": {"word": "text", "catcode": "char"},
 }
-_ZEROS = {"bool": False, "name": "", "char": ""} | dict.fromkeys(
+_ZEROS: dict[str, Any] = {"bool": False, "name": "", "char": ""} | dict.fromkeys(
     ("int2", "int4", "int8", "oid", "xid", "cid", "float4", "float8", "regproc", "regclass", "regtype"), 0
 )
+_OWNERS = {
+    ("pg_catalog", "pg_class"): "oid",
+    ("pg_catalog", "pg_attribute"): "attrelid",
+    ("pg_catalog", "pg_constraint"): "oid",
+    ("pg_catalog", "pg_description"): "objoid",
+    ("pg_catalog", "pg_index"): "indexrelid",
+    ("pg_catalog", "pg_rewrite"): "ev_class",
+    ("known", "constraints"): "oid",
+    ("known", "definitions"): "oid",
+    ("known", "indexes"): "oid",
+    ("known", "names"): "oid",
+    ("known", "shown"): "oid",
+    ("known", "visible"): "oid",
+}
+"""The tables with rows of streams and queries, each with the column that has the object's OID."""
+
 _ARROW = {
     "BOOLEAN": pa.bool_(),
     "SMALLINT": pa.int16(),
@@ -73,26 +91,76 @@ def arrow_of(kind: str) -> pa.DataType:
 
 
 class Store:
-    """The catalogue of one caller."""
+    """The catalogue of some callers: first the rows that PostgreSQL has from the beginning."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self) -> None:
+        self.removed = 0
+        """Rows that were deleted. They keep their memory."""
+        self.rows = 0
+        """Rows of streams and queries."""
         self._base = duckdb.connect(":memory:", config=_LOCKED)
         self._base.execute("SET enable_external_access = false")  # in the configuration it would refuse temp_directory
-        for schema in ("cat", "info", "known"):
-            self._base.execute(f"CREATE SCHEMA {schema}")
-        for name, columns in _KNOWN.items():
-            self._fill("known", name, columns, content.rows.get(("known", name), []))
-        for key in FILLED:
-            self._fill("cat", key[1], relations()[key].columns, content.rows.get(key, []))
+        self._base.execute(";".join(_definitions()))
+        self._insert(system_content())
         self._base.execute((files(__package__) / "postgres" / "macros.sql").read_text(encoding="utf-8"))
         self._base.execute(";".join(map(definition_of, views().values())))
         self._base.execute("SET lock_configuration = true")
+        self.system_bytes = self.nbytes
+        """Bytes of the rows that PostgreSQL has from the beginning."""
 
-    def _fill(self, schema: str, name: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
-        arrays = [_column(column, kind, rows) for column, kind in columns.items()]
-        self._base.register("filling", pa.table(arrays, names=list(columns)))
-        self._base.execute(f'CREATE TABLE {schema}."{name}" AS SELECT * FROM filling')
-        self._base.unregister("filling")
+    def change(self, gone: Collection[int], content: Content) -> None:
+        """Delete the rows of the objects with some OIDs, and add rows. Some milliseconds, and 20 us for each row.
+
+        Raises ResourceExhausted without memory, and then changes nothing.
+        """
+        try:
+            self._base.execute("BEGIN")
+            removed = self._delete(gone) if gone else 0
+            added = self._insert(content)
+            self._base.execute("COMMIT")
+        except (duckdb.Error, MemoryError, pa.ArrowException) as problem:
+            with suppress(duckdb.Error):
+                self._base.execute("ROLLBACK")
+            if isinstance(problem, duckdb.Error) and not isinstance(problem, duckdb.OutOfMemoryException):
+                raise
+            raise ResourceExhausted(
+                "the catalogue has no memory for these streams and queries; keep fewer of them", reason="MEMORY"
+            ) from None
+        self.removed += removed
+        self.rows += added - removed
+
+    def with_names(self, schema: int, names: Collection[str]) -> set[int]:
+        """The OIDs of the relations of a schema whose names are among `names`, which are in lower case."""
+        question = "SELECT oid FROM cat.pg_class WHERE relnamespace = $1 AND list_contains($2, lower(relname))"
+        return {oid for (oid,) in self._base.execute(question, [schema, list(names)]).fetchall()}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tables."""
+        row = self._base.execute("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _insert(self, content: Content) -> int:
+        """Add rows; returns their number. Columns that no row has get their defaults."""
+        for (schema, name), rows in content.rows.items():
+            columns, given = _columns_of(schema, name), set[str]().union(*rows)
+            present = {column: kind for column, kind in columns.items() if column in given}
+            arrays = [_array(column, kind, rows) for column, kind in present.items()]
+            self._base.register("filling", pa.table(arrays, names=list(present)))
+            self._base.execute(f"INSERT INTO {_table(schema, name)} BY NAME SELECT * FROM filling")
+            self._base.unregister("filling")
+        return sum(map(len, content.rows.values()))
+
+    def _delete(self, oids: Collection[int]) -> int:
+        """Delete the rows of objects; returns their number."""
+        count = 0
+        self._base.register("gone", pa.table({"oid": pa.array(sorted(oids), pa.uint32())}))
+        for (schema, name), column in _OWNERS.items():
+            where = f'"{column}" IN (SELECT oid FROM gone)'
+            (deleted,) = self._base.execute(f"DELETE FROM {_table(schema, name)} WHERE {where}").fetchone() or (0,)
+            count += deleted
+        self._base.unregister("gone")
+        return count
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own to the store."""
@@ -100,12 +168,15 @@ class Store:
 
 
 class Running:
-    """A run of a statement that `translation` wrote. `variables`: values of the session.
+    """A run of a statement that `translation` wrote. `variables`: values of the session. `budget`: holds the rows.
 
     A variable with many values is set only for a statement with its name: `settings` for one that reads a setting.
     """
 
-    def __init__(self, store: Store, text: str, variables: Variables, seconds: float) -> None:
+    def __init__(
+        self, store: Store, text: str, variables: Variables, seconds: float, budget: ReadBudget = UNBOUNDED
+    ) -> None:
+        self._budget = budget
         self._cursor = store.cursor()
         self._text = text
         self._variables = variables
@@ -124,7 +195,7 @@ class Running:
             for name, value in self._variables.items():
                 if isinstance(value, str) or name[:-1] in text:
                     self._cursor.execute(f"SET VARIABLE {name} = {_written(value)}")
-            return _read(self._cursor.sql(self._text).to_arrow_reader(_ROWS_OF_A_BATCH))
+            return _read(self._cursor.sql(self._text).to_arrow_reader(_ROWS_OF_A_BATCH), self._budget)
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as problem:
             raise self._told(problem) from None
         finally:
@@ -144,8 +215,8 @@ class Running:
         return InvalidInput(_first_line(text), reason="CATALOGUE")
 
 
-def _read(reader: pa.RecordBatchReader) -> pa.Table:
-    """All rows. Raises ResourceExhausted for too many."""
+def _read(reader: pa.RecordBatchReader, budget: ReadBudget) -> pa.Table:
+    """All rows. Raises ResourceExhausted for too many, and without room for them."""
     batches, rows, size = list[pa.RecordBatch](), 0, 0
     try:
         for batch in reader:
@@ -153,6 +224,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > MOST_ROWS or size > MOST_BYTES:
                 raise _too_large(f"returns more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20} MiB")
+            budget.hold_joined(batch.nbytes, "the result of a statement over the catalogue")
         return pa.Table.from_batches(batches, reader.schema)
     finally:
         reader.close()  # its cursor would wait for it for ever
@@ -174,6 +246,30 @@ def _first_line(text: str) -> str:
     return re.sub(r"^[\w ]+ Error: ", "", text.split("\n")[0])
 
 
-def _column(name: str, kind: str, rows: Sequence[Row]) -> pa.Array:
-    zero: Any = _ZEROS.get(kind)
+def _array(name: str, kind: str, rows: Sequence[Row]) -> pa.Array:
+    zero = _ZEROS.get(kind)
     return pa.array([row.get(name, zero) for row in rows], arrow_of(kind))
+
+
+def _columns_of(schema: str, name: str) -> Mapping[str, str]:
+    return _KNOWN[name] if schema == "known" else relations()[schema, name].columns
+
+
+def _table(schema: str, name: str) -> str:
+    return f'{schema if schema == "known" else "cat"}."{name}"'
+
+
+def _definitions() -> Iterator[str]:
+    """The statements that create the schemas and their tables."""
+    yield from (f"CREATE SCHEMA {schema}" for schema in ("cat", "info", "known"))
+    for schema, name in [*(("known", name) for name in _KNOWN), *sorted(FILLED)]:
+        columns = (_column(column, kind) for column, kind in _columns_of(schema, name).items())
+        yield f"CREATE TABLE {_table(schema, name)} ({', '.join(columns)})"
+
+
+def _column(name: str, kind: str) -> str:
+    stored = storage_of(kind)
+    element = stored.removesuffix("[]")
+    stored = stored if element in _ARROW else stored.replace(element, "VARCHAR")
+    zero = _ZEROS.get(kind)
+    return f'"{name}" {stored}' + ("" if zero is None else f" DEFAULT {zero!r}")

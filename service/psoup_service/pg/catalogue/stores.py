@@ -1,65 +1,94 @@
-"""The stores of a service: one for each group of callers that see the same, kept while their lists stay the same.
+"""The stores of a service: one for each group of callers that see the same.
 
-caller ─> may list streams? queries? ─> (tenant, what it may list) ─> a store, filled anew after a change
+caller ─> may list streams? queries? ─> (tenant, what it may list) ─> a store, which follows each change
+
+A store whose callers have left is emptied after some time, and so is a store that no caller asks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from psoup.errors import PermissionDenied
+from psoup.errors import ResourceExhausted
+from psoup.model import DEFAULT_TENANT
 from psoup_proto.v1 import queries_pb2, streams_pb2
-from psoup_service.gate.principal import Principal
 from psoup_service.pg.calls import Calls
-from psoup_service.pg.catalogue.content import content_of
+from psoup_service.pg.catalogue.filled_store import FilledStore
+from psoup_service.pg.catalogue.lists import identity
 from psoup_service.pg.catalogue.store import Running, Store, Variables
+from psoup_service.pg.versions import CatalogueSource
+from psoup_service.wire.decoders import Decoders
 
-MOST_VIEWS = 20_000
-"""The most queries with keys that a catalogue shows: the oldest ones."""
+LEFT_S = 60.0
+"""The seconds after which a store without callers is emptied."""
 
-_MOST_STORES = 8
-_PAGE = 1_000
+UNUSED_S = 600.0
+"""The seconds after which a store is emptied that no caller asks."""
+
+MOST_STORES = 16
+"""The most stores that no statement uses. The store that was used last by the earliest statement is emptied first."""
+
 _WORKERS = 2
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Place:
-    """The store of some callers. `turn`: only one of their statements runs at a time."""
+class Answer(NamedTuple):
+    """The rows of a statement. `hidden`: the streams and views that its catalogue does not show."""
 
-    version: object = None
-    store: Store | None = None
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rows: pa.Table
+    hidden: int
+
+
+class Visitor:
+    """A connection that reads the catalogue. `place`: the store that it has read last."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.place: _Place | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A store, and the number of its connections. `used`: the loop's time at the end of the last statement."""
+
+    store: FilledStore
+    visitors: int = 0
+    used: float = 0.0
 
 
 class Stores:
-    """Fills stores, and runs statements in them. `version`: changes when any stream or query changes."""
+    """Fills stores, and runs statements in them. `seconds`: the longest run of a statement."""
 
-    def __init__(self, version: Callable[[], object], seconds: float = 5.0) -> None:
-        self._version = version
+    def __init__(self, source: CatalogueSource, seconds: float = 5.0) -> None:
+        self._source = source
         self._seconds = seconds
-        self._places = OrderedDict[Hashable, _Place]()
-        self._readers = ThreadPoolExecutor(1, thread_name_prefix="pg-catalogue-reader")
+        self._places = dict[Hashable, _Place]()  # the place that was used last is the last one
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._readers = Decoders()
         self._runners = ThreadPoolExecutor(_WORKERS, thread_name_prefix="pg-catalogue")
         self._strange = set[str]()
+        self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         """End the threads."""
-        for threads in (self._readers, self._runners):
-            threads.shutdown(wait=False, cancel_futures=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._readers.close()
+        self._runners.shutdown(wait=False, cancel_futures=True)
 
-    async def read(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The result of a function that reads or writes statements, on a thread of its own."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
+    async def read(self, tenant: str, size: int, function: Callable[[], T]) -> T:
+        """The result of a function that reads or writes a text of some size, on a thread. Tenants take turns."""
+        return await self._readers.run(tenant, size, function)
 
     async def _work(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._runners, function)
@@ -71,65 +100,87 @@ class Stores:
                 self._strange.add(name)
                 _log.warning("a client of PostgreSQL reads %r, which the catalogue does not have; it is empty", name)
 
-    async def run(self, calls: Calls, text: str, variables: Variables) -> pa.Table:
-        """The rows of a statement that `translation` wrote, over what the caller may see."""
-        place, streams, queries = await self._place(calls)
-        async with place.turn:
-            store = await self._store(place, calls, streams, queries)
-            running = Running(store, text, variables, self._seconds)
-            try:
-                return await self._work(running.run)
-            except asyncio.CancelledError:
-                running.stop()
+    @asynccontextmanager
+    async def answer(self, visitor: Visitor, text: str, variables: Variables) -> AsyncIterator[Answer]:
+        """The rows of a statement that `translation` wrote, over what the caller may see.
+
+        The rows are charged to the tenant until the context ends. Raises InvalidInput and ResourceExhausted.
+        """
+        place, tenant = await self._place(visitor)
+        budget = self._source.budget(tenant)
+        try:
+            async with place.store.turn:
+                store = await self._filled(place, visitor.calls)
+                running = Running(store, text, variables, self._seconds, budget)
+                try:
+                    answer = Answer(await self._work(running.run), place.store.hidden)
+                except asyncio.CancelledError:
+                    running.stop()
+                    raise
+                finally:
+                    self._note(place)
+            yield answer
+        finally:
+            budget.close()
+
+    async def _filled(self, place: _Place, calls: Calls) -> Store:
+        """The filled store of a place. Without room for it, stores without callers are emptied."""
+        try:
+            return await place.store.filled(calls, self._work)
+        except ResourceExhausted as problem:
+            if problem.reason != "SORTS_BUDGET" or not self._release(lambda other: not other.visitors):
                 raise
+        return await place.store.filled(calls, self._work)
 
-    async def _place(self, calls: Calls) -> tuple[_Place, bool, bool]:
-        """The place of the caller's store, and whether the caller may list streams and queries."""
-        of_streams = await _asking(calls, "StreamService/ListStreams", streams_pb2.ListStreamsRequest(page_size=1))
-        of_queries = await _asking(calls, "QueryService/ListQueries", queries_pb2.ListQueriesRequest(page_size=1))
+    async def _place(self, visitor: Visitor) -> tuple[_Place, str]:
+        """The place of the caller's store, and its tenant."""
+        calls = visitor.calls
+        of_streams = await identity(calls, "StreamService/ListStreams", streams_pb2.ListStreamsRequest(page_size=1))
+        of_queries = await identity(calls, "QueryService/ListQueries", queries_pb2.ListQueriesRequest(page_size=1))
         streams, queries, principal = of_streams is not None, of_queries is not None, of_streams or of_queries
-        key = (principal and principal.tenant, principal and principal.streams, streams, queries)
-        place = self._places.setdefault(key, _Place())
-        self._places.move_to_end(key)
-        if len(self._places) > _MOST_STORES:
-            self._places.popitem(last=False)
-        return place, streams, queries
+        tenant = DEFAULT_TENANT if principal is None else principal.tenant
+        key = tenant, streams, queries
+        place = self._places.pop(key, None)
+        if place is None:
+            turn = self._turns.setdefault(tenant, asyncio.Lock())
+            place = _Place(FilledStore(self._source, tenant, turn, streams=streams, queries=queries))
+        self._places[key] = place
+        self._move(visitor, place)
+        if len(self._places) > MOST_STORES:
+            oldest = next(iter(self._places.values()))
+            self._release(lambda other: other is oldest and other is not place)
+        return place, tenant
 
-    async def _store(self, place: _Place, calls: Calls, streams: bool, queries: bool) -> Store:
-        version = self._version()
-        if place.store is None or place.version != version:
-            listed = await _streams(calls) if streams else []
-            views = await _queries(calls) if queries else []
-            place.store = await self._work(lambda: Store(content_of(listed, views)))
-            place.version = version
-        return place.store
+    def leave(self, visitor: Visitor) -> None:
+        """Note that a connection has ended."""
+        self._move(visitor, None)
 
+    def _move(self, visitor: Visitor, place: _Place | None) -> None:
+        before, visitor.place = visitor.place, place
+        if place is not before:
+            if before is not None:
+                before.visitors -= 1
+            if place is not None:
+                place.visitors += 1
 
-async def _asking(calls: Calls, name: str, request: Any) -> Principal | None:
-    """The identity of a caller that may make a call; None if the roles exclude it."""
-    try:
-        return (await calls.present(name, request))[1]
-    except PermissionDenied:
-        return None
+    def _note(self, place: _Place) -> None:
+        """Note the use of a place."""
+        loop = asyncio.get_running_loop()
+        place.used = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(LEFT_S / 4, self._tick, loop)
 
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.release_unused(loop.time())
+        self._timer = loop.call_later(LEFT_S / 4, self._tick, loop) if self._places else None
 
-async def _streams(calls: Calls) -> list[streams_pb2.Stream]:
-    request, rows = streams_pb2.ListStreamsRequest(page_size=_PAGE), list[streams_pb2.Stream]()
-    while True:
-        reply, _ = await calls.present("StreamService/ListStreams", request)
-        rows += reply.streams
-        if not reply.next_page_token:
-            return rows
-        request.page_token = reply.next_page_token
+    def release_unused(self, now: float) -> None:
+        """Empty the stores that no connection has used for some time. `now`: the loop's time."""
+        self._release(lambda place: now - place.used > (UNUSED_S if place.visitors else LEFT_S))
 
-
-async def _queries(calls: Calls) -> list[queries_pb2.Query]:
-    """The queries with keys, at most `MOST_VIEWS`."""
-    request, rows = queries_pb2.ListQueriesRequest(page_size=_PAGE), list[queries_pb2.Query]()
-    while len(rows) < MOST_VIEWS:
-        reply, _ = await calls.present("QueryService/ListQueries", request)
-        rows += [query for query in reply.queries if query.key]
-        if not reply.next_page_token:
-            break
-        request.page_token = reply.next_page_token
-    return rows[:MOST_VIEWS]
+    def _release(self, chosen: Callable[[_Place], bool]) -> int:
+        """Empty the chosen stores, unless a statement of their tenant runs. Returns their number."""
+        keys = [key for key, place in self._places.items() if not place.store.turn.locked() and chosen(place)]
+        for key in keys:
+            self._places.pop(key).store.empty()
+        return len(keys)

@@ -12,6 +12,7 @@ from psoup.errors import NotSupported
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Statement
 from psoup_service.pg.statements.settings import SessionSettings
+from psoup_service.pg.versions import CatalogueSource
 
 _MODULES = ("psoup_service.pg.catalogue.catalogue", "psoup_service.pg.catalogue.stores")
 
@@ -20,18 +21,18 @@ Facts = Mapping[str, str | Mapping[str, str]]
 
 
 class Catalogues:
-    """The catalogues of a port. `version`: changes when any stream or query changes. `started`: the port's start."""
+    """The catalogues of a port. `source`: its streams and queries. `started`: the port's start."""
 
-    def __init__(self, version: Callable[[], object]) -> None:
+    def __init__(self, source: CatalogueSource) -> None:
         self.started = datetime.now(UTC)
-        self._version = version
+        self._source = source
         self._loaded: tuple[Any, Any] | None = None
 
     async def loaded(self) -> tuple[Any, Any]:
         """The class Catalogue, and the stores of all catalogues. Raises NotSupported without DuckDB."""
         if self._loaded is None:
             made, stores = await asyncio.to_thread(_load)
-            self._loaded = self._loaded or (made.Catalogue, stores.Stores(self._version))
+            self._loaded = self._loaded or (made.Catalogue, stores.Stores(self._source))
         return self._loaded
 
     def close(self) -> None:
@@ -41,18 +42,23 @@ class Catalogues:
 
 
 class CatalogueReads:
-    """The catalogue of a session. `options`: the parameters of the start-up packet. `facts`: see `Catalogue`."""
+    """The catalogue of a session of a tenant.
+
+    `options`: the parameters of the start-up packet. `facts`: see `Catalogue`.
+    """
 
     def __init__(
         self,
         catalogues: Catalogues,
         calls: Calls,
+        tenant: str,
         options: Mapping[str, str],
         settings: SessionSettings,
         facts: Callable[[], Facts],
     ) -> None:
         self._catalogues = catalogues
-        self._parts = calls, options, settings, lambda: {"started": catalogues.started.isoformat(), **facts()}
+        every = lambda: {"started": catalogues.started.isoformat(), **facts()}  # noqa: E731
+        self._parts = calls, tenant, options, settings, every
         self._catalogue: Any = None
 
     async def statement(self, text: str, types: Sequence[int]) -> Statement | None:
@@ -62,6 +68,11 @@ class CatalogueReads:
             self._catalogue = made(stores, *self._parts)
         statement: Statement | None = await self._catalogue.statement(text, types)
         return statement
+
+    def close(self) -> None:
+        """Note that the session has ended."""
+        if self._catalogue is not None:
+            self._catalogue.close()
 
 
 def _load() -> tuple[Any, Any]:

@@ -1,0 +1,159 @@
+"""A catalogue follows each change of streams and queries. Its bytes are charged to the tenant."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from psoup_client import Client
+from psoup_service.pg.catalogue import filled_store, stores
+from psoup_service.process.settings import Settings
+from psoup_testing.services.pg_catalogue import released
+from psoup_testing.services.threaded_service import Serving
+
+_TABLES = ("pg_class", "pg_attribute", "pg_constraint", "pg_index", "pg_description", "pg_rewrite", "pg_tables")
+_FACTS = (
+    "SELECT oid, oid::regclass::text, pg_table_is_visible(oid), pg_get_viewdef(oid), pg_get_indexdef(oid),"
+    " to_regclass(relname), to_regclass('queries.' || relname) FROM pg_class WHERE oid >= 16384 ORDER BY 1"
+)
+_COUNTED = "SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'queries'::regnamespace"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Serving]:
+    """A service whose reads may hold 4 MiB."""
+    served = Serving(Settings(port=0, pg_port=0, sorts_mib=4))
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+@pytest.fixture
+def client(running: Serving) -> Iterator[Client]:
+    """A client that changes streams and queries."""
+    with Client(running.address, timeout=20) as opened:
+        yield opened
+
+
+def _connected(running: Serving) -> psycopg.Connection[Any]:
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    return psycopg.connect(host=host, port=int(port), user="x", dbname="d", autocommit=True)
+
+
+def _shown(connection: psycopg.Connection[Any]) -> list[list[Any]]:
+    texts = [f"SELECT * FROM {name} ORDER BY 1, 2" for name in _TABLES]
+    return [connection.execute(text).fetchall() for text in (*texts, _FACTS)]  # type: ignore[arg-type]
+
+
+def _held(running: Serving) -> int:
+    return running.service.host.counters()["sort_bytes"]
+
+
+def test_a_followed_catalogue_equals_a_new_one(running: Serving, client: Client) -> None:
+    rng, keys, names = random.Random(7), set[str](), {"base"}
+    client.execute("CREATE STREAM base (n BIGINT, t TEXT)")
+    client.register_many("SELECT n FROM base WHERE n > $n", [{"n": n, "name": f"m{n}"} for n in range(40)], key="name")
+    keys.update(f"m{n}" for n in range(40))
+    with _connected(running) as connection:
+        _shown(connection)
+        for step in range(7):
+            name = rng.choice(["m1", "m2", "s1", "t1"])
+            if name not in names and rng.random() < 0.5:
+                kind = "TABLE" if name[0] == "t" else "STREAM"
+                client.execute(f"CREATE {kind} {name} (k BIGINT{' PRIMARY KEY' if kind == 'TABLE' else ''}, v DOUBLE)")
+                names.add(name)
+            elif name in names:
+                client.execute(f"DROP {'TABLE' if name[0] == 't' else 'STREAM'} {name}")
+                names.discard(name)
+            for key in rng.sample(sorted(keys), 3):
+                client.unregister(client.query(key=key))
+                keys.discard(key)
+            client.register(f"SELECT t FROM base WHERE n = {step}", key=f"k{step}")
+            client.register(f"SELECT t FROM base WHERE n = {step}")
+            keys.add(f"k{step}")
+            assert len(client.queries()) >= len(keys)
+            connection.execute(_COUNTED)
+        followed = _shown(connection)
+        released(running)
+        assert _shown(connection) == followed
+        assert connection.execute(_COUNTED).fetchall() == [(len(keys),)]
+
+
+def test_one_registration_adds_the_rows_of_one_view(
+    running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _connected(running) as connection:
+        connection.execute(_COUNTED)
+        made, change = list[int](), stores.Store.change
+        monkeypatch.setattr(
+            stores.Store,
+            "change",
+            lambda self, gone, content: made.append(len(content.rows)) or change(self, gone, content),
+        )
+        client.register("SELECT t FROM base WHERE n = 77", key="one more")
+        client.queries()
+        before = connection.execute(_COUNTED).fetchall()
+        assert sum(map(bool, made)) == 1
+        assert connection.execute(_COUNTED).fetchall() == before
+        assert sum(map(bool, made)) == 1  # nothing has changed
+
+
+def test_a_catalogue_is_charged_until_its_clients_have_left(running: Serving) -> None:
+    with _connected(running) as connection:
+        connection.execute(_COUNTED)
+        before = _held(running)
+        assert before > 0
+        assert released(running, now=0.0) == 1
+        assert _held(running) == before
+    with _connected(running) as connection:  # it was let in after the one before has left
+        connection.execute("SHOW server_version")
+        released(running)
+        assert _held(running) == 0
+
+
+def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Serving, client: Client) -> None:
+    values = [{"t": f"{n}" * 10_000, "name": f"w{n}"} for n in range(100, 260)]
+    client.register_many("SELECT n FROM base WHERE t = $t", values, key="name")
+    client.ask("SELECT n FROM base")  # once the registration is published
+    with _connected(running) as connection:
+        with pytest.raises(psycopg.errors.OutOfMemory, match=r"catalogue.* 4,194,304 \(sorts_mib\); try again"):
+            connection.execute(_COUNTED)
+        assert _held(running) == 0
+        assert connection.execute("SELECT n FROM base").fetchall() == []
+        assert len(client.ask("SELECT n FROM base ORDER BY n").rows()) == 0
+        client.unregister_many(key_prefix="w")  # it returns when no call sees them
+        assert connection.execute(_COUNTED).fetchone() is not None
+
+
+def test_the_client_is_notices_once_of_views_that_are_not_shown(
+    running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released(running)
+    monkeypatch.setattr(filled_store, "MOST_VIEWS", 5)
+    client.register("SELECT t FROM base WHERE n = 78", key="the newest")
+    keys = [query.key for query in client.queries() if query.key]
+    notices = list[str]()
+    with _connected(running) as connection:
+        connection.add_notice_handler(lambda notice: notices.append(f"{notice.message_primary} {notice.message_hint}"))
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert not notices
+        assert connection.execute(_COUNTED).fetchall() == [(5,)]
+        assert connection.execute(_COUNTED).fetchall() == [(5,)]
+        assert [f"does not show {len(keys) - 5} " in text for text in notices] == [True]
+        assert connection.execute('SELECT * FROM queries."the newest"').fetchall() == []
+        client.unregister(client.query(key=keys[0]))
+        client.queries()
+        assert connection.execute(_COUNTED).fetchall() == [(5,)]  # the next one is shown instead
+        assert (
+            connection.execute(
+                "SELECT relname FROM pg_class WHERE relkind = 'v' AND relname = %s", [keys[0]]
+            ).fetchall()
+            == []
+        )
+    released(running)
