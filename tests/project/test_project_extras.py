@@ -96,7 +96,7 @@ def imported(package: str) -> set[str]:
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
         ("psoup_storage", ["engine"]),
-        ("psoup_service", ["server", "oidc", "pg"]),
+        ("psoup_service", ["server", "oidc", "pg", "mcp"]),
     ],
 )
 def test_a_package_imports_what_its_extras_bring(package: str, extras: list[str]) -> None:
