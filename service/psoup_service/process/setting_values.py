@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-_KINDS = {int: "a whole number", float: "a number", str: "a text that is not empty"}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text that is not empty"}
 
 
 def allowed(field: FieldInfo) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
@@ -97,6 +97,15 @@ class Settings(BaseModel):
 
     pg_idle_in_transaction_s: float = Field(default=60.0, gt=0, le=86_400)
     """time for which a transaction of such a client may be idle; then it ends"""
+
+    mcp: bool = False
+    """assistants (clients of MCP) may call /mcp on the port of the page; takes psoup[mcp]"""
+
+    mcp_rows: int = Field(default=200, ge=1, le=10_000)
+    """most rows in a reply to an assistant"""
+
+    mcp_kib: int = Field(default=64, ge=4, le=1_024)
+    """most KiB of such a reply"""
 
     data_dir: str = Field(default="psoup-data", min_length=1)
     """directory for data, created if it is missing; :memory: keeps everything in memory only"""
@@ -229,9 +238,9 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth(cls, value: Any) -> Any:
-        """Refuse true and false, which Python would take for 1 and 0; no setting has them."""
-        if isinstance(value, bool):
+    def _no_truth(cls, value: Any, field: ValidationInfo) -> Any:
+        """Refuse true and false as numbers: Python would take them for 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[field.field_name or ""].annotation is not bool:
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
@@ -288,6 +297,8 @@ class Settings(BaseModel):
         web = self.web_listener()
         if web is not None and (why := unsecured((web,), certificate=bool(self.tls_cert))):
             raise _together("web_port", why)
+        if self.mcp and web is None:
+            raise _together("mcp", "assistants call the port of the page, which is off; give web_port")
         postgres = self.pg_listener()
         if postgres is not None and (why := unsecured((postgres,), certificate=bool(self.tls_cert))):
             raise _together("pg_port", why)

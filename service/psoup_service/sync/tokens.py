@@ -25,6 +25,7 @@ from psoup.answer.copies.join_since import HeldBox
 from psoup.answer.copies.rows_since import MOST_INTERVALS
 from psoup.errors import Corrupt, InvalidInput
 from psoup_proto.v1 import sync_pb2
+from psoup_service.host.ids import Ids
 from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes
 from psoup_service.sync.keys import keys_of
 from psoup_service.sync.lives import LIFE_BYTES, Lives
@@ -62,6 +63,14 @@ class ClientRows(NamedTuple):
 def query_in(token: bytes) -> int | None:
     """The query ID in a token whose signature is not verified yet; None if the token is too short."""
     return int(_HEAD.unpack_from(token)[5]) if len(token) >= _HEAD.size else None
+
+
+def query_id_in(token: bytes) -> str:
+    """The query's ID on the wire, from a token; "" if the token is too short. Its signature is not verified."""
+    if len(token) < _HEAD.size:
+        return ""
+    fields = _HEAD.unpack_from(token)
+    return Ids(fields[2].hex()).query(fields[5])
 
 
 class Again(Exception):

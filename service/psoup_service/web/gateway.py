@@ -2,6 +2,7 @@
 
     connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
                          ├─ /follow                            matches of a stream, as an event stream
+                         ├─ /mcp                               tools for assistants, if they are on
                          ├─ /healthz                           whether the service serves
                          └─ /…                                 a file of the page
 
@@ -27,6 +28,7 @@ from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.client_sockets import BACKLOG, opened_socket
 from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.process.settings import Settings
+from psoup_service.web.assistant_gateway import ASSISTANTS, AssistantGateway, opened_assistants
 from psoup_service.web.calls import WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
 from psoup_service.web.follow_events import METHOD, FollowEvents
@@ -41,8 +43,15 @@ _log = logging.getLogger(__name__)
 class Gateway:
     """Serves pages once started. `address`: its URL. `state`: returns the state of the host."""
 
-    def __init__(self, calls: WebCalls, hosts: Iterable[str], state: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        calls: WebCalls,
+        hosts: Iterable[str],
+        state: Callable[[], str],
+        assistants: AssistantGateway | None = None,
+    ) -> None:
         self._calls = calls
+        self._assistants = assistants
         self._guard = RequestGuard(hosts)
         self._site = Site()
         self._state = state
@@ -101,6 +110,8 @@ class Gateway:
             connection.transport.abort()
         self._server = None
         self._calls.close()
+        if self._assistants is not None:
+            self._assistants.close()
 
     def _app(self) -> ASGIApp:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,6 +142,9 @@ class Gateway:
             events = FollowEvents(self._calls, method_of_events, scope, receive, send)
             await self._calls.serve(method_of_events, events, scope)
             return
+        if path == ASSISTANTS and self._assistants is not None:
+            await self._assistants(scope, receive, send)
+            return
         response = self._health() if path == "/healthz" else self._site.response(method, path, headers)
         await response(scope, receive, send)
 
@@ -158,7 +172,8 @@ async def opened_gateway(
         path: method for name, servicer in serving.items() for path, method in methods_of(name, servicer).items()
     }
     calls = WebCalls(answering, methods)
-    gateway = Gateway(calls, (*settings.web_hosts, settings.host), state)
+    assistants = await opened_assistants(settings, answering, serving)
+    gateway = Gateway(calls, (*settings.web_hosts, settings.host), state, assistants)
     try:
         await gateway.start(place, certificates, answering.limits.handshake_s)
     except InvalidInput as problem:

@@ -1,0 +1,169 @@
+"""The endpoint of assistants: one POST of JSON-RPC is one request, in the protocol's stateless mode.
+
+    POST ─> credential ─ 401 ── size ─ 413 ── body, in time ─> few values ─> the SDK's server ─> JSON or events
+
+No session outlives its request. So a client can make the service keep nothing between two requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
+from psoup_service.assistants.calls import Assistant, Bounds, McpCalls, Surroundings
+from psoup_service.assistants.copies import Forms
+from psoup_service.assistants.errors import facts_of, rpc_code
+from psoup_service.assistants.server import CALLS, made_server
+from psoup_service.wire.call_steps import Answering
+from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.request_bodies import SMALL_BYTES
+from psoup_service.wire.status import code_of
+
+PATH = "/mcp"
+"""The path of the endpoint."""
+
+MOST_BYTES = 256 * 1024
+"""The most bytes of a request. A statement has at most 64 KiB."""
+
+MOST_VALUES = 10_000
+"""The approximate most values of a request, which the event loop reads in some milliseconds."""
+
+_STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
+_BY_REASON = {"METHOD": 405, "CONTENT_TYPE": 415, "LENGTH_REQUIRED": 411, "MESSAGE_TOO_LARGE": 413}
+_JSON = "application/json"
+logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its lines have parts of requests; failed calls are logged anyway
+
+
+class Endpoint:
+    """Serves assistants, once started."""
+
+    def __init__(self, answering: Answering, serving: Mapping[str, Any], bounds: Bounds) -> None:
+        """`serving`: the servicer of each service of the contract. `bounds`: of a reply."""
+        self._around = Surroundings(answering, serving, bounds, Decoders(), Forms())
+        self._manager = StreamableHTTPSessionManager(
+            made_server(), stateless=True, max_request_body_size=MOST_BYTES, session_idle_timeout=None
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        started = asyncio.Event()
+        self._task = asyncio.create_task(self._run(started))
+        await started.wait()
+
+    def close(self) -> None:
+        """End all requests, and the threads. Idempotent."""
+        if self._task is not None:
+            self._task.cancel()
+        self._around.decoders.close()
+
+    async def _run(self, started: asyncio.Event) -> None:
+        async with self._manager.run():
+            started.set()
+            await asyncio.Event().wait()
+
+    async def serve(self, client: Assistant, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. Raises TimeoutError if the client does not read."""
+        calls, limits = McpCalls(self._around, client), self._around.answering.limits
+
+        async def moving(message: Message) -> None:
+            async with asyncio.timeout(limits.stream_idle_s):
+                await send(message)
+
+        try:
+            size = _checked(scope)
+            await calls.sign_in()
+            body = await self._body(calls, size, receive)
+        except PSoupError as error:
+            await _refused(error)(scope, receive, moving)
+            return
+        scope[CALLS] = calls
+        await self._manager.handle_request(scope, _Replayed(body, receive), moving)
+
+    async def _body(self, calls: McpCalls, size: int, receive: Receive) -> bytes:
+        """The body of a request. Raises ResourceExhausted for one that is late, or has too many values."""
+        limits, receiving = self._around.answering.limits, self._around.answering.receiving
+        tenant, charged = calls.principal.tenant, size if size > SMALL_BYTES else 0
+        if charged:
+            await receiving.take(tenant, charged, limits.receive_s)
+        try:
+            async with asyncio.timeout(limits.receive_s):
+                body = await _read(receive)
+        except TimeoutError:
+            raise ResourceExhausted(
+                f"the body did not come within {limits.receive_s:g} s; send it at once", reason="RECEIVE_DEADLINE"
+            ) from None
+        finally:
+            if charged:
+                receiving.give_back(tenant, charged)
+        if body.count(b",") + body.count(b"{") + body.count(b"[") > MOST_VALUES:
+            raise ResourceExhausted(
+                f"the request has more than {MOST_VALUES:,} values; send fewer", reason="TOO_MANY_VALUES"
+            )
+        return body
+
+
+class _Replayed:
+    """The receiving side of a request whose body is read. After it comes the end of the connection."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _read(receive: Receive) -> bytes:
+    parts, more = list[bytes](), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise asyncio.CancelledError
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _checked(scope: Scope) -> int:
+    """The length of a request's body. Raises InvalidInput and ResourceExhausted."""
+    headers = Headers(scope=scope)
+    if scope["method"] != "POST":
+        raise InvalidInput(f"requests of assistants are POST, not {scope['method'][:10]!r}", reason="METHOD")
+    if headers.get("content-type", "").lower().partition(";")[0].strip() != _JSON:
+        raise InvalidInput(f"the body of a request is {_JSON}; say so as content-type", reason="CONTENT_TYPE")
+    lengths = headers.getlist("content-length")
+    text = lengths[0] if len(lengths) == 1 and "transfer-encoding" not in headers else ""
+    if not text.isascii() or not text.isdecimal() or len(text) > 19:
+        raise InvalidInput("a request says how long its body is (content-length)", reason="LENGTH_REQUIRED")
+    if int(text) > MOST_BYTES:
+        raise ResourceExhausted(
+            f"the request has {int(text):,} bytes; {MOST_BYTES:,} is the most", reason="MESSAGE_TOO_LARGE"
+        )
+    return int(text)
+
+
+def _refused(error: PSoupError) -> Response:
+    """The response to a request that no server of the SDK has seen, as an error of JSON-RPC."""
+    facts = facts_of(error)
+    told = {"code": rpc_code(error), "message": facts["message"], "data": facts}
+    body = {"jsonrpc": "2.0", "id": None, "error": told}
+    status = _BY_REASON.get(error.reason) or _STATUSES.get(code_of(error).name, 400)
+    headers = {"cache-control": "no-store", "connection": "close"}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if status == 405:
+        headers["allow"] = "POST"
+    return Response(orjson.dumps(body), status, headers, media_type=_JSON)

@@ -1,0 +1,162 @@
+"""Messages of the contract as JSON for an assistant: columns, times, queries, and the completeness of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from google.protobuf import timestamp_pb2
+from pydantic import BaseModel
+
+from psoup.phrases import counted
+from psoup_proto.v1 import queries_pb2, types_pb2
+
+
+class Facts(BaseModel):
+    """A result, or a part of one. Fields that are not set are left out of its JSON."""
+
+    def size(self) -> int:
+        """The bytes of its JSON. O(values)."""
+        return len(self.model_dump_json(exclude_unset=True).encode())
+
+
+class ColumnFacts(Facts):
+    """A column: its name, and its type as CREATE STREAM has it."""
+
+    name: str
+    type: str
+
+
+class CompletenessFacts(Facts):
+    """The completeness of an answer.
+
+    `said`: in words. `final`: no row can come or leave any more. `sequence`: the last event that the answer reflects.
+    `late`, `ahead`, `pending`: tuples of the window that are missing, because they came too late, are too far ahead of
+    the clock, or wait for the watermark.
+    """
+
+    said: str
+    final: bool
+    sequence: int
+    now: str | None = None
+    begin: str | None = None
+    end: str | None = None
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    errors: int
+
+
+class QueryFacts(Facts):
+    """A registered query, or what a statement would be."""
+
+    key: str | None = None
+    query_id: str | None = None
+    statement: str
+    streams: list[str]
+    window: str
+    columns: list[ColumnFacts] | None = None
+    labels: dict[str, str] | None = None
+    expires: str | None = None
+
+
+def time_text(moment: timestamp_pb2.Timestamp) -> str:
+    """A time in ISO 8601, in UTC."""
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment.ToMicroseconds())).isoformat()
+    except OverflowError:
+        return f"{moment.seconds} seconds since 1970"
+
+
+def columns_of(columns: Iterable[types_pb2.Column]) -> list[ColumnFacts]:
+    """Columns of the contract."""
+    return [ColumnFacts(name=column.name, type=_type_text(column.type)) for column in columns]
+
+
+def arrow_columns(schema: pa.Schema, names: Iterable[str]) -> list[ColumnFacts]:
+    """Columns of an answer in Arrow. `names`: their unique names."""
+    return [ColumnFacts(name=name, type=_arrow_text(field.type)) for name, field in zip(names, schema, strict=True)]
+
+
+def query_facts(query: queries_pb2.Query, *, columns: bool) -> QueryFacts:
+    """A query. `columns`: with the columns of its answer."""
+    streams = list(query.streams) or [query.stream]
+    facts = QueryFacts(statement=query.statement, streams=streams, window=query.window)
+    if query.query_id:
+        facts.query_id = query.query_id
+    if query.key:
+        facts.key = query.key
+    if query.labels:
+        facts.labels = dict(query.labels)
+    if query.HasField("expire_time"):
+        facts.expires = time_text(query.expire_time)
+    if columns:
+        facts.columns = columns_of(query.columns)
+    return facts
+
+
+def completeness_facts(contents: types_pb2.Completeness) -> CompletenessFacts:
+    """The completeness of an answer."""
+    missing = {name: _within(contents, name) for name in ("late", "ahead", "pending")}
+    facts = CompletenessFacts(
+        said=_said(contents, missing),
+        final=contents.final,
+        sequence=contents.sequence,
+        truncated=contents.truncated,
+        errors=contents.errors + contents.select_errors,
+        late=missing["late"],
+        ahead=missing["ahead"],
+        pending=missing["pending"],
+    )
+    if contents.HasField("now"):
+        facts.now = time_text(contents.now)
+    if contents.HasField("begin"):
+        facts.begin = time_text(contents.begin)
+    if contents.HasField("end"):
+        facts.end = time_text(contents.end)
+    return facts
+
+
+def _said(contents: types_pb2.Completeness, missing: dict[str, int]) -> str:
+    said = "The answer is final" if contents.final else f"The answer reflects event {contents.sequence}, and may change"
+    words = {"late": "came too late", "ahead": "were too far ahead of the clock", "pending": "wait for the watermark"}
+    parts = [f"{counted(number, 'tuple')} {words[name]}" for name, number in missing.items() if number]
+    if contents.errors:
+        parts.append(f"{counted(contents.errors, 'tuple')} could not be tested by WHERE")
+    if contents.select_errors:
+        parts.append(f"{counted(contents.select_errors, 'value')} could not be computed and are null")
+    if contents.unknown:
+        parts.append(f"{counted(contents.unknown, 'row')} have no known version of the table")
+    if contents.truncated:
+        parts.append("the window begins before the oldest tuple that is kept")
+    return "; ".join([said, *parts]) + "."
+
+
+def _within(contents: types_pb2.Completeness, name: str) -> int:
+    """The tuples of a kind in the window; of the stream if the number for the window is not known."""
+    field = f"{name}_in_window"
+    known = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
+    return int(getattr(contents, field if known else name))
+
+
+def _type_text(kind: types_pb2.DataType) -> str:
+    name = types_pb2.Kind.Name(kind.kind).removeprefix("KIND_")
+    return f"{name}({kind.precision}, {kind.scale})" if kind.precision else name
+
+
+def _arrow_text(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return next((name for is_kind, name in _ARROW_KINDS if is_kind(kind)), str(kind).upper())
+
+
+_ARROW_KINDS = (
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_integer, "BIGINT"),
+    (pa.types.is_floating, "DOUBLE"),
+    (pa.types.is_string, "TEXT"),
+    (pa.types.is_timestamp, "TIMESTAMP"),
+    (pa.types.is_date, "DATE"),
+)

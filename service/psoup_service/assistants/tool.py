@@ -1,0 +1,152 @@
+"""A tool: its arguments, its result, the calls that it makes, and whether it only reads.
+
+arguments (JSON) ── checked ─> run ─> result (JSON), at most `Bounds`
+                      └ PSoupError ─> a result that says isError, with the facts of the error
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from google.protobuf import timestamp_pb2
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from psoup.errors import InvalidInput, ResourceExhausted
+from psoup_service.assistants.calls import Bounds, McpCalls
+from psoup_service.assistants.errors import wrong_arguments
+from psoup_service.assistants.facts import Facts
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Bounded(Arguments):
+    """Arguments of a tool whose reply has rows."""
+
+    max_rows: int | None = Field(default=None, ge=1, description="The most rows in the reply, at most the service's")
+    max_bytes: int | None = Field(default=None, ge=256, description="The most bytes of the reply, likewise")
+
+    def bounds(self, calls: McpCalls) -> Bounds:
+        """The bounds of the reply."""
+        return calls.bounds.within(self.max_rows, self.max_bytes)
+
+
+class OfQuery(Arguments):
+    """Arguments that name a query, by its key or its ID."""
+
+    key: str | None = Field(default=None, description="The key of a registered query")
+    query_id: str | None = Field(default=None, description="Instead of the key: the ID of the query")
+
+    @model_validator(mode="after")
+    def _one(self) -> OfQuery:
+        if (self.key is None) == (self.query_id is None):
+            raise ValueError("give key or query_id, and only one of them")
+        return self
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The query as fields of a request."""
+        return {"key": self.key} if self.key is not None else {"query_id": self.query_id or ""}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool. `text`: its description for models. `calls`: the caller's roles must allow each of these calls.
+
+    `output`: the class of its results. `run`: raises a PSoupError.
+    """
+
+    name: str
+    title: str
+    text: str
+    arguments: type[Arguments]
+    output: type[Facts]
+    calls: tuple[str, ...]
+    run: Callable[[McpCalls, Any], Awaitable[Facts]]
+    reads: bool = True
+    destroys: bool = False
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        schema: dict[str, Any] = _without_titles(self.arguments.model_json_schema())
+        return schema
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON schema of the results."""
+        schema: dict[str, Any] = _without_titles(self.output.model_json_schema())
+        return schema
+
+    async def call(self, calls: McpCalls, arguments: dict[str, Any]) -> Facts:
+        """The result for some arguments. Raises a PSoupError."""
+        try:
+            given = self.arguments.model_validate(arguments)
+        except ValidationError as problem:
+            raise wrong_arguments(problem, list(self.arguments.model_fields)) from None
+        result = await self.run(calls, given)
+        size = result.size()
+        if size > calls.bounds.size:
+            raise ResourceExhausted(
+                f"the reply takes {size:,} bytes; the limit is {calls.bounds.size:,}: ask for fewer rows or columns",
+                reason="REPLY_TOO_LARGE",
+                bytes=size,
+                limit=calls.bounds.size,
+            )
+        return result
+
+
+def instant(text: str | None, field: str) -> timestamp_pb2.Timestamp | None:
+    """A time of ISO 8601; without a zone it is UTC. Raises InvalidInput."""
+    if text is None:
+        return None
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{field} is {text[:64]!r}, which is not a time; write 2024-05-01T12:00:00Z", field=field
+        ) from None
+    moment = timestamp_pb2.Timestamp()
+    moment.FromDatetime(given if given.tzinfo else given.replace(tzinfo=UTC))
+    return moment
+
+
+def token_text(token: bytes) -> str:
+    """A token as text."""
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def token_bytes(text: str, field: str) -> bytes:
+    """The token in a text. Raises InvalidInput."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput(
+            f"{field} is not one that this service gave; leave it out to begin anew",
+            reason="TOKEN_INVALID",
+            field=field,
+        ) from None
+
+
+def _without_titles(schema: Any) -> Any:
+    """A schema without the titles that pydantic makes of names: they cost a model's context and say nothing."""
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {field: _without_titles(part) for field, part in value.items()}
+        if name == "properties"
+        else _without_titles(value)
+        for name, value in schema.items()
+        if name != "title" or not isinstance(value, str)
+    }

@@ -1,0 +1,91 @@
+"""The tools `register` and `unregister`: queries that the service keeps answers of."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from psoup_proto.v1 import queries_pb2
+from psoup_service.assistants.calls import McpCalls
+from psoup_service.assistants.facts import Facts
+from psoup_service.assistants.tool import Arguments, OfQuery, Tool
+
+
+class RegisterArguments(Arguments):
+    """Arguments of `register`."""
+
+    key: str = Field(min_length=1, description="A name for the query, by which invoke and changes find it")
+    sql: str = Field(description="A SELECT; a window may stand at its end: BEGIN (NOW - 1 HOUR)")
+    labels: dict[str, str] = Field(default_factory=dict, description="Names and values to find the query by")
+    expires_after: str | None = Field(
+        default=None, description="Unregister the query when it was not used for so long: 30 DAYS"
+    )
+    replace: bool = Field(default=False, description="Replace another query that has the key")
+
+
+class Registered(Facts):
+    """A registered query. `existed`: the same query had the key before. `sequence`: the event."""
+
+    key: str
+    query_id: str
+    existed: bool
+    sequence: int
+
+
+class Unregistered(Facts):
+    """The event that unregistered a query."""
+
+    query_id: str
+    sequence: int
+
+
+async def visible(calls: McpCalls, sequence: int) -> None:
+    """Wait until all calls see an event: the next call of an assistant is another client's."""
+    await calls.one("QueryService/WaitForSequence", queries_pb2.WaitForSequenceRequest(sequence=sequence))
+
+
+async def _register(calls: McpCalls, given: RegisterArguments) -> Registered:
+    request = queries_pb2.RegisterRequest(
+        statement=given.sql,
+        key=given.key,
+        labels=given.labels,
+        expires_after=given.expires_after or "",
+        replace=given.replace,
+    )
+    reply = await calls.one("QueryService/Register", request)
+    await visible(calls, reply.sequence)
+    return Registered(key=given.key, query_id=reply.query.query_id, existed=reply.duplicate, sequence=reply.sequence)
+
+
+async def _unregister(calls: McpCalls, given: OfQuery) -> Unregistered:
+    query_id = given.query_id
+    if query_id is None:
+        found = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=given.key or ""))
+        query_id = str(found.query.query_id)
+    reply = await calls.one("QueryService/Unregister", queries_pb2.UnregisterRequest(query_id=query_id))
+    await visible(calls, reply.sequence)
+    return Unregistered(query_id=query_id, sequence=reply.sequence)
+
+
+REGISTER = Tool(
+    "register",
+    "Register a standing query",
+    "Register a SELECT under a key. The service keeps its answer ready for invoke, and tells its changes. The same call"
+    " again is harmless.",
+    RegisterArguments,
+    Registered,
+    ("QueryService/Register",),
+    _register,
+    reads=False,
+)
+
+UNREGISTER = Tool(
+    "unregister",
+    "Forget a standing query",
+    "Unregister a query. Its key is free again, and its answer is not kept any more. Tuples stay.",
+    OfQuery,
+    Unregistered,
+    ("QueryService/Unregister", "QueryService/GetQuery"),
+    _unregister,
+    reads=False,
+    destroys=True,
+)

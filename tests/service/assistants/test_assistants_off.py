@@ -1,0 +1,49 @@
+"""A service without assistants loads nothing of their protocol, and its port has no such path."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+from pydantic import ValidationError
+
+from psoup_service.process.settings import Settings
+from psoup_testing.services.threaded_service import serving
+
+_STARTED = """
+import asyncio, sys
+from psoup_service.process.settings import Settings
+from psoup_service.service import running_service
+
+async def main():
+    async with running_service(Settings(port=0, web_port=0)):
+        print([name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types") or ".assistants" in name])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_a_service_without_assistants_loads_nothing_of_them() -> None:
+    done = subprocess.run([sys.executable, "-c", _STARTED], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_path_is_unknown_without_the_setting() -> None:
+    with serving(Settings(port=0, web_port=0)) as running:
+        assert running.service.gateway is not None
+        connection = http.client.HTTPConnection(urlsplit(running.service.gateway.address).netloc, timeout=20)
+        connection.request("POST", "/mcp", b"{}", {"content-type": "application/json"})
+        assert connection.getresponse().status in (404, 405)
+        connection.close()
+
+
+def test_assistants_need_the_port_of_the_page() -> None:
+    with pytest.raises(ValidationError, match="assistants call the port of the page, which is off"):
+        Settings(mcp=True, web_port=-1)
+    assert Settings(mcp="true").mcp  # type: ignore[arg-type]  # as the environment gives it
+    with pytest.raises(ValidationError, match="neither true nor false"):
+        Settings(mcp_rows=True)
