@@ -37,8 +37,14 @@ class Remembered:
     removals: int = 256
     """The most UnregisterMany calls of each tenant that admission remembers, so that a retry gets the first answer."""
 
+    key_idle: int = 86_400 * SECOND
+    """Microseconds after which admission forgets an idempotency key."""
+
 
 REMEMBERED = Remembered()
+
+KEY_FORM = "idempotency-key:" + 32 * "[0-9a-f]"
+"""A pattern of the names of producers that stand for idempotency keys. It is valid for `re`, and for GLOB of SQLite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +339,9 @@ class EngineConfig:
     producer_idle: int = REMEMBERED.idle
     """Microseconds after which admission forgets a producer that sends nothing. See `remembered`."""
 
+    key_idle: int = REMEMBERED.key_idle
+    """Microseconds after which admission forgets an idempotency key. At most `producer_idle`. See `remembered`."""
+
     batch_rows: int = 1_048_576
     """The most tuples of one push."""
 
@@ -355,6 +364,9 @@ class EngineConfig:
     producers: int = 65_536
     """The most producers that admission remembers for each stream. One more replaces the producer that is silent
     longest."""
+
+    idempotency_keys: int = 262_144
+    """The most idempotency keys that admission remembers for each stream. Further ones are refused."""
 
     producer_rest: int = 60 * SECOND
     """Microseconds for which a producer must have been silent before a new producer may replace it."""
@@ -386,7 +398,7 @@ class EngineConfig:
     @property
     def remembered(self) -> Remembered:
         """The limits of the past calls that admission and the store remember."""
-        return Remembered(self.kept_acknowledgements, self.producer_idle, self.kept_removals)
+        return Remembered(self.kept_acknowledgements, self.producer_idle, self.kept_removals, self.key_idle)
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for sizes with which kernels would write past the end of arrays."""

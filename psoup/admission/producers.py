@@ -13,6 +13,8 @@ as soon as the horizon has moved, a producer with an unknown name must prove tha
 (`since`) that happened before it first sent number 0. This event must be after the horizon. All batches of forgotten
 producers are at or before the horizon, so no batch is accepted twice.
 
+Idempotency keys are producers of one batch, in a table of their own (`psoup.admission.idempotency_keys`).
+
 Each stream has one such table. Only `record` changes it. The state depends only on events. So the log must keep the
 remembered batches, and the last event that moved the horizon.
 """
@@ -22,6 +24,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from psoup.admission.idempotency_keys import KEY_BYTES, IdempotencyKeys, is_key
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement
@@ -69,16 +72,18 @@ class Producers:
         self.nbytes = 0
         self._config = config
         self._known: OrderedDict[str, _KnownProducer] = OrderedDict()
+        self._keys = IdempotencyKeys(config)
         self._horizon = 0
         self._moved = 0
         """The time when the horizon last moved. After the idle time of producers the horizon no longer matters."""
 
     def __len__(self) -> int:
-        """The number of remembered producers."""
+        """The number of remembered producers, without idempotency keys."""
         return len(self._known)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._known
+        """Whether a batch of this name adds no producer: it is known, or it stands for an idempotency key."""
+        return name in self._known or is_key(name)
 
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
         """Return None for the producer's next batch, or the acknowledgement of a batch that was accepted before.
@@ -87,6 +92,8 @@ class Producers:
         a batch that was forgotten. An unknown producer that may be a forgotten one gets this error, too.
         Raises Conflict for a repeat with another digest, and ResourceExhausted for one producer too many. O(1).
         """
+        if is_key(command.producer):
+            return self._keys.admit(command, digest, now)
         producer = self._standing(command.producer, now)
         if producer is None:
             self._check_not_forgotten(command, now, sequence)
@@ -122,6 +129,9 @@ class Producers:
         way, at most two, as they take more memory than a batch needs. If they have not been silent for long enough,
         raises `full`, or ResourceExhausted for one producer too many.
         """
+        if is_key(command.producer):
+            self._keys.check_room(now, full)
+            return 0
         is_known = command.producer in self._known
         if full is None and (is_known or len(self._known) < self._config.producers):
             return 0
@@ -184,6 +194,8 @@ class Producers:
 
     def needed(self, command: Push | Pushed) -> int:
         """Bytes charged for remembering this batch. Does not subtract bytes of producers forgotten for it. O(1)."""
+        if is_key(command.producer):
+            return KEY_BYTES
         producer = self._known.get(command.producer)
         if producer is None:
             return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * (1 + bool(command.source))
@@ -193,6 +205,16 @@ class Producers:
     def record(self, event: Pushed) -> None:
         """Record an accepted batch. Forget the producers that made room for it, or were silent for too long."""
         self._move_horizon(event)
+        self.nbytes -= self._keys.nbytes
+        self._keys.forget_idle(event.time)
+        if is_key(event.producer):
+            self._keys.record(event)
+        self.nbytes += self._keys.nbytes
+        if not is_key(event.producer):
+            self._record(event)
+        self._forget_idle(event.time)
+
+    def _record(self, event: Pushed) -> None:
         producer = self._standing(event.producer, event.time)
         if producer is None or producer.epoch != event.epoch or producer.expected != event.number:
             self._forget(event.producer)
@@ -202,7 +224,6 @@ class Producers:
             self.nbytes += PRODUCER_BYTES
         self._keep(producer, event)
         self._known.move_to_end(event.producer)
-        self._forget_idle(event.time)
 
     def state(self) -> dict[str, object]:
         """The state on which decisions depend, as plain values."""
@@ -210,11 +231,12 @@ class Producers:
             name: (p.epoch, p.expected, p.last, p.sequence, p.rows, p.source, dict(p.kept))
             for name, p in self._known.items()
         }
-        return {"horizon": (self._horizon, self._moved), "known": producers}
+        return {"horizon": (self._horizon, self._moved), "known": producers, "keys": self._keys.state()}
 
     def check(self) -> None:
         """Check that remembered numbers have no gap, end before the expected one, and are not too many."""
-        total = sum(producer.nbytes for producer in self._known.values())
+        self._keys.check()
+        total = sum(producer.nbytes for producer in self._known.values()) + self._keys.nbytes
         ensure(self.nbytes == total, self, "it is charged otherwise than it holds", charged=self.nbytes, held=total)
         last = self._horizon
         for producer in self._known.values():

@@ -92,6 +92,9 @@ class Settings(BaseModel):
     web_hosts: tuple[str, ...] = ()
     """further names by which browsers reach it, beside localhost and host: psoup.example.org"""
 
+    idempotency_key_s: int = Field(default=86_400, ge=1, le=604_800)
+    """time for which a stream remembers the Idempotency-Key of a request with rows"""
+
     pg_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off"""
 
@@ -347,6 +350,7 @@ class Settings(BaseModel):
             resume_grace=self.resume_grace_s * SECOND,
             follow_keep=self.follow_keep_s * SECOND,
             streams=self.streams,
+            key_idle=self.idempotency_key_s * SECOND,
             unstored_chunks=UNSTORED_CHUNKS,
         )
 

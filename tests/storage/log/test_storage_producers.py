@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from psoup.admission import Admission
+from psoup.admission.idempotency_keys import key_name
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import ProducerAcknowledgement
@@ -95,6 +96,13 @@ class Place:
         except PSoupError as problem:
             self.refused.add(problem.reason)
 
+    def key(self, name: str) -> None:
+        """A request with an idempotency key."""
+        try:
+            self.tell(Push("s", EMPTY, key_name(name), digest=b"body"))
+        except PSoupError as problem:
+            self.refused.add(problem.reason)
+
     def forget(self) -> None:
         """What the log does after some chunks: a heartbeat is its newest row, so that no push has to stay for that."""
         self.tell(Heartbeat("s", self.now * SECOND))
@@ -120,6 +128,7 @@ STEPS = st.lists(
         st.tuples(st.just("begin"), NAMES),
         st.tuples(st.just("send"), NAMES, st.integers(0, 3), st.booleans(), st.booleans()),
         st.tuples(st.just("send"), NAMES, st.integers(0, 1), st.just(True), st.booleans()),
+        st.tuples(st.just("key"), st.sampled_from("pqrstu")),
         st.tuples(st.just("rest"), st.integers(0, 2)),
         st.tuples(st.just("forget")),
         st.tuples(st.just("kill")),

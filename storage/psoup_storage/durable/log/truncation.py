@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-from psoup.config import Remembered
+from psoup.config import KEY_FORM, Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
 from psoup_storage.durable.log.groups import forget_groups
@@ -56,8 +56,9 @@ SELECT sequence, late, ahead FROM (
         max(sequence) OVER (PARTITION BY kind, producer) AS latest,
         max(forgotten) OVER () AS horizon
     FROM facts
-) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
-    OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
+) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = ''
+    OR CASE WHEN producer GLOB :key THEN active < now - :key_idle ELSE active < now - :idle
+        OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon) END)
 """
 """Selects aged rows, from facts without tuples: a window function over rows of the log would sort their tuples, too.
 
@@ -110,7 +111,8 @@ def forget_aged(connection: apsw.Connection, stream: int, remembered: Remembered
 
     O(rows of the stream), because each is read. So it is not called after every chunk.
     """
-    facts = {"stream": stream, "kept": remembered.acknowledgements, "idle": remembered.idle}
+    facts: dict[str, int | str] = {"stream": stream, "kept": remembered.acknowledgements, "idle": remembered.idle}
+    facts |= {"key": KEY_FORM, "key_idle": remembered.key_idle}
     gone = list(connection.execute(_AGED, facts))
     connection.executemany("DELETE FROM log WHERE sequence = ?", [row[:1] for row in gone])
     _add_refusals(connection, stream, sum(row[1] for row in gone), sum(row[2] for row in gone))
