@@ -54,7 +54,7 @@ def hurried(served: Serving, head_s: float = 30, **limits: Any) -> Iterator[Hurr
         other = Answering(answering.calls, replace(answering.limits, **limits))
         assert served.service.gateway is not None
         calls = WebCalls(other, served.service.gateway._calls._methods)
-        gateway = Gateway(calls, (), lambda: "serving")
+        gateway = Gateway(calls, served.service._serving, (), lambda: "serving")
         await gateway.start(Listener("127.0.0.1", 0), None, head_s)
         return gateway
 

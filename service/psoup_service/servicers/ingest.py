@@ -14,14 +14,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from psoup.admission.idempotency_keys import key_name
 from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.errors import InvalidInput, PSoupError, RowsRefused
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement
+from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
@@ -32,7 +34,7 @@ from psoup_service.servicers.invocation import most_bytes
 from psoup_service.wire import convert, ipc
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.payload_decoder import Decoded
+from psoup_service.wire.payload_decoder import Decoded, Decoding
 
 _BatchRequest = ingest_pb2.PushRequest | ingest_pb2.PushRowsRequest | ingest_pb2.PushStreamRequest
 
@@ -71,6 +73,18 @@ class _Place:
         return _Place(request.number, request.position, request.after if request.HasField("after") else None)
 
 
+class RowsRequest(Protocol):
+    """Rows that a protocol carries in a form of its own. `key`: an idempotency key."""
+
+    stream: str
+    key: str
+    all_or_none: bool
+
+    async def decode(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
+        """Read the rows. `spec`: the stream. Raises a PSoupError."""
+        ...
+
+
 class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     """See ingest.proto."""
 
@@ -98,6 +112,20 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         except RowsRefused as problem:
             raise RowsRefused(f'{problem.message} ("refused": "REFUSED_COUNT")', **problem.facts) from None
         return _reply(ingest_pb2.PushRowsResponse, reply)
+
+    async def push_request(self, request: RowsRequest, caller: Caller) -> ingest_pb2.PushRowsResponse:
+        """Push the rows of a request that a protocol reads by itself. The stream takes them once for each key.
+
+        Returns when reads show them.
+        """
+        tenant = self._backend.tenant(caller)
+        spec = self._backend.host.snapshot().stream(request.stream, tenant).spec
+        decoded = await request.decode(self._backend.decoding, spec, caller)
+        sender = _Sender(request.stream, key_name(request.key), 0, 0, request.all_or_none)
+        command = self._metered(sender, _Place(0, b"", None), decoded, tenant)
+        acknowledgement = await self._submit(command, decoded.place, decoded.nbytes)
+        await self._backend.visible(acknowledgement.sequence)
+        return _reply(ingest_pb2.PushRowsResponse, acknowledgement)
 
     async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, caller: Caller) -> ingest_pb2.TupleIdsResponse:
         """The tuple IDs of the first rows of a push, as many as fit into the reply."""

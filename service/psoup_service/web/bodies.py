@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -70,8 +72,11 @@ def _values(raw: bytes) -> int:
     return raw.count(b",") + raw.count(b"{") + raw.count(b"[")
 
 
-def parsed(raw: bytes, kind: type[Message]) -> Message:
-    """The message of a body. An empty body is an empty message. Raises InvalidInput."""
+def parsed(raw: bytes, kind: type[Message], renamed: Mapping[str, str] = MappingProxyType({})) -> Message:
+    """The message of a body. An empty body is an empty message. Raises InvalidInput.
+
+    `renamed`: further names of fields, and the field that each stands for.
+    """
     if _values(raw) > MOST_VALUES:
         raise _wrong(f"it has more than {MOST_VALUES:,} values")
     message = kind()
@@ -85,6 +90,7 @@ def parsed(raw: bytes, kind: type[Message]) -> Message:
         with_json = bool(json_fields.json_name(name))
         body = (_WITH_JSON if with_json else _JSON).decode(raw.decode())
         values = json_fields.take(body, name) if with_json else {}
+        _rename(body, renamed)
         check(body, kind)
         json_format.ParseDict(body, message, max_recursion_depth=MOST_DEPTH)
         json_fields.put(values, message)
@@ -104,6 +110,15 @@ def jsoned(message: Message) -> bytes:
     """A message as JSON. A field of JSON is taken out of the message."""
     values = json_fields.taken_out(message)
     return orjson.dumps({**json_format.MessageToDict(message), **values})
+
+
+def _rename(body: Any, renamed: Mapping[str, str]) -> None:
+    """Replace names of fields. Raises Misfit for a field that the body has by both of its names."""
+    for name, field in renamed.items():
+        if isinstance(body, dict) and name in body:
+            if field in body:
+                raise Misfit(f"{field} is there twice, by both of its names")
+            body[field] = body.pop(name)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

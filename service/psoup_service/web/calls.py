@@ -36,7 +36,8 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.request_bodies import SMALL_BYTES
 from psoup_service.wire.written import Written
 
-_NO_STORE = {"cache-control": "no-store"}
+NO_STORE = {"cache-control": "no-store"}
+"""The headers of replies, which no cache keeps."""
 _LAST_WORD_S = 1.0
 """Seconds in which a page must take the error that ends its stream. Then the connection is cut."""
 _UNREAD = frozenset({"HEAD_TOO_LARGE", "LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
@@ -105,21 +106,29 @@ class WebCaller:
 
     async def read(self) -> Message:
         """Read and parse the request. Raises ResourceExhausted if it does not arrive in time."""
+        raw, size = await self.body_read()
+        if not is_long(raw):
+            return parsed(raw, self._method.request)
+        return await self._calls.decoders.run(self.peer(), size, lambda: parsed(raw, self._method.request))
+
+    async def body_read(self, *, optional: bool = False) -> tuple[bytes, int]:
+        """Read the body, and return it with its length. `optional`: a request without a length has no body.
+
+        Raises ResourceExhausted if it does not arrive in time.
+        """
         answering = self._calls.answering
-        size, seconds = length(self._headers.getlist("content-length")), answering.limits.receive_s
+        given = self._headers.getlist("content-length")
+        size, seconds = length(given or ["0"] if optional else given), answering.limits.receive_s
         if size > SMALL_BYTES:
             await answering.receiving.take(self.principal.tenant, size, seconds)
             self._held = size
         try:
             async with asyncio.timeout(seconds):
-                raw = await self._body()
+                return await self._body(), size
         except TimeoutError:
             raise ResourceExhausted(
                 f"the body did not come within {seconds:g} s; send it at once", reason="RECEIVE_DEADLINE"
             ) from None
-        if not is_long(raw):
-            return parsed(raw, self._method.request)
-        return await self._calls.decoders.run(self.peer(), size, lambda: parsed(raw, self._method.request))
 
     def read_done(self) -> None:
         """Give back the room that is charged for the body."""
@@ -239,7 +248,7 @@ class WebCalls:
                 await caller.send(b"")
                 await caller.end()
             else:
-                await _failed(method, ended)(scope, caller._receive, caller._send)
+                await failed(method, ended)(scope, caller._receive, caller._send)
             return
         try:
             async with asyncio.timeout(_LAST_WORD_S):
@@ -252,7 +261,7 @@ class WebCalls:
 
 def refused(error: PSoupError) -> Response:
     """The response to a request that ends with an error."""
-    headers = dict(_NO_STORE)
+    headers = dict(NO_STORE)
     if error.reason in _UNREAD:
         headers["connection"] = "close"
     if error.reason == "METHOD":
@@ -269,8 +278,8 @@ def defect(problem: Exception) -> Response:
 
 def _reply(method: WebMethod, ended: Ended) -> Response:
     if ended.error is None:
-        return Response(ended.reply, media_type="application/json", headers=_NO_STORE)
-    return _failed(method, ended)
+        return Response(ended.reply, media_type="application/json", headers=NO_STORE)
+    return failed(method, ended)
 
 
 def _told(method: WebMethod, ended: Ended) -> dict[str, Any]:
@@ -279,8 +288,9 @@ def _told(method: WebMethod, ended: Ended) -> dict[str, Any]:
     return refusals.late(method.asked.name)
 
 
-def _failed(method: WebMethod, ended: Ended) -> Response:
+def failed(method: WebMethod, ended: Ended) -> Response:
+    """The response to a call that ended with an error."""
     if isinstance(ended.error, PSoupError):
         return refused(ended.error)
     body = refusals.encoded(refusals.late(method.asked.name))
-    return Response(body, refusals.STATUSES["DEADLINE_EXCEEDED"], _NO_STORE, media_type="application/json")
+    return Response(body, refusals.STATUSES["DEADLINE_EXCEEDED"], NO_STORE, media_type="application/json")

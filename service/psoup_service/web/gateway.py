@@ -1,6 +1,7 @@
 """The gateway: a second port, for pages, with the event loop and the gate that gRPC uses.
 
     connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
+                         ├─ /api/streams/<name>/rows …         rows, in and out (`row_paths`)
                          ├─ /follow                            matches of a stream, as an event stream
                          ├─ /mcp                               tools for assistants, if they are on
                          ├─ /healthz                           whether the service serves
@@ -35,6 +36,9 @@ from psoup_service.web.follow_events import METHOD, FollowEvents
 from psoup_service.web.guard import CALLS, EVENTS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
+from psoup_service.web.row_answers import RowAnswers
+from psoup_service.web.row_paths import rows_path
+from psoup_service.web.row_requests import RowRequests
 from psoup_service.wire.call_steps import Answering
 
 _log = logging.getLogger(__name__)
@@ -46,12 +50,15 @@ class Gateway:
     def __init__(
         self,
         calls: WebCalls,
+        serving: Mapping[str, Any],
         hosts: Iterable[str],
         state: Callable[[], str],
         assistants: AssistantGateway | None = None,
     ) -> None:
         self._calls = calls
         self._assistants = assistants
+        self._row_requests = RowRequests(calls, serving["psoup.v1.IngestService"])
+        self._row_answers = RowAnswers(calls, serving)
         self._guard = RequestGuard(hosts)
         self._site = Site()
         self._state = state
@@ -134,7 +141,7 @@ class Gateway:
         check_head(scope, HEAD_BYTES)
         self._guard.check(method, path, scope["scheme"], headers)
         if path.startswith(CALLS):
-            await self._calls(scope, receive, send)
+            await self._called(scope, receive, send)
             return
         if path == EVENTS:
             method_of_events = self._calls.method(METHOD)
@@ -147,6 +154,15 @@ class Gateway:
             return
         response = self._health() if path == "/healthz" else self._site.response(method, path, headers)
         await response(scope, receive, send)
+
+    async def _called(self, scope: Scope, receive: Receive, send: Send) -> None:
+        rows = rows_path(scope["raw_path"].decode("ascii", "replace"))
+        if rows is None:
+            await self._calls(scope, receive, send)
+        elif rows.kind == "streams":
+            await self._row_requests(rows.name, scope, receive, send)
+        else:
+            await self._row_answers(rows, scope, receive, send)
 
     def _health(self) -> Response:
         state = self._state()
@@ -173,7 +189,7 @@ async def opened_gateway(
     }
     calls = WebCalls(answering, methods)
     assistants = await opened_assistants(settings, answering, serving)
-    gateway = Gateway(calls, (*settings.web_hosts, settings.host), state, assistants)
+    gateway = Gateway(calls, serving, (*settings.web_hosts, settings.host), state, assistants)
     try:
         await gateway.start(place, certificates, answering.limits.handshake_s)
     except InvalidInput as problem:

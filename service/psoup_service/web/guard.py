@@ -4,8 +4,9 @@
     Origin           absent, or our own
     Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
     an event stream  GET, and never a link from elsewhere: a foreign page cannot read it, and must not begin it
-    a call           POST, application/json, X-Psoup: a foreign page needs a CORS preflight (OPTIONS) to send
-                     these, and the gateway refuses that
+    a call           POST, application/json, and X-Psoup or an access token: a foreign page needs a CORS preflight
+                     (OPTIONS) to send these, and the gateway refuses that
+    rows             POST: rows in have an Idempotency-Key; for rows out X-Psoup or an access token
 
 There are no cookies, so a page that passes these checks has no rights by itself. The guard does not look at the call or
 its caller; the gate checks these, as for gRPC.
@@ -19,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from psoup.errors import InvalidInput, PermissionDenied, PSoupError
+from psoup_service.web.row_paths import gives_rows, takes_rows
 
 HEADER = "x-psoup"
 """The header that every call has, with the value 1."""
@@ -81,7 +83,7 @@ class RequestGuard:
         if site not in ("same-origin", "none") and not arrives:
             raise _refused("SITE", f"the request comes from another site ({site[:40]!r}); open the page itself")
         if call:
-            _check_call(method, headers)
+            _check_call(method, path, headers)
         if events and method != "GET":
             raise InvalidInput(f"an event stream is GET, not {method[:10]!r}", reason="METHOD", allow="GET")
 
@@ -117,16 +119,29 @@ def check_head(scope: Scope, limit: int) -> None:
         )
 
 
-def _check_call(method: str, headers: Headers) -> None:
+def _check_call(method: str, path: str, headers: Headers) -> None:
     if method != "POST":
         raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
     if "transfer-encoding" in headers:  # it overrides a length, so the end of the body is not known
         raise InvalidInput("a body is not in pieces (transfer-encoding); say its length", reason="LENGTH_REQUIRED")
+    if takes_rows(path):  # it needs the header Idempotency-Key, which is as good
+        return
+    if gives_rows(path):
+        _check_header(headers)
+        return
     kind, _, charset = headers.get("content-type", "").lower().partition(";")
     if kind.strip() != _JSON or charset.strip() not in ("", "charset=utf-8"):
         raise InvalidInput(f"the body of a call is {_JSON}, in UTF-8; say so as content-type", reason="CONTENT_TYPE")
-    if headers.get(HEADER) != "1":
-        raise _refused("HEADER", "a call has the header X-Psoup: 1")
+    _check_header(headers)
+
+
+def _check_header(headers: Headers) -> None:
+    """Raise PermissionDenied for a request that a foreign page can send, or that a browser completes by itself.
+
+    A browser adds Authorization with the scheme Basic, but never with Bearer.
+    """
+    if headers.get(HEADER) != "1" and not headers.get("authorization", "").lower().startswith("bearer "):
+        raise _refused("HEADER", "a call has the header X-Psoup: 1, or Authorization: Bearer TOKEN")
 
 
 def _refused(reason: str, why: str) -> PSoupError:

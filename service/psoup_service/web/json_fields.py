@@ -22,6 +22,7 @@ _READ = {
     "psoup.v1.PushRowsRequest": ("rows", "rows"),
     "psoup.v1.RegisterRequest": ("parameters", "parameters_json"),
     "psoup.v1.AskRequest": ("parameters", "parameters_json"),
+    "psoup.v1.AskStreamRequest": ("parameters", "parameters_json"),
 }
 """By the request: the name in JSON, and the field of the message. If they differ, the message also has a field
 of bytes with that name, which a text gives in base64."""

@@ -30,11 +30,11 @@ def rows_json(batch: pa.RecordBatch) -> bytes:
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of a batch by the unique names of columns, with the values of JSON. O(values), in Python."""
     names = unique_names(batch.schema.names)
-    columns = [_plain(values) for values in batch.columns]
+    columns = [plain_values(values) for values in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _plain(column: pa.Array) -> list[Any]:
+def plain_values(column: pa.Array) -> list[Any]:
     """The values of a column as JSON has them."""
     t, kind = pa.types, column.type
     if t.is_timestamp(kind):

@@ -74,6 +74,11 @@ def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
     rows = parsed(raw, "rows", InvalidBatch)
     if not isinstance(rows, list):
         raise InvalidBatch(f"rows is {json_kind(rows)}; write an array of objects: [{{…}}, {{…}}]", reason=REASON)
+    return columns_of(rows, schema)
+
+
+def columns_of(rows: list[Any], schema: Schema) -> pa.RecordBatch:
+    """Rows as parsed values of JSON, in columns of the stream's types. Raises as `read_rows` does. O(values)."""
     values = _by_column(rows, schema)
     attributes = [attribute for attribute in schema.attributes if attribute.name in values]
     if not rows:

@@ -14,7 +14,7 @@ data of any other size.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -31,12 +31,16 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.envelope import Outline
 from psoup_service.wire.json_parameters import read_parameters
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.text_rows.reader import RowReader
 
 ON_LOOP_BYTES = 64 * 1024
 """The most bytes that the event loop decodes itself: about 50 us, less than a hop to a thread."""
 
 ON_LOOP_JSON = 1024
 """The most bytes of JSON that the event loop reads itself: half a millisecond for the shortest values."""
+_TEXT_COST = 256 * 1024
+"""The size of a job that reads a piece of a text: about a millisecond of plain lines."""
+
 _JSON_COST = 16
 """The bytes of Arrow that take as long as a byte of JSON."""
 
@@ -73,13 +77,13 @@ class Decoded:
 class Decoding:
     """Decodes the payloads of requests.
 
-    `reserve`: takes room, like `Host.reserve`. `patience`: seconds to wait for room.
+    `limits`: the limits of payloads. `reserve`: takes room, like `Host.reserve`. `patience`: seconds to wait for room.
     """
 
     def __init__(
         self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[TakenRoom]], patience: float
     ) -> None:
-        self._limits = limits
+        self.limits = limits
         self._decoders = decoders
         self._reserve = reserve
         self._patience = patience
@@ -89,7 +93,7 @@ class Decoding:
 
         Raises InvalidBatch, and the errors of taking room.
         """
-        limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
+        limits, width = self.limits, _MOST_WIDTH * len(spec.schema.attributes)
         plain = ipc.plain_batch(payload, limits)
         if plain is not None:
             table, size = plain
@@ -118,7 +122,7 @@ class Decoding:
     async def json_batch(self, spec: StreamSpec, raw: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
         """Decode the rows in JSON of a push to the stream `spec`. Raises as `batch` does."""
         rows = json_rows.check_size(raw, "rows", "push in parts, or as Arrow IPC (Push)")
-        needed = check_width(spec, rows, _MOST_WIDTH * len(spec.schema.attributes) * rows, self._limits)
+        needed = check_width(spec, rows, _MOST_WIDTH * len(spec.schema.attributes) * rows, self.limits)
 
         def read(place: TakenRoom) -> Decoded:
             batch = json_rows.read_rows(raw, spec.schema)
@@ -152,6 +156,31 @@ class Decoding:
             place.release()
             raise
 
+    async def text_rows(self, reader: RowReader, pieces: AsyncIterator[Callable[[], bool]], sender: Sender) -> Decoded:
+        """Decode the rows of a body in pieces.
+
+        `pieces`: functions that read the next bytes into `reader`. Each returns whether it must be called once more.
+        """
+        place = await self._take_room(sender, 0)
+        try:
+            async for read in pieces:
+                while await self._decoders.run(_turns_of(sender), _TEXT_COST, read):
+                    await self._grow(place, reader.nbytes, sender)
+                await self._grow(place, reader.nbytes, sender)
+            table, digest = await self._decoders.run(_turns_of(sender), max(reader.nbytes, 1), reader.table)
+        except BaseException:
+            place.release()
+            raise
+        return Decoded(table, digest, place)
+
+    async def _grow(self, place: TakenRoom, nbytes: int, sender: Sender) -> None:
+        """Take room for the columns so far, which `place` holds from then on."""
+        more = COMMAND_BYTES + nbytes - place.size
+        if more > 0:
+            added = await self._reserve(sender.principal.tenant, more, patience=self._patience)
+            place.grow(more)
+            added.release()
+
     async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
         """Run `work` on a decoding thread and return its result. Its `size` bytes already have their room."""
         return await self._decoders.run(_turns_of(sender), size, work)
@@ -181,11 +210,11 @@ class Decoding:
 
     async def _outline(self, payload: ipc.Payload, sender: Sender, field: str = ipc.PAYLOAD) -> Outline:
         """The outline of a payload: at once if possible, else from a decoding thread that reads all messages."""
-        outline = ipc.outlined(payload, self._limits)
+        outline = ipc.outlined(payload, self.limits)
         if outline is not None:
             return outline
         return await self._decoders.run(
-            _turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits, field)
+            _turns_of(sender), len(payload), lambda: ipc.measured(payload, self.limits, field)
         )
 
     async def _decode(
@@ -198,7 +227,7 @@ class Decoding:
         digest: bool,
         field: str = ipc.PAYLOAD,
     ) -> Decoded:
-        limits = self._limits
+        limits = self.limits
         place = await self._take_room(sender, size)
 
         def decode() -> Decoded:

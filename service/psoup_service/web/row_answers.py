@@ -1,0 +1,170 @@
+"""Rows out: the answer of a SELECT, or of a registered query, in the form that the client accepts.
+
+    body ─> AskStream | InvokeStream ─> `Answering` (gate, limits, age) ─> pieces of Arrow ─> `row_writers` ─> client
+
+The head is sent with the first rows, so an error before them is an error of HTTP. A later error cuts the connection, so
+that the body has no end for the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from psoup.errors import InvalidInput
+from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
+from psoup_service.web.bodies import parsed
+from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, failed
+from psoup_service.web.connections import connection_of
+from psoup_service.web.methods import WebMethod
+from psoup_service.web.row_paths import CSV, JSON, RowsPath, answer_type, media_type
+from psoup_service.web.row_writers import WRITERS, RowWriter, completeness_json
+from psoup_service.wire.call_steps import NamedCall
+from psoup_service.wire.written import Written
+
+COMPLETENESS = b"psoup-completeness"
+"""The header with the completeness of the answer, as JSON."""
+_TEXT = ("", "text/plain", "application/sql", "application/x-www-form-urlencoded")
+"""The content types of a body that is a SELECT. The last one is curl's default."""
+_LONGEST_HEADER = 4_096
+_PIECE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question: its method, the form of the answer, and the path."""
+
+    method: WebMethod
+    form: str
+    path: RowsPath
+
+    def request(self, raw: bytes, kind: str) -> Message:
+        """The request of a body. `kind`: its media type. Raises InvalidInput."""
+        asks = self.path.kind == "ask"
+        if asks and kind in _TEXT:
+            try:
+                return statements_pb2.AskStreamRequest(statement=raw.decode())
+            except UnicodeDecodeError as problem:
+                raise InvalidInput(f"the SELECT is not UTF-8 from byte {problem.start} on", reason="NOT_UTF8") from None
+        if raw and kind != JSON:
+            forms = f"{JSON}, or text/plain with a SELECT" if asks else JSON
+            raise InvalidInput(f"the body is not {kind[:100]!r} here; send {forms}", reason="CONTENT_TYPE")
+        if asks:
+            return parsed(raw, statements_pb2.AskStreamRequest, {"sql": "statement"})
+        request = parsed(raw, queries_pb2.InvokeStreamRequest)
+        assert isinstance(request, queries_pb2.InvokeStreamRequest)
+        if request.key or request.query_id:
+            raise InvalidInput("the path names the query by its key; leave key and query_id out", field="key")
+        request.key = self.path.name
+        return request
+
+
+class AnswerCaller(WebCaller):
+    """The caller's side of a question. Replies are written as rows."""
+
+    __slots__ = ("_completeness", "_head", "_kind", "_question", "_writer")
+
+    def __init__(
+        self, calls: WebCalls, question: _Question, scope: Scope, receive: Receive, send: Send, kind: str
+    ) -> None:
+        super().__init__(calls, question.method, scope, receive, send)
+        self._question = question
+        self._kind = kind
+        self._writer: RowWriter = WRITERS[question.form]()
+        self._completeness = types_pb2.Completeness()
+        self._head = b""
+
+    async def read(self) -> Message:
+        """Read the question."""
+        raw, size = await self.body_read(optional=self._question.path.kind != "ask")
+        if size <= _PIECE // 16:
+            return self._question.request(raw, self._kind)
+        return await self._calls.decoders.run(self.peer(), size, lambda: self._question.request(raw, self._kind))
+
+    async def write(self, reply: Message | Written) -> None:
+        """Send the rows of a piece. The schema waits for the first of them."""
+        message: Any = self._method.reply.FromString(reply.raw) if isinstance(reply, Written) else reply
+        if message.HasField("completeness"):
+            self._completeness.CopyFrom(message.completeness)
+        size = len(message.arrow_ipc)
+        if size <= _PIECE // 64:
+            raw = self._writer.rows(message.arrow_ipc)
+        else:
+            raw = await self._calls.decoders.run(self.peer(), 4 * size, lambda: self._writer.rows(message.arrow_ipc))
+        if self.started or message.rows:
+            await self.send(raw)
+        else:
+            self._head += raw
+
+    async def send(self, raw: bytes) -> None:
+        """Send bytes of the answer. The first call sends the head of the response before them."""
+        if not self.started:
+            self.started = True
+            contents = completeness_json(self._completeness)
+            form = f"{self._question.form}; charset=utf-8" if self._question.form == CSV else self._question.form
+            headers = [(b"content-type", form.encode()), *((k.encode(), v.encode()) for k, v in NO_STORE.items())]
+            if len(contents) <= _LONGEST_HEADER:
+                headers.append((COMPLETENESS, contents))
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            raw = self._head + raw
+        await self._send({"type": "http.response.body", "body": raw, "more_body": True})
+        if self._connection.lost:
+            raise asyncio.CancelledError
+
+    async def end(self) -> None:
+        """Send the end of the answer."""
+        await self.send(self._writer.end(self._completeness))
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class RowAnswers:
+    """Serves questions. `serving`: the servicer of each service, by its full name."""
+
+    def __init__(self, calls: WebCalls, serving: Mapping[str, Any]) -> None:
+        self._calls = calls
+        self._methods: Mapping[str, WebMethod] = {
+            "ask": _method(
+                "StatementService/AskStream",
+                statements_pb2.AskStreamRequest,
+                statements_pb2.AskStreamResponse,
+                serving["psoup.v1.StatementService"].AskStream,
+            ),
+            "queries": _method(
+                "QueryService/InvokeStream",
+                queries_pb2.InvokeStreamRequest,
+                queries_pb2.InvokeStreamResponse,
+                serving["psoup.v1.QueryService"].InvokeStream,
+            ),
+        }
+
+    async def __call__(self, path: RowsPath, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one question. Raises InvalidInput for headers that it does not fit."""
+        headers, method = Headers(scope=scope), self._methods[path.kind]
+        question, connection = _Question(method, answer_type(headers), path), connection_of(scope)
+        caller = AnswerCaller(self._calls, question, scope, receive, send, media_type(headers))
+        answering = self._calls.answering
+        try:
+            with connection.calling():
+                ended = await answering.many(method.asked, caller, method.behaviour)
+                async with asyncio.timeout(answering.limits.stream_idle_s):
+                    if ended.error is None:
+                        await caller.end()
+                    elif caller.started:
+                        connection.abort()
+                    else:
+                        await failed(method, ended)(scope, receive, send)
+        except TimeoutError:  # the client does not read its answer
+            connection.abort()
+        except asyncio.CancelledError:
+            if not connection.lost:
+                raise
+
+
+def _method(name: str, request: type[Message], reply: type[Message], behaviour: Callable[[Any, Any], Any]) -> WebMethod:
+    return WebMethod(NamedCall(name, False), request, reply, behaviour, True)

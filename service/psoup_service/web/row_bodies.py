@@ -1,0 +1,199 @@
+"""The body of a request with rows, read in pieces: it may be larger than the memory that it gets.
+
+content-length ── room for two pieces ──> pieces of `PIECE_BYTES` ── gzip? ──> the reader of its rows
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.model import StreamSpec
+from psoup_service.web.row_paths import ARROW, NDJSON, idempotency_key, is_zipped, rows_type
+from psoup_service.wire.calls import Caller
+from psoup_service.wire.payload_decoder import Decoded, Decoding
+from psoup_service.wire.text_rows.reader import LineReader, NdjsonLines, RowReader
+
+PIECE_BYTES = 512 * 1024
+"""The bytes of a piece, before and after decompression."""
+MOST_BYTES = 1024 * 1024 * 1024
+"""The most bytes of a body of lines."""
+MOST_ARROW_BYTES = 64 * 1024 * 1024
+"""The most bytes of a body of Arrow, which is read as a whole."""
+_GZIP = 31
+"""The window of zlib that stands for the format gzip."""
+_MOST_MEMBERS = 1_000
+"""The most members of a gzip. The rest behind each member is copied."""
+_REFUSED = {"raise": True, "count": False}
+"""The choices of the parameter `refused`, for rows that are too late or too far ahead of the clock."""
+
+
+def body_length(headers: Headers, form: str) -> int:
+    """The length of the body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
+    given, most = headers.getlist("content-length"), MOST_ARROW_BYTES if form == ARROW else MOST_BYTES
+    text = given[0] if len(given) == 1 else ""
+    if not text.isascii() or not text.isdecimal() or len(text) > 19:
+        raise InvalidInput(
+            "a request with rows says how long its body is (Content-Length); curl does with --data-binary @FILE",
+            reason="LENGTH_REQUIRED",
+        )
+    if int(text) > most:
+        raise ResourceExhausted(
+            f"the body has {int(text):,} bytes; {most:,} is the most as {form}: send it in parts, each with an"
+            " Idempotency-Key of its own",
+            reason="MESSAGE_TOO_LARGE",
+            bytes=int(text),
+            limit=most,
+        )
+    return int(text)
+
+
+@dataclass(slots=True)
+class RowsBody:
+    """Rows that a client sends, before they are read. `size`: the bytes on the wire."""
+
+    stream: str
+    key: str
+    form: str
+    size: int
+    zipped: bool
+    all_or_none: bool
+    idle_s: float
+    """Seconds in which further bytes must arrive."""
+    receive: Receive
+    reader: RowReader | None = None
+
+    @staticmethod
+    def of(stream: str, headers: Headers, query: bytes, idle_s: float, receive: Receive) -> RowsBody:
+        """Read the head of a request. Raises InvalidInput, and ResourceExhausted for a body that is too long."""
+        key, form = idempotency_key(headers), rows_type(headers)
+        options = _options(query)
+        return RowsBody(
+            stream,
+            key,
+            form,
+            body_length(headers, form),
+            is_zipped(headers),
+            _REFUSED[options.get("refused", "raise")],
+            idle_s,
+            receive,
+        )
+
+    async def decode(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
+        """Read the rows. `spec`: the stream. Raises a PSoupError."""
+        if self.form == ARROW:
+            return await self._arrow(decoding, spec, caller)
+        salt = f"{self.form} {self.all_or_none}".encode()
+        self.reader = reader = RowReader(spec, _LINES[self.form](), decoding.limits, salt)
+        return await decoding.text_rows(reader, self._reads(reader), caller)
+
+    async def _arrow(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
+        if self.zipped:
+            raise InvalidInput(
+                "Arrow does not come by gzip; its buffers may be compressed by LZ4 or ZSTD", reason="CONTENT_ENCODING"
+            )
+        parts = [piece async for piece, _ in self._pieces()]
+        return await decoding.batch(spec, b"".join(parts), caller, digest=True)
+
+    async def _reads(self, reader: RowReader) -> AsyncIterator[Callable[[], bool]]:
+        """Functions that read the next piece; each returns whether it has more to read."""
+        unzip = _Gunzip() if self.zipped else None
+        async for piece, last in self._pieces():
+            if unzip is None:
+                yield _Plain(reader, piece, last)
+            else:
+                unzip.take(piece, last)
+                yield lambda: unzip.read(reader)
+
+    async def _pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
+        """The bytes of the body, and whether they are the last. Raises ResourceExhausted if the client stalls."""
+        parts, held, more = list[bytes](), 0, True
+        while more:
+            try:
+                async with asyncio.timeout(self.idle_s):
+                    message = await self.receive()
+            except TimeoutError:
+                raise ResourceExhausted(
+                    f"no byte of the body came for {self.idle_s:g} s; nothing was taken, send it at once",
+                    reason="RECEIVE_DEADLINE",
+                ) from None
+            if message["type"] != "http.request":
+                raise asyncio.CancelledError
+            parts.append(message.get("body", b""))
+            held += len(parts[-1])
+            more = message.get("more_body", False)
+            if held >= PIECE_BYTES or not more:
+                yield b"".join(parts), not more
+                parts, held = [], 0
+
+
+class _Plain:
+    """Reads a piece as it is."""
+
+    def __init__(self, reader: RowReader, piece: bytes, last: bool) -> None:
+        self._reader = reader
+        self._piece = piece
+        self._last = last
+
+    def __call__(self) -> bool:
+        self._reader.feed(self._piece, last=self._last)
+        return False
+
+
+class _Gunzip:
+    """Decompresses pieces, a bounded part at a time. A file of gzip may have several members."""
+
+    def __init__(self) -> None:
+        self._zip = zlib.decompressobj(_GZIP)
+        self._rest = b""
+        self._members = 1
+        self._last = False
+
+    def take(self, piece: bytes, last: bool) -> None:
+        """Take the next bytes."""
+        self._rest += piece
+        self._last = last
+
+    def read(self, reader: RowReader) -> bool:
+        """Decompress the next part into `reader`. Returns whether there is more. Raises InvalidInput."""
+        if self._zip.eof and self._rest:
+            self._members += 1
+            if self._members > _MOST_MEMBERS:
+                raise InvalidInput(f"the gzip has more than {_MOST_MEMBERS} members", reason="CONTENT_ENCODING")
+            self._zip = zlib.decompressobj(_GZIP)
+        try:
+            part = self._zip.decompress(self._rest, PIECE_BYTES)
+        except zlib.error as problem:
+            raise InvalidInput(f"the body is not gzip: {problem}", reason="CONTENT_ENCODING") from None
+        self._rest = self._zip.unused_data if self._zip.eof else self._zip.unconsumed_tail
+        more = bool(self._rest) or len(part) == PIECE_BYTES
+        ended = self._last and not more
+        if ended and not self._zip.eof:
+            raise InvalidInput("the body ends within its gzip; send it whole", reason="CONTENT_ENCODING")
+        reader.feed(part, last=ended)
+        return more
+
+
+_LINES: Mapping[str, Callable[[], LineReader]] = {NDJSON: NdjsonLines}
+
+
+def _options(query: bytes) -> dict[str, str]:
+    """The parameters of the path. Raises InvalidInput for an unknown one."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
+    except ValueError:
+        raise InvalidInput("the parameters behind ? in the path cannot be read", reason="PARAMETER") from None
+    for name, value in pairs:
+        if name != "refused" or value not in _REFUSED:
+            raise InvalidInput(
+                f"{name[:40]!r} = {value[:40]!r} is not a parameter of this path; write refused=raise or refused=count",
+                reason="PARAMETER",
+            )
+    return dict(pairs)

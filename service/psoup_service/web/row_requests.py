@@ -1,0 +1,125 @@
+"""Rows in: a POST of rows as NDJSON, CSV or Arrow is one call PushRows, taken once for its Idempotency-Key.
+
+guard ─> headers ─> `Answering` (gate, limits, deadline) ─> body in pieces ─> one push ─> JSON
+                                                                 └─ bad rows: 422, each with its line
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import orjson
+from google.protobuf import json_format
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from psoup.errors import InvalidBatch, PSoupError, RowsRefused
+from psoup_service.servicers.ingest import IngestServicer
+from psoup_service.web import refusals
+from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, refused
+from psoup_service.web.connections import connection_of
+from psoup_service.web.methods import WebMethod
+from psoup_service.web.row_bodies import PIECE_BYTES, RowsBody
+from psoup_service.wire.request_bodies import SLOWEST, SMALL_BYTES
+from psoup_service.wire.text_rows.faults import BadRows
+from psoup_service.wire.text_rows.reader import RowReader
+
+PUSH = "psoup.v1.IngestService/PushRows"
+UNPROCESSABLE = 422
+_ROW = re.compile(r"\brow (\d+)\b")
+
+
+class RowsCaller(WebCaller):
+    """The caller's side of a request with rows. The body is read by the call itself, in pieces."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(
+        self, calls: WebCalls, method: WebMethod, scope: Scope, receive: Receive, send: Send, body: RowsBody
+    ) -> None:
+        super().__init__(calls, method, scope, receive, send)
+        self._rows = body
+
+    async def read(self) -> Any:
+        """Take room for the pieces of the body, which stays unread."""
+        size = min(self._rows.size, 2 * PIECE_BYTES)
+        if self._rows.form.endswith("stream"):
+            size = self._rows.size
+        if size > SMALL_BYTES:
+            answering = self._calls.answering
+            await answering.receiving.take(self.principal.tenant, size, answering.limits.receive_s)
+            self._held = size
+        return self._rows
+
+
+class RowRequests:
+    """Serves requests with rows."""
+
+    def __init__(self, calls: WebCalls, servicer: IngestServicer) -> None:
+        self._calls = calls
+        self._servicer = servicer
+
+    async def __call__(self, stream: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. Raises InvalidInput, and ResourceExhausted for a body that is too long."""
+        limits = self._calls.answering.limits
+        body = RowsBody.of(stream, Headers(scope=scope), scope["query_string"], limits.receive_s, receive)
+        method = self._calls.method(PUSH)
+        assert method is not None, "the list of methods has it"
+        caller = RowsCaller(self._calls, method, scope, receive, send, body)
+        connection = connection_of(scope)
+        seconds = limits.default_deadline_s + body.size / SLOWEST
+        try:
+            with connection.calling():
+                ended = await self._calls.answering.one(method.asked, caller, self._push, seconds)
+                async with asyncio.timeout(limits.stream_idle_s):
+                    if isinstance(ended.error, PSoupError):
+                        response = _refused(ended.error, body.reader)
+                    elif ended.error is not None:
+                        response = Response(refusals.encoded(refusals.late(method.asked.name)), 504, NO_STORE)
+                    else:
+                        response = Response(ended.reply, media_type="application/json", headers=NO_STORE)
+                    await response(scope, receive, send)
+        except TimeoutError:  # the client does not read its reply
+            connection.abort()
+        except asyncio.CancelledError:
+            if not connection.lost:
+                raise
+
+    async def _push(self, body: RowsBody, caller: RowsCaller) -> bytes:
+        reply = await self._servicer.push_request(body, caller)
+        facts = json_format.MessageToDict(reply, always_print_fields_with_no_presence=True)
+        del facts["firstRow"], facts["lateByKey"]
+        if body.reader is not None:
+            del facts["lateRows"]
+            facts["lateLines"] = [body.reader.line_of(row) for row in reply.late_rows]
+        return orjson.dumps(facts)
+
+
+def _refused(error: PSoupError, reader: RowReader | None) -> Response:
+    """The response for an error: bad rows with their lines, and late rows too."""
+    if isinstance(error, BadRows):
+        rows = [
+            {"line": row.line, **({"column": row.column} if row.column else {}), "message": row.message}
+            for row in error.rows
+        ]
+        return _unprocessable(error, {"rows": rows, "more": error.more})
+    if reader is not None and isinstance(error, InvalidBatch | RowsRefused):
+        error.message = _ROW.sub(lambda found: f"line {reader.line_of(int(found[1]))}", error.message)
+        if isinstance(error, RowsRefused):
+            error.message += " (?refused=count)"
+        facts = {f"{kind}Lines": _lines(error, f"{kind}_rows", reader) for kind in ("late", "ahead")}
+        return _unprocessable(error, {name: lines for name, lines in facts.items() if lines})
+    return refused(error)
+
+
+def _lines(error: PSoupError, fact: str, reader: RowReader) -> list[int]:
+    rows = re.findall(r"\d+", str(error.facts.get(fact, "")))
+    return [reader.line_of(int(row)) for row in rows]
+
+
+def _unprocessable(error: PSoupError, facts: dict[str, Any]) -> Response:
+    body = refusals.encoded({**refusals.described(error), **facts})
+    return Response(body, UNPROCESSABLE, {**NO_STORE, "connection": "close"}, media_type="application/json")

@@ -1,0 +1,70 @@
+"""The bad rows of a body, by line."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from psoup.errors import InvalidBatch
+from psoup.phrases import counted, verb
+
+REASON = "BAD_ROWS"
+"""The reason of the refusal of a body with bad rows."""
+
+MOST_LISTED = 100
+"""The most bad rows that a refusal lists. Reading ends with the last of them."""
+
+
+class RowFault(NamedTuple):
+    """A bad row. `line`: its line in the body, from 1; 0 for a fault of the whole body. `column`: "" without one."""
+
+    line: int
+    column: str
+    message: str
+
+
+class BadRows(InvalidBatch):
+    """Some rows of a body are bad, so that none was taken. `rows`: the bad rows by line. `more`: whether others may be
+    bad.
+    """
+
+    def __init__(self, rows: list[RowFault], more: bool) -> None:
+        rows = sorted(rows)
+        first, count = rows[0], len(rows)
+        place = f"line {first.line}: " if first.line else ""
+        others = "" if count == 1 else f"; {counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad"
+        others += " or more" if more else ""
+        super().__init__(
+            f"{place}{first.message}{others}. No row was taken",
+            reason=REASON,
+            bad_rows=count,
+            **({"line": first.line} if first.line else {}),
+            **({"column": first.column[:100]} if first.column else {}),
+        )
+        self.rows = rows
+        self.more = more
+
+
+class Faults:
+    """Collects the bad rows of a body, in the order of lines."""
+
+    def __init__(self) -> None:
+        self._rows = list[RowFault]()
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def add(self, line: int, message: str, column: str = "") -> None:
+        """Add a bad row. Raises BadRows if these are enough."""
+        self._rows.append(RowFault(line, column, message))
+        if len(self._rows) >= MOST_LISTED:
+            raise BadRows(self._rows, more=True)
+
+    def end(self, line: int, message: str) -> NoReturn:
+        """Raise BadRows for a fault behind which no row can be read."""
+        self._rows.append(RowFault(line, "", message))
+        raise BadRows(self._rows, more=False)
+
+    def check(self) -> None:
+        """Raise BadRows if there are any."""
+        if self._rows:
+            raise BadRows(self._rows, more=False)

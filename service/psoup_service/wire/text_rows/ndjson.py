@@ -1,0 +1,187 @@
+"""Lines of JSON, each with the values of a row by column, as columns of the stream's types.
+
+    {"at": "2024-05-01T12:00:00Z", "price": 1.5}       lines of plain form ──Arrow──> columns
+                                                         └── any other line: as PushRows reads it, row by row
+
+Arrow reads some forms that PushRows refuses, or rounds. Each such form sends the lines to the reader of PushRows. So
+both take the same values, and every refusal has the words of PushRows.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from psoup.errors import InvalidBatch
+from psoup.model import EXACT_DOUBLE, FIRST_AT, PATCH, Attribute, Schema
+from psoup.values.kinds import arrow_type
+from psoup_proto.json_rows.text import FAULTS, JsonFault, decoder, fault, json_kind
+from psoup_service.wire.json_rows import columns_of
+from psoup_service.wire.text_rows.faults import Faults
+from psoup_service.wire.text_rows.times import FormUnknown, dates_of, instants_of
+
+_MOST_COLUMNS = 64
+"""The most columns of a stream for which lines may have names that the first line lacks. Each costs a column."""
+_EXPONENT = re.compile(rb"[0-9.][eE]")
+_NEGATIVE_ZERO = re.compile(rb"-0[^.0-9]")
+_ROW = re.compile(r"^row (\d+): ")
+_DECODE = decoder(strict=True)
+_BRACE, _END, _FEED, _RETURN = b"{}\n\r"
+
+Array = Any
+
+
+def read_lines(data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+    """The rows of whole lines, and the line of each row. `line`: the line of the first byte. O(bytes).
+
+    Adds bad rows to `faults`, and leaves them out.
+    """
+    count = _plain_lines(data)
+    batch = _read_fast(data, count, schema) if count else None
+    if batch is not None:
+        return batch, np.arange(line, line + count)
+    return _read_slowly(data, line, schema, faults)
+
+
+def _plain_lines(data: bytes) -> int:
+    """The number of lines if each begins with { and ends with }, else 0. Then no object can span lines."""
+    if not data:
+        return 0
+    raw = np.frombuffer(data, np.uint8)
+    feeds = np.flatnonzero(raw == _FEED)
+    if not len(feeds) or feeds[-1] != len(raw) - 1:
+        feeds = np.append(feeds, len(raw))
+    starts = np.concatenate([[0], feeds[:-1] + 1])
+    last = feeds - 1
+    last = last - (raw[last] == _RETURN)
+    return len(starts) if (raw[starts] == _BRACE).all() and (raw[last] == _END).all() else 0
+
+
+def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None:
+    """The rows as Arrow reads them; None if PushRows might read one of them otherwise."""
+    fields = _fields_of(data, schema)
+    if fields is None:
+        return None
+    kinds = [arrow_type(attribute.type) for attribute in fields.values()]
+    if any(map(pa.types.is_decimal, kinds)) and _EXPONENT.search(data):
+        return None
+    if any(map(pa.types.is_floating, kinds)) and _NEGATIVE_ZERO.search(data):
+        return None
+    try:
+        data.decode()
+        table = pyarrow.json.read_json(
+            io.BytesIO(data),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema([(name, _read_type(attribute)) for name, attribute in fields.items()]),
+                unexpected_field_behavior="error",
+            ),
+        )
+        if table.num_rows != count:
+            return None
+        arrays = {name: _converted(table.column(name), attribute) for name, attribute in fields.items()}
+    except (pa.ArrowException, UnicodeDecodeError, FormUnknown):
+        return None
+    given = {name: array for name, array in arrays.items() if array.null_count < count}
+    if not given:
+        return None
+    return pa.RecordBatch.from_arrays(list(given.values()), [fields[name].name for name in given])
+
+
+def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:
+    """The column of each name that lines may have; None if the first line has an unknown name, or `_patch`."""
+    try:
+        first = _DECODE(data[: data.find(b"\n") + 1 or None].decode())
+    except FAULTS:
+        return None
+    fields, places = dict[str, Attribute](), set[int]()
+    for name in first:
+        place = schema.pushed_index(name)
+        if place is None or place in places or (place == FIRST_AT and name.lower() == PATCH):
+            return None
+        places.add(place)
+        fields[name] = schema.attributes[place]
+    others = [
+        attribute for attribute in schema.attributes if schema.pushed_index(attribute.name) not in (*places, None)
+    ]
+    if len(schema.attributes) <= _MOST_COLUMNS:
+        fields |= {attribute.name: attribute for attribute in others if attribute.name not in fields}
+    return fields
+
+
+def _read_type(attribute: Attribute) -> pa.DataType:
+    kind = arrow_type(attribute.type)
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
+
+def _converted(column: pa.ChunkedArray, attribute: Attribute) -> pa.Array:
+    """The values of a column in its type. Raises FormUnknown for a value that PushRows may read otherwise."""
+    kind, array = arrow_type(attribute.type), column.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    if pa.types.is_timestamp(kind):
+        return instants_of(array)
+    if pa.types.is_date(kind):
+        return dates_of(array)
+    if pa.types.is_floating(kind) and len(array) > array.null_count:
+        values = pc.min_max(pc.abs(array.drop_null()))
+        if not values["max"].as_py() < EXACT_DOUBLE or not pc.all(pc.is_finite(array)).as_py():
+            raise FormUnknown
+    if pa.types.is_decimal(kind):
+        array.validate(full=True)
+    return array
+
+
+def _read_slowly(data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+    rows, lines = list[dict[str, Any]](), list[int]()
+    for number, text in enumerate(data.split(b"\n"), line):
+        if not text.strip():
+            continue
+        try:
+            value = _DECODE(text.decode())
+        except FAULTS as problem:
+            faults.add(number, _advised(fault(problem)))
+            continue
+        if not isinstance(value, dict):
+            faults.add(number, f"it is {json_kind(value)}; write one object on each line")
+            continue
+        rows.append(value)
+        lines.append(number)
+    try:
+        return columns_of(rows, schema), np.array(lines, np.int64)
+    except InvalidBatch as problem:
+        if not _ROW.match(problem.message):
+            raise
+        good = _without_bad(rows, lines, schema, faults)
+        if len(good) < len(rows):
+            return columns_of([rows[at] for at in good], schema), np.array(lines, np.int64)[good]
+        _add(problem, lines[int(problem.facts["row"])], faults)  # a fault of several rows together
+    return columns_of([], schema), np.zeros(0, np.int64)
+
+
+def _without_bad(rows: list[dict[str, Any]], lines: list[int], schema: Schema, faults: Faults) -> list[int]:
+    """Add each row that does not fit by itself. Returns the places of the others."""
+    good = list[int]()
+    for at, row in enumerate(rows):
+        try:
+            columns_of([row], schema)
+            good.append(at)
+        except InvalidBatch as problem:
+            _add(problem, lines[at], faults)
+    return good
+
+
+def _add(problem: InvalidBatch, line: int, faults: Faults) -> None:
+    faults.add(line, _ROW.sub("", problem.message), problem.facts.get("column", ""))
+
+
+def _advised(problem: JsonFault) -> str:
+    text = str(problem)
+    if text.startswith("byte "):
+        return f"{text}; send the body in UTF-8 (iconv -f latin1 -t utf-8)"
+    return f"{text}; write one object on each line" if text.startswith("it is not valid") else text

@@ -1,0 +1,204 @@
+"""The rows of one body, read in pieces. Threads call it, one call at a time.
+
+bytes ──> lines, the rest waits for its end ──> columns ──> … ──> one table        first bad rows: the rest is only
+                                                                                   checked, and no column is kept
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from psoup.errors import InvalidBatch, ResourceExhausted
+from psoup.model import PATCH, TABLE_COLUMNS, Schema, StreamSpec
+from psoup_service.wire.limits import Limits
+from psoup_service.wire.text_rows.faults import Faults
+
+MOST_RECORD_BYTES = 4 * 1024 * 1024
+"""The most bytes of a row."""
+MOST_TEXT_BYTES = 1024 * 1024 * 1024
+"""The most bytes of a body, after decompression."""
+_DIGEST_BYTES = 15
+_GZIP = b"\x1f\x8b"
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16: its mark begins with UTF-16's
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+Array = Any
+ReadLines = Callable[[bytes, int, Schema, Faults], tuple[pa.RecordBatch, Array]]
+
+
+class LineReader(Protocol):
+    """A format of rows: reads whole records."""
+
+    def cut(self, data: bytes, *, last: bool) -> int:
+        """The end of the last whole record."""
+        ...
+
+    def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+        """The rows of whole records, and the line of each. `line`: the line of the first byte."""
+        ...
+
+
+class NdjsonLines:
+    """The reader of NDJSON."""
+
+    def cut(self, data: bytes, *, last: bool) -> int:
+        """See `LineReader`."""
+        return len(data) if last else data.rfind(b"\n") + 1
+
+    def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+        """See `LineReader`."""
+        from psoup_service.wire.text_rows.ndjson import read_lines  # Arrow's reader takes 10 ms to import
+
+        return read_lines(data, line, schema, faults)
+
+
+class RowReader:
+    """Reads the rows of a body for the stream `spec`. `rows`, `nbytes`: of the columns so far."""
+
+    def __init__(self, spec: StreamSpec, lines: LineReader, limits: Limits, salt: bytes) -> None:
+        """`salt`: the parts of the request that belong to its digest besides the body."""
+        self._spec = spec
+        self._lines = lines
+        self._limits = limits
+        self._digest = xxhash.xxh3_128(salt)
+        self._waiting = list[bytes]()
+        self._held = 0
+        self._line = 1
+        self._size = 0
+        self._batches = list[pa.RecordBatch]()
+        self._places = list[Array]()
+        self._faults = Faults()
+        self.rows = 0
+        self.nbytes = 0
+
+    def feed(self, data: bytes, *, last: bool) -> None:
+        """Read the next bytes. Raises BadRows, and ResourceExhausted for too many rows."""
+        self._digest.update(data)
+        self._size += len(data)
+        if self._size > MOST_TEXT_BYTES:
+            raise _too_large(f"the body has more than {MOST_TEXT_BYTES:,} bytes", MOST_TEXT_BYTES)
+        self._waiting.append(data)
+        self._held += len(data)
+        if not last and b"\n" not in data and self._held <= MOST_RECORD_BYTES:
+            return
+        held = b"".join(self._waiting)
+        if self._size == self._held:
+            held = self._without_mark(held)
+        end = self._lines.cut(held, last=last)
+        if end:
+            self._read(held[:end])
+            self._line += held.count(b"\n", 0, end)
+        rest = held[end:]
+        self._waiting, self._held = [rest], len(rest)
+        if len(rest) > MOST_RECORD_BYTES:
+            self._faults.end(
+                self._line, f"the row has more than {MOST_RECORD_BYTES:,} bytes; end each row by a line feed"
+            )
+
+    def table(self) -> tuple[pa.Table, bytes]:
+        """The rows as a table of one chunk, and the digest of the body. Raises BadRows, and InvalidBatch for patches
+        of different columns.
+        """
+        self._faults.check()
+        self._check_patches()
+        tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+        if not tables:
+            names = [pa.field(attribute.name, pa.null()) for attribute in self._spec.schema.shown]
+            return pa.schema(names).empty_table(), self._digest.digest()[:_DIGEST_BYTES]
+        table = pa.concat_tables(tables, promote_options="default").combine_chunks()
+        return table, self._digest.digest()[:_DIGEST_BYTES]
+
+    def line_of(self, row: int) -> int:
+        """The line of a row of the table; 0 for a number beyond its rows."""
+        for places in self._places:
+            if row < len(places):
+                return int(places[row])
+            row -= len(places)
+        return 0
+
+    def _read(self, data: bytes) -> None:
+        if not data.strip():
+            return
+        batch, places = self._lines.read(data, self._line, self._spec.schema, self._faults)
+        self._check_nulls(batch, places)
+        self.rows += batch.num_rows
+        if self.rows > self._limits.batch_rows:
+            raise _too_large(f"the body has more than {self._limits.batch_rows:,} rows", self._limits.batch_rows)
+        if self._faults:
+            self._batches.clear()
+            self._places.clear()
+            return
+        self.nbytes += batch.nbytes
+        if self.nbytes > self._limits.batch_decoded_bytes:
+            most = self._limits.batch_decoded_bytes
+            raise _too_large(f"the rows take more than {most:,} bytes", most)
+        if batch.num_rows:
+            self._batches.append(batch)
+            self._places.append(places)
+
+    def _without_mark(self, data: bytes) -> bytes:
+        other = next((name for mark, name in _OTHER_MARKS.items() if data.startswith(mark)), "")
+        if other:
+            self._faults.end(0, f"the body is {other}; send it in UTF-8 (iconv -f {other.lower()} -t utf-8)")
+        if data.startswith(_GZIP):
+            self._faults.end(0, "the body is gzip; say Content-Encoding: gzip")
+        return data.removeprefix(codecs.BOM_UTF8)
+
+    def _check_nulls(self, batch: pa.RecordBatch, places: Array) -> None:
+        """Add the rows that lack a value which each row must have."""
+        spec = self._spec
+        by = (
+            None
+            if spec.table is not None or spec.time_attribute is None
+            else spec.schema.attributes[spec.time_attribute]
+        )
+        for attribute in spec.schema.shown:
+            if attribute.nullable and attribute is not by:
+                continue
+            at = batch.schema.get_field_index(attribute.name)
+            column = None if at < 0 else batch.column(at)
+            if column is not None and not column.null_count:
+                continue
+            rows = range(batch.num_rows) if column is None else np.flatnonzero(column.is_null().to_numpy(False))
+            why = "it is the stream's TIMESTAMP BY" if attribute.nullable else f"{spec.name!r} needs a value of it"
+            for row in rows:
+                self._faults.add(
+                    int(places[row]), f"column {attribute.name!r} is missing or NULL; {why}", attribute.name
+                )
+
+    def _check_patches(self) -> None:
+        """Raise InvalidBatch if pieces with patches have different columns.
+
+        A missing column may mean NULL, or no change.
+        """
+        schema = self._spec.schema
+        if not schema.takes_patches or not any(PATCH in batch.schema.names for batch in self._batches):
+            return
+        hidden = {attribute.name for attribute in TABLE_COLUMNS} | {PATCH}
+        columns = [set(batch.schema.names) - hidden for batch in self._batches]
+        for names, places in zip(columns, self._places, strict=True):
+            if names != columns[0]:
+                name = sorted(names ^ columns[0])[0]
+                raise InvalidBatch(
+                    f"line {places[0]}: not all rows of a body with patches have column {name!r}; give each row the"
+                    " same columns, or send patches with other columns in another request",
+                    reason="PATCH_COLUMNS",
+                )
+
+
+def _too_large(found: str, limit: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"{found}, the most in one request; send it in parts, each with an Idempotency-Key of its own",
+        reason="BODY_TOO_LARGE",
+        limit=limit,
+    )

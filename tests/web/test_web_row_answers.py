@@ -1,0 +1,133 @@
+"""Rows out by HTTP: answers in the form that the client accepts, with their completeness."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client
+from psoup_testing.browser.page_requests import Page, Response
+from psoup_testing.services.threaded_service import Serving
+
+ARROW = "application/vnd.apache.arrow.stream"
+SELECT = "SELECT at, name, price, x, ok FROM answered"
+
+
+@pytest.fixture(scope="module")
+def asking(served: Serving) -> Page:
+    with Client(served.address) as soup:
+        soup.create_stream("CREATE STREAM answered (at TIMESTAMP, name TEXT, price DECIMAL(9,2), x DOUBLE, ok BOOLEAN)")
+        row = {"at": "2024-05-01T12:00:00Z", "name": 'a "b", c', "price": "1.50", "x": float("nan"), "ok": True}
+        soup.push("answered", [row, {"name": "d"}])
+        soup.register("SELECT name FROM answered WHERE ok", key="a/b é")
+        soup.create_stream("CREATE STREAM many (n BIGINT)")
+        soup.push("many", pa.table({"n": range(100_000)}))
+        soup.ask("SELECT count(*) FROM many")
+    return Page(served.service)
+
+
+def ask(page: Page, body: str, **headers: str) -> Response:
+    sent = {"x-psoup": "1", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return page.send("POST", "/api/ask", body.encode(), {name: value for name, value in sent.items() if value})
+
+
+def test_a_select_answers_in_json(asking: Page) -> None:
+    response = ask(asking, SELECT)
+    assert response.headers["content-type"] == "application/json" and response.headers["cache-control"] == "no-store"
+    told = response.json
+    first = {"at": "2024-05-01T12:00:00Z", "name": 'a "b", c', "price": "1.50", "x": "NaN", "ok": True}
+    assert told["rows"] == [first, {"at": None, "name": "d", "price": None, "x": None, "ok": None}]
+    assert told["rowCount"] == 2
+    assert told["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)"}
+    assert told["completeness"] == json.loads(response.headers["psoup-completeness"])
+    assert told["completeness"]["final"] is False and int(told["completeness"]["sequence"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "application/json"),
+        ("text/html, application/xhtml+xml, */*;q=0.1", "application/json"),
+        ("application/*;q=0.5, text/csv", "text/csv; charset=utf-8"),
+        ("application/json;q=0, */*", "application/x-ndjson"),
+        ("application/ndjson", "application/x-ndjson"),
+        (ARROW.upper(), ARROW),
+        ("", "application/json"),
+    ],
+)
+def test_the_accepted_form_is_sent(asking: Page, accept: str, kind: str) -> None:
+    assert ask(asking, SELECT, accept=accept).headers["content-type"] == kind
+
+
+def test_each_form_has_the_same_rows(asking: Page) -> None:
+    rows = ask(asking, SELECT).json["rows"]
+    lines = ask(asking, SELECT, accept="application/x-ndjson").body.decode()
+    assert lines.endswith("\n") and [json.loads(line) for line in lines.splitlines()] == rows
+    assert ask(asking, SELECT, accept="text/csv").body.decode() == (
+        '"at","name","price","x","ok"\n"2024-05-01T12:00:00Z","a ""b"", c",1.50,nan,true\n,"d",,,\n'
+    )
+    table = pa.ipc.open_stream(ask(asking, SELECT, accept=ARROW).body).read_all()
+    assert table.column("name").to_pylist() == [row["name"] for row in rows]
+
+
+def test_a_question_may_be_json_with_parameters(asking: Page) -> None:
+    json_type = {"content_type": "application/json"}
+    body = {"sql": "SELECT n FROM many WHERE n < ? ORDER BY n", "parameters": [2], "minSequence": "1"}
+    assert ask(asking, json.dumps(body), **json_type).json["rows"] == [{"n": 0}, {"n": 1}]
+    for wrong, words in (
+        ({"sql": "SELECT 1", "statement": "SELECT 1"}, "statement is there twice"),
+        ({"sequel": "SELECT 1"}, "no field 'sequel'"),
+    ):
+        response = ask(asking, json.dumps(wrong), **json_type)
+        assert response.status == 400 and words in response.json["message"]
+
+
+def test_a_registered_query_is_invoked_by_its_key(asking: Page) -> None:
+    path = "/api/queries/a%2Fb%20%C3%A9/rows"
+    answer = asking.send("POST", path, None, {"x-psoup": "1", "content-length": "0"}).json
+    assert answer["rows"] == [{"name": 'a "b", c'}]
+    headers = {"x-psoup": "1", "content-type": "application/json"}
+    past = asking.send("POST", path, b'{"asOf":"1970-01-01T00:00:00Z"}', headers).json
+    assert past["rows"] == []
+    refused = asking.send("POST", path, b'{"key":"other"}', headers)
+    assert refused.status == 400 and "the path names the query" in refused.json["message"]
+    unknown = asking.send("POST", "/api/queries/none/rows", b"", headers)
+    assert unknown.status == 404 and unknown.json["reason"] == "UNKNOWN_KEY"
+
+
+def test_a_large_answer_comes_in_pieces(asking: Page) -> None:
+    response = ask(asking, "SELECT n FROM many", accept="application/x-ndjson")
+    assert response.headers["transfer-encoding"] == "chunked"
+    numbers = [json.loads(line)["n"] for line in response.body.splitlines()]
+    assert numbers == list(range(100_000))
+    assert ask(asking, "SELECT n FROM many").json["rowCount"] == 100_000
+
+
+def test_errors_have_place_and_hint(asking: Page) -> None:
+    told = ask(asking, "SELECT nam FROM answered")
+    assert told.status == 400
+    assert (told.json["line"], told.json["column"]) == (1, 8) and "did you mean 'name'" in told.json["hint"]
+
+
+@pytest.mark.seeded("a page of another site may ask")
+def test_requests_that_are_refused(asking: Page) -> None:
+    cases: list[tuple[dict[str, str], int, str]] = [
+        ({"x_psoup": ""}, 403, "X-Psoup: 1, or Authorization: Bearer"),
+        ({"x_psoup": "", "authorization": "Basic YTpi"}, 403, "Authorization: Bearer"),
+        ({"accept": "image/png"}, 406, ARROW),
+        ({"content_type": "text/csv"}, 415, "text/plain with a SELECT"),
+        ({"content_type": "text/plain; charset=utf-16"}, 415, "UTF-8"),
+        ({"origin": "http://evil.example"}, 403, "comes from a page"),
+    ]
+    for headers, status, words in cases:
+        response = ask(asking, SELECT, **headers)
+        assert response.status == status and words in response.json["message"], headers
+    assert asking.send("GET", "/api/ask", None, {"x-psoup": "1"}).status == 405
+
+
+def test_an_access_token_stands_for_the_header(asking: Page) -> None:
+    token: dict[str, Any] = {"x_psoup": "", "authorization": "Bearer none"}
+    assert ask(asking, SELECT, **token).status == 200, "the service needs no credential"

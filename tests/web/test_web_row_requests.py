@@ -1,0 +1,233 @@
+"""Rows in by HTTP: taken once for each key, all or none, with every bad row named by its line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.work.clock import VirtualClock
+from psoup_client import Client
+from psoup_service.process.settings import Settings
+from psoup_service.wire.text_rows import reader
+from psoup_storage import DurableStore
+from psoup_testing.browser.page_requests import Page, Response
+from psoup_testing.services.threaded_service import Serving, serving
+
+ROW = {"at": "2024-05-01T12:00:00Z", "name": "IBM", "price": 1.5, "size": 3}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def rows(served: Serving) -> Iterator[Rows]:
+    with Client(served.address) as soup:
+        yield Rows(Page(served.service), soup)
+
+
+class Rows:
+    """Sends rows to new streams of one service."""
+
+    def __init__(self, page: Page, soup: Client) -> None:
+        self.page = page
+        self.soup = soup
+        self.stream = ""
+
+    def create(self, columns: str = "at TIMESTAMP NOT NULL, name TEXT, price DECIMAL(9,2), size BIGINT") -> str:
+        self.stream = f"rows{next(NUMBERS)}"
+        self.soup.create_stream(f"CREATE STREAM {self.stream} ({columns})")
+        return self.stream
+
+    def send(self, body: bytes | list[Any], headers: dict[str, str] | None = None, path: str = "") -> Response:
+        if isinstance(body, list):
+            body = b"".join(json.dumps(row).encode() + b"\n" for row in body)
+        sent = {"idempotency-key": f"k{next(NUMBERS)}", **(headers or {})}
+        path = path or f"/api/streams/{self.stream}/rows"
+        return self.page.send("POST", path, body, {name: value for name, value in sent.items() if value})
+
+    def refused(self, body: bytes | list[Any], headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        response = self.send(body, headers)
+        return response.status, response.json
+
+    def names(self) -> list[Any]:
+        return [row["name"] for row in self.soup.ask(f"SELECT name FROM {self.stream}")]
+
+
+@pytest.mark.seeded("a request is taken again when it comes with the same key")
+def test_a_request_is_taken_once(rows: Rows) -> None:
+    rows.create()
+    first = rows.send([ROW, {**ROW, "name": "ABC"}], {"idempotency-key": "one"})
+    again = rows.send([ROW, {**ROW, "name": "ABC"}], {"idempotency-key": "one"})
+    assert first.status == again.status == 200
+    assert first.json["accepted"] == "2" and not first.json["duplicate"]
+    assert again.json == {**first.json, "duplicate": True, "replaced": "0"}
+    other = rows.refused([{**ROW, "name": "XYZ"}], {"idempotency-key": "one"})
+    assert other[0] == 409 and other[1]["reason"] == "KEY_REUSED"
+    assert rows.names() == ["IBM", "ABC"]
+    rows.create()
+    assert rows.send([ROW], {"idempotency-key": "one"}).status == 200, "another stream has other keys"
+
+
+@pytest.mark.seeded("a key is forgotten at a restart")
+def test_a_key_survives_a_restart_and_is_forgotten_after_its_time(tmp_path: Path) -> None:
+    settings, clock = Settings(port=0, web_port=0, idempotency_key_s=60), VirtualClock(1_000_000)
+    replies = list[Any]()
+    for seconds in (0, 59, 61):
+        clock.advance(seconds=seconds)
+        store = DurableStore(tmp_path, reserve_bytes=0)
+        with serving(settings, clock, store) as served, Client(served.address) as soup:
+            there = Rows(Page(served.service), soup)
+            there.stream = "kept"
+            soup.create_stream("CREATE STREAM kept (name TEXT)", if_not_exists=True)
+            replies.append(there.send([{"name": "a"}], {"idempotency-key": "one"}).json)
+            assert there.names() == ["a"] * (2 if seconds > 60 else 1)
+    assert [reply["duplicate"] for reply in replies] == [False, True, False]
+    assert replies[0]["sequence"] == replies[1]["sequence"] != replies[2]["sequence"]
+
+
+@pytest.mark.seeded("rows before a bad one are taken")
+def test_every_bad_row_is_named_by_line_and_none_is_taken(rows: Rows) -> None:
+    rows.create()
+    good = json.dumps(ROW).encode()
+    lines = [
+        good,
+        b'{"at":"2024-05-01","name":5}',
+        b"",
+        b"{oops",
+        good,
+        b"[1]",
+        b'{"name":"x"}',
+        b'{"at":"2024","z":1}',
+    ]
+    status, told = rows.refused(b"\r\n".join(lines))
+    assert status == 422 and told["reason"] == "BAD_ROWS" and told["more"] is False
+    assert [row["line"] for row in told["rows"]] == [2, 4, 6, 7, 8]
+    assert told["rows"][0]["column"] == "name" and "not a valid TEXT" in told["rows"][0]["message"]
+    assert "TIMESTAMP" not in told["rows"][3]["message"] and "'at' is missing" in told["rows"][3]["message"]
+    assert told["message"].startswith("line 2: 5 in column 'name'") and "No row was taken" in told["message"]
+    assert rows.names() == []
+    status, told = rows.refused([{"at": 1}] * 1_000)
+    assert len(told["rows"]) == 100 and told["more"]
+
+
+def test_late_rows_are_named_or_counted(rows: Rows) -> None:
+    stream = f"late{next(NUMBERS)}"
+    rows.soup.create_stream(f"CREATE STREAM {stream} (at TIMESTAMP, name TEXT) TIMESTAMP BY at")
+    rows.stream = stream
+    assert rows.send([{"at": "2024-05-02"}]).status == 200
+    body = b'\n{"at":"2024-05-03"}\n{"at":"2024-05-01"}\n'
+    status, told = rows.refused(body)
+    assert status == 422 and told["reason"] == "ROWS_REFUSED" and told["lateLines"] == [3]
+    assert told["message"].startswith("line 3: ") and "?refused=count" in told["message"]
+    taken = rows.send(body, path=f"/api/streams/{stream}/rows?refused=count").json
+    assert (taken["accepted"], taken["late"]) == ("1", "1")
+
+
+def test_a_table_takes_upserts_deletions_and_patches(rows: Rows) -> None:
+    table = f"table{next(NUMBERS)}"
+    rows.soup.create_stream(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT, city TEXT)")
+    rows.stream = table
+    rows.send([{"id": 1, "name": "a", "city": "x"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}])
+    rows.send([{"id": 1, "name": "A"}, {"id": 2, "_deleted": True}])
+    assert rows.send([{"id": 3, "city": "z", "_patch": True}]).status == 200
+    kept = rows.soup.ask(f"SELECT id, name, city FROM {table} ORDER BY id")
+    assert list(kept) == [{"id": 1, "name": "A", "city": None}, {"id": 3, "name": "c", "city": "z"}]
+    status, told = rows.refused([{"id": 1, "city": "z", "_patch": True}, {"id": 1, "name": "q", "_patch": True}])
+    assert status == 422 and told["rows"][0]["line"] == 1 and "the patch lacks 'name'" in told["message"]
+    assert rows.refused([{"name": "q"}])[1]["rows"][0]["column"] == "id"
+
+
+def test_a_body_may_be_gzip_with_a_mark_and_any_line_ends(rows: Rows) -> None:
+    rows.create()
+    body = b"\xef\xbb\xbf" + json.dumps(ROW).encode() + b"\r\n\r\n  " + json.dumps({**ROW, "name": "é"}).encode()
+    members = gzip.compress(body[:50]) + gzip.compress(body[50:])
+    assert rows.send(members, {"content-encoding": "gzip"}).json["accepted"] == "2"
+    assert rows.names() == ["IBM", "é"]
+    for raw, words in (
+        (gzip.compress(body)[:-9], "ends within its gzip"),
+        (b"no", "is not gzip"),
+        (gzip.compress(b"\n") * 1_001, "more than 1000 members"),
+    ):
+        status, told = rows.refused(raw, {"content-encoding": "gzip"})
+        assert status == 415 and words in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        (b"\x1f\x8b\x08", 0, "say Content-Encoding: gzip"),
+        ("{}".encode("utf-16"), 0, "is UTF-16"),
+        (b'{"at":"2024-05-01","name":"caf\xe9"}', 1, "byte e9 is not utf-8"),
+        (b'{"at":' + b"[" * 100_000, 1, "nested too deeply"),
+        (b'{"name":"' + b"x" * 5_000_000 + b'"}', 1, "more than 4,194,304 bytes"),
+        (b'{"at":"2024-05-01","name":"\\ud800"}', 1, "not a valid TEXT"),
+    ],
+)
+def test_bodies_that_are_not_rows(rows: Rows, body: bytes, line: int, words: str) -> None:
+    rows.create()
+    status, told = rows.refused(body)
+    assert status == 422 and told["rows"][0]["line"] == line and words in told["rows"][0]["message"]
+
+
+@pytest.mark.seeded("a request without a key is taken")
+def test_heads_that_are_refused(rows: Rows) -> None:
+    rows.create()
+    cases: list[tuple[dict[str, str], int, str]] = [
+        ({"idempotency-key": ""}, 400, "header Idempotency-Key"),
+        ({"idempotency-key": "é".encode().decode("latin-1")}, 400, "Idempotency-Key is"),
+        ({"idempotency-key": "x" * 256}, 400, "1 to 255 characters"),
+        ({"content-type": "application/xml"}, 415, "application/x-ndjson"),
+        ({"content-type": "application/x-ndjson; charset=latin-1"}, 415, "send it in UTF-8"),
+        ({"content-encoding": "br"}, 415, "or by gzip"),
+        ({"content-length": str(2**40)}, 413, "send it in parts"),
+        ({"origin": "http://evil.example"}, 403, "comes from a page"),
+        ({"sec-fetch-site": "cross-site"}, 403, "another site"),
+        ({"transfer-encoding": "chunked"}, 411, "say its length"),
+    ]
+    for headers, status, words in cases:
+        told = rows.refused(b"", headers)
+        assert told[0] == status and words in told[1]["message"], headers
+    for path, status, words in (
+        ("/api/streams/nothing/rows", 404, "no stream 'nothing'"),
+        ("/api/streams/%ff/rows", 400, "not UTF-8"),
+        (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "refused=raise"),
+    ):
+        response = rows.send([ROW], path=path)
+        assert response.status == status and words in response.json["message"], path
+
+
+def test_arrow_goes_in(rows: Rows) -> None:
+    rows.create("name TEXT, size BIGINT")
+    table, target = pa.table({"size": [1, 2], "name": ["a", "b"]}), io.BytesIO()
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
+    headers = {"content-type": "application/vnd.apache.arrow.stream", "idempotency-key": "arrow"}
+    for duplicate in (False, True):
+        reply = rows.send(target.getvalue(), headers).json
+        assert (reply["accepted"], reply["duplicate"]) == ("2", duplicate)
+    assert rows.names() == ["a", "b"]
+    assert rows.refused(b"no arrow", {**headers, "idempotency-key": "other"})[0] == 400
+
+
+def test_a_body_is_bounded(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows.create()
+    monkeypatch.setattr(reader, "MOST_TEXT_BYTES", 1_000_000)
+    status, told = rows.refused(gzip.compress(b"\n" * 5_000_000), {"content-encoding": "gzip"})
+    assert status == 413 and "more than 1,000,000 bytes" in told["message"]
+
+
+def test_a_long_body_comes_in_pieces(rows: Rows) -> None:
+    rows.create("n BIGINT, name TEXT")
+    body = b"".join(b'{"n":%d,"name":"number %d"}\n' % (n, n) for n in range(30_000))
+    assert rows.send(body).json["accepted"] == "30000"
+    found = rows.soup.ask(f"SELECT count(*) AS rows, sum(n) AS total FROM {rows.stream}").rows()
+    assert found == [(30_000, 30_000 * 29_999 // 2)]
+    body += b"oops\n"
+    status, told = rows.refused(body)
+    assert status == 422 and [row["line"] for row in told["rows"]] == [30_001]
