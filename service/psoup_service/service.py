@@ -28,6 +28,7 @@ from psoup.engine.maintenance.offers import StreamOffers
 from psoup.errors import Internal
 from psoup.published.snapshot import Snapshot
 from psoup.work.clock import Clock
+from psoup_service.chores.call_observers import call_observers
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.expiry import ExpiryWait
 from psoup_service.chores.regular import RegularWork
@@ -188,8 +189,9 @@ class Service:
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
-        turns = CallTurns(self._weights.of)
-        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, turns, self._pauses)
+        self._observers = call_observers(self.settings, self.host, self._store.incarnation)
+        turns, beside = CallTurns(self._weights.of), (self._pauses, self._observers)
+        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, turns, *beside)
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering
@@ -337,7 +339,7 @@ class Service:
         frame |= self.clock.state().figures()
         frame |= {"watch_rounds": self._sync.rounds, "results_offered": self._offers.installed}
         frame["short_of_disk"] = int(bool(self.host.shortage()))
-        frame |= self._follow.followers.figures() | self.regular.figures()
+        frame |= self._follow.followers.figures() | self.regular.figures() | self._observers.figures()
         return {**structures, **self.host.counters(), **frame}
 
     def _notices(self) -> str:
@@ -371,7 +373,7 @@ class Service:
         await on(self._threads.life, self.host.close)
         if self._functions is not None:
             await on(self._threads.life, self._functions.close)
-        for part in (self.gate.audit, self._decoders, self._pool, self._helpers, self._threads):
+        for part in (self.gate.audit, self._decoders, self._pool, self._helpers, self._threads, self._observers):
             part.close()
 
 

@@ -32,6 +32,7 @@ DOCUMENTS = (
     "docs/files.md",
     "docs/functions.md",
     "docs/joins.md",
+    "docs/observability.md",
     "docs/operations.md",
     "docs/other-languages.md",
     "docs/saved-searches.md",

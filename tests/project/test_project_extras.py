@@ -80,6 +80,8 @@ def imported(package: str) -> set[str]:
         top = module.split(".")[0]
         if top == "google":  # a namespace of several packages
             named.add("protobuf" if module.startswith("google.protobuf") else "googleapis-common-protos")
+        elif top == "opentelemetry":
+            named.add("-".join(module.split(".")[:2]))
         elif unknown([top]):
             named.add(_distributions()[top][0].lower().replace("_", "-"))
     return {ALSO.get(name, name) for name in named}
@@ -96,7 +98,7 @@ def imported(package: str) -> set[str]:
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
         ("psoup_storage", ["engine"]),
-        ("psoup_service", ["server", "oidc", "pg", "mcp"]),
+        ("psoup_service", ["server", "oidc", "otel", "pg", "mcp"]),
     ],
 )
 def test_a_package_imports_what_its_extras_bring(package: str, extras: list[str]) -> None:

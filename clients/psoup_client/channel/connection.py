@@ -25,6 +25,7 @@ from psoup_client.channel.options import ClientOptions, seconds
 from psoup_client.channel.patience import CallAttempts, Throttle
 from psoup_client.channel.tls import tls_credentials
 from psoup_client.channel.token import CallToken
+from psoup_client.channel.trace_context import trace_metadata
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
 from psoup_proto.v1 import (
     admin_pb2_grpc,
@@ -168,7 +169,7 @@ class Connection:
         attempts = CallAttempts(self._seconds(timeout), self.retry, self._throttle)
         while True:
             self._check_open()
-            metadata = (*self._token.metadata(), *names)
+            metadata = (*self._token.metadata(), *trace_metadata(), *names)
             try:
                 reply = method(request, timeout=attempts.left(), wait_for_ready=wait_for_ready, metadata=metadata)
             except grpc.RpcError as problem:
@@ -207,7 +208,8 @@ class Connection:
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
         """Start a streaming call, without repetition. The caller must cancel it at its end."""
         self._check_open()
-        return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
+        metadata = (*self._token.metadata(), *trace_metadata(), *names)
+        return method(request, timeout=self._seconds(timeout), metadata=metadata)
 
     def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
         """Yield the messages of an opened call, and cancel the call when the iteration ends or is abandoned.

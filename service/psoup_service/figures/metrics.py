@@ -21,6 +21,7 @@ from psoup.budgets import BUDGETS
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.published.snapshot import Snapshot
+from psoup_service.figures.call_notes import NOTES
 from psoup_service.figures.durations import SECONDS, StageDurations, StageTimes
 from psoup_service.figures.stream_delays import StreamDelays
 from psoup_service.figures.table_sizes import TableSizes
@@ -67,6 +68,8 @@ FIGURES = {
     "sequence": "Sequence of the last event that was accepted",
     "short_of_disk": "1 while commands are refused, as the disk has no room; else 0",
     "sort_bytes": "Memory of answers that are being sorted",
+    "spans_dropped": "Spans that no collector took since the start (otlp_endpoint)",
+    "spans_sent": "Spans that a collector took since the start (otlp_endpoint)",
     "spooled_pushes": "Large pushes whose tuples went to the disk in pieces since the start",
     "store_bytes": "Bytes of the data directory",
     "streams": "Streams",
@@ -207,6 +210,9 @@ class Metrics:
         """Count a batch. A duplicate is not counted, because the batch was counted when it was taken."""
         if push.duplicate:
             return
+        notes = NOTES.get()
+        if notes is not None:
+            notes.rows += push.accepted
         self._batches.inc()
         self._tuples.inc(push.accepted)
         self._bytes.inc(size)
@@ -233,3 +239,6 @@ class Metrics:
     def answered(self, rows: int) -> None:
         """Count the rows of an answer, or of a piece of one."""
         self._rows.inc(rows)
+        notes = NOTES.get()
+        if notes is not None:
+            notes.rows += rows

@@ -34,7 +34,7 @@ from psoup_service.figures.durations import StageTimes
 from psoup_service.host.line import Submission, is_large
 from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
-from psoup_service.host.writer import Writer
+from psoup_service.host.writer import Traced, Writer
 from psoup_storage.contract import Store
 
 
@@ -85,7 +85,8 @@ class CommitGroup:
     """Commands that the sequencer prepared as one group: their answers, their events, and the room of each event.
 
     `leaving`: by tenant, the commands and bytes that leave the room when the committer answers. `errand`: work of
-    another thread. `large`: True for a large push, an errand, or a group that only lets the store settle.
+    another thread. `large`: True for a large push, an errand, or a group that only lets the store settle. `traces`: of
+    the calls that are traced.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -93,6 +94,7 @@ class CommitGroup:
     leaving: dict[str, tuple[int, int]] = field(default_factory=dict)
     large: bool = False
     errand: Errand | None = None
+    traces: list[Traced] = field(default_factory=list)
 
     def add(self, submission: Submission, prepared: Prepared) -> None:
         """Add a command that was prepared alone. The last of its events gives back its room."""
@@ -100,6 +102,8 @@ class CommitGroup:
         events, ahead = prepared.events, submission.ahead
         self.large |= is_large(submission) and not (ahead and any(map(ahead.has, events)))
         self.answered(submission.tenant, 1, 0 if events else submission.size)
+        if submission.trace is not None and events:
+            self.traces.append((events[-1].sequence, submission.trace))
         for event in events:
             size = submission.size if event is events[-1] else 0
             self.events.append((event, Entered(submission.tenant, size)))
@@ -111,6 +115,7 @@ class CommitGroup:
         tenant = taken[0].tenant
         self.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
         self.events.append((event, Entered(tenant, size)))
+        self.traces += [(event.sequence, each.trace) for each in taken if each.trace is not None]
         self.answered(tenant, len(taken), 0)
 
     def answered(self, tenant: str, commands: int, size: int) -> None:
@@ -262,6 +267,7 @@ class Committer(StageThread):
 
     def _commit(self) -> None:
         events = [event for group in self._taken for event, _ in group.events]
+        began = time.time_ns()
         if events and not self._append(events):
             return
         taken, self._taken = [group for group in self._taken if group.outcomes], []
@@ -269,9 +275,12 @@ class Committer(StageThread):
             return
         self.groups += 1
         self.events += len(events)
+        traces = [traced for group in taken for traced in group.traces]
+        for _, trace in traces:
+            trace.step("log", began, time.time_ns())
         self._room.leave_all(part for group in taken for part in group.left())
         deliver([outcome for group in taken for outcome in group.outcomes])
-        self._writer.put([entry for group in taken for entry in group.events])
+        self._writer.put([entry for group in taken for entry in group.events], traces)
 
     def _append(self, events: list[Event]) -> bool:
         """Log events; while the store is full, try again. Returns False if the stage is stopped meanwhile."""

@@ -28,6 +28,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.work.clock import Clock
 from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup.work.runner import Runner, serial
+from psoup_service.figures.call_notes import trace_now
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
@@ -208,7 +209,8 @@ class Host(Generic[SnapshotT]):
         place = place or await self.reserve(tenant_of(command), size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
         came = time.perf_counter() - place.waited
-        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender, came=came))
+        trace = trace_now()
+        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender, came=came, trace=trace))
         return await answer
 
     # Reading --------------------------------------------------------------------------------------------------
@@ -262,15 +264,18 @@ class Host(Generic[SnapshotT]):
         """
         if self._closed.is_set():
             raise self._refusal()
-        take = carried(self.snapshot, self.pins)
+        take, trace = carried(self.snapshot, self.pins), trace_now()
 
         def work(reading: Read) -> T:
+            began = time.time_ns()
             granted = budget or self._allowance.budget(tenant)
             granted.ask, granted.wait = reading.ask, reading.before_long
             try:
                 return fn(take(), granted)
             finally:
                 granted.ask = granted.wait = None
+                if trace is not None:
+                    trace.step("read", began, time.time_ns())
                 if budget is None:
                     granted.close()
 

@@ -24,6 +24,7 @@ from psoup.admission.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, CreateStream, Push
+from psoup_service.figures.call_notes import CallTrace
 from psoup_service.figures.durations import Durations
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.spooler import Ahead
@@ -50,6 +51,8 @@ class Submission:
     """The result of the spooler; None if the command was not there."""
     came: float = 0.0
     """The time of `perf_counter` at which the command began to wait."""
+    trace: CallTrace | None = None
+    """The trace of the call that submits the command; None if it is not traced."""
 
     @property
     def tenant(self) -> str:
@@ -260,3 +263,10 @@ def add_waits(waits: Durations, taken: Iterable[Submission]) -> None:
     for submission in taken:
         if not submission.bindings and submission.ahead is None:
             waits.add(now - submission.came)
+
+
+def add_steps(taken: Iterable[Submission], name: str, began: int) -> None:
+    """Add a step that ends now to the traces of submissions. `began`: nanoseconds since 1970."""
+    for submission in taken:
+        if submission.trace is not None:
+            submission.trace.step(name, began, time.time_ns())

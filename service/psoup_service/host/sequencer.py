@@ -34,7 +34,7 @@ from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand
 from psoup_service.host.jumps import Jumps
-from psoup_service.host.line import Submission, TenantLines, add_waits, is_large
+from psoup_service.host.line import Submission, TenantLines, add_steps, add_waits, is_large
 from psoup_service.host.reads.pins import Pins
 from psoup_service.host.room import Room
 from psoup_service.host.spooler import Ahead, Spooler, SpoolJob
@@ -278,6 +278,7 @@ class Sequencer(StageThread):
             self._taken += len(taken)
             self._group += taken
             add_waits(self._waits, taken)
+            begun = time.time_ns()
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
                     registering = registers(submission.command)
@@ -285,6 +286,7 @@ class Sequencer(StageThread):
                     self._prepare_alone(submission, group, refused)
                     if registering:
                         self._registering.charge(submission.tenant, time.thread_time() - before)
+            add_steps(taken, "prepare", begun)
             if self._line.others_wait(tenant):
                 began = self._charge(tenant, began)
         if tenant:

@@ -26,6 +26,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.work.runner import Runner, serial
+from psoup_service.figures.call_notes import CallTrace
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.maintainer import Maintainer
@@ -54,6 +55,10 @@ FAR_BEHIND = 2.0
 """Multiple of the allowed backlog above which the writer waits for a task of any kind; the kinds take turns."""
 
 
+Traced = tuple[int, CallTrace]
+"""The sequence of the last event of a call, and the trace of the call."""
+
+
 class Writer(StageThread):
     """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance.
 
@@ -74,6 +79,7 @@ class Writer(StageThread):
         self._engine = engine
         self._room = room
         self._queue: deque[tuple[Event, Entered]] = deque()
+        self._traces: deque[Traced] = deque()
         self._results: deque[Any] = deque()
         self._guard = guard
         self._turns = EvaluationTurns(room.charge, room.weights.of)
@@ -122,9 +128,13 @@ class Writer(StageThread):
         """Apply logged events before the threads are started."""
         self._apply(run, {})
 
-    def put(self, events: Sequence[tuple[Event, Entered]]) -> None:
-        """Queue consecutive events, each with the room in bytes to give back once it is applied. From any thread."""
+    def put(self, events: Sequence[tuple[Event, Entered]], traces: Sequence[Traced] = ()) -> None:
+        """Queue consecutive events, each with the room in bytes to give back once it is applied. From any thread.
+
+        `traces`: of the calls that are traced.
+        """
         with self.condition:
+            self._traces.extend(traces)
             self._queue.extend(events)
             self.condition.notify()
 
@@ -240,11 +250,13 @@ class Writer(StageThread):
 
     def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
         # A block of statements is applied in Python, which may take long; other events mostly by kernels.
-        began = time.perf_counter()
+        began, begun = time.perf_counter(), time.time_ns()
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
         if entered:  # events of a replay have no room
             self._times.add(time.perf_counter() - began)
+        while self._traces and self._traces[0][0] <= effects.sequence:
+            self._traces.popleft()[1].step("apply", begun, time.time_ns())
         self.runs += 1
         self._tell()
         reached = list[Outcome]()

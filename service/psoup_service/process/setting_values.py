@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from typing import Any, Literal, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 from pydantic.fields import FieldInfo
 
@@ -40,3 +41,23 @@ def _kind(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         return next(kind for kind in get_args(annotation) if kind is not type(None))
     return annotation
+
+
+def check_collector(endpoint: str) -> None:
+    """Raise ValueError for a text that is not the URL of a collector, http or https, without a path. "" is allowed."""
+    if endpoint and not _is_bare_url(endpoint):
+        raise ValueError(
+            f"{endpoint!r} is not the address of a collector: write http://HOST:PORT, or https://HOST:PORT with TLS;"
+            " the port of OTLP over gRPC is 4317"
+        )
+
+
+def _is_bare_url(text: str) -> bool:
+    """Whether a text is a URL of http or https with a host, and with nothing after the port."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and bare and port != 0

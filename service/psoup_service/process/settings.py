@@ -18,6 +18,7 @@ from psoup_service.gate.listeners import Listener, incomplete, listener, port_of
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
+from psoup_service.process.setting_values import check_collector
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024
@@ -121,6 +122,15 @@ class Settings(BaseModel):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """lowest level that is logged"""
+
+    otlp_endpoint: str = ""
+    """collector of OpenTelemetry to which traces of calls are sent: http://127.0.0.1:4317; takes psoup[otel]"""
+
+    otlp_sample: float = Field(default=1.0, ge=0, le=1)
+    """share of the calls that are traced, among those whose caller does not decide it by its own trace"""
+
+    slow_call_ms: int = Field(default=1_000, ge=0)
+    """a call that takes longer is logged with the form of its statement, without values; 0 is off"""
 
     verify: Verify = "cheap"
     """checks of the engine's own structures: off, cheap (counts, at most 2 % of the work), all (slow)"""
@@ -259,6 +269,12 @@ class Settings(BaseModel):
         for text in listen:
             listener(text)
         return listen
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _of_collector(cls, endpoint: str) -> str:
+        check_collector(endpoint)
+        return endpoint
 
     @field_validator("certificate_roles")
     @classmethod

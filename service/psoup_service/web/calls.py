@@ -100,6 +100,10 @@ class WebCaller:
         given = self._headers.getlist("authorization")
         return given[0] if len(given) == 1 else ""
 
+    def traceparent(self) -> str:
+        """The value of the header `traceparent`; "" if there is none."""
+        return self._headers.get("traceparent", "")
+
     def about(self) -> str:
         """The subject of the request, for the audit log."""
         return "" if self.request is None else object_of(self.request)

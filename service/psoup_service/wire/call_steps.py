@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from psoup.errors import Unavailable
+from psoup_service.figures.call_notes import NOTES, WorkTime
 from psoup_service.gate.audit import CHANGES
 from psoup_service.gate.principal import Principal
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
@@ -50,6 +51,18 @@ class Carrier(Caller, Protocol):
     async def write(self, message: Any) -> None:
         """Send a message; returns when there is room for the next one. Raises CancelledError if the client has left."""
         ...
+
+
+PAYLOADS = frozenset(
+    {
+        "IngestService/Push",
+        "IngestService/PushRows",
+        "StagingService/AddPart",
+        "MatchingService/Match",
+        "QueryService/RegisterMany",
+    }
+)
+"""Calls whose requests may be long. They are freed before the call ends, so that notes must not hold them."""
 
 
 class Answering:
@@ -98,21 +111,29 @@ class Answering:
 
         Raises Unavailable when the stream reaches its greatest age, or when a message waits too long for its client.
         """
+        work = WorkTime()
         try:
             async with asyncio.timeout(self.limits.stream_age_s) as age:
                 async for message in messages:
+                    work.pause()
                     await self._moving(carrier.write(message))
+                    work.go_on()
         except TimeoutError:
             if not age.expired():
                 raise
             raise cut("STREAM_AGE", f"the stream is {self.limits.stream_age_s:g} s old") from None
         finally:
+            work.pause()
             await messages.aclose()  # type: ignore[attr-defined]
 
     async def _request(self, call: NamedCall, carrier: Carrier) -> Any:
         request = within(carrier.principal, await carrier.read())
         if call.name in CHANGES:
             carrier.request = request
+        notes = NOTES.get()
+        if notes is not None:
+            notes.stream = getattr(request, "stream", "")
+            notes.request = None if call.name in PAYLOADS else request
         return request
 
     async def _moving(self, step: Awaitable[Any]) -> None:

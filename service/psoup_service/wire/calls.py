@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
 from psoup.expressions import supplied_functions
+from psoup_service.figures.call_notes import CallNotes
 from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.credentials import Gate
@@ -82,6 +83,18 @@ class Ended(NamedTuple):
     error: PSoupError | Literal["late"] | None = None
 
 
+class Observers(Protocol):
+    """The observers of calls (`psoup_service.wire.call_watch`)."""
+
+    def begin(self, name: str, caller: Caller) -> CallNotes | None:
+        """Begin the notes about a call, in its context; returns None if no observer wants them."""
+        ...
+
+    def ended(self, notes: CallNotes | None, name: str, caller: Caller, code: str, seconds: float | None) -> None:
+        """Tell the observers that a call has ended. `seconds`: its duration; None for a call with many messages."""
+        ...
+
+
 class Calls:
     """Runs calls.
 
@@ -98,10 +111,11 @@ class Calls:
         way: GivingWay,
         turns: CallTurns,
         pauses: PushPauses,
+        observers: Observers,
     ) -> None:
         """`way`: learns of each call, so that long work of other tenants rests meanwhile.
 
-        `turns`: each call waits here for its turn. `pauses`: learns of refused pushes.
+        `turns`: each call waits here for its turn. `pauses`: learns of refused pushes. `observers`: learn of each call.
         """
         self._metrics = metrics
         self._gate = gate
@@ -109,6 +123,7 @@ class Calls:
         self._way = way
         self.turns = turns
         self._pauses = pauses
+        self._observers = observers
         self._refusals = HeldRefusals()
         metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
@@ -123,6 +138,7 @@ class Calls:
         limit. Raises CancelledError if the client has left.
         """
         started, code, ended = time.perf_counter(), OK, Ended()
+        notes = self._observers.begin(name, caller)
         if supplied_functions.are_there():
             supplied_functions.caller.set(caller.peer())
         self.under_way.enter(watching)
@@ -156,12 +172,17 @@ class Calls:
             let_go(defect)
         finally:
             self.under_way.leave(watching)
-            self._pauses.ended(name, caller.principal.tenant, code)
             seconds = time.perf_counter() - started if timed else None
-            self._metrics.call_ended(name, code, caller.protocol, seconds)
-            if self._gate.audit.wants(name, code, caller.principal):
-                self._gate.tell(name, code, caller)
+            self._observers.ended(notes, name, caller, code, seconds)
+            self._count(name, caller, code, seconds)
         return ended
+
+    def _count(self, name: str, caller: Caller, code: str, seconds: float | None) -> None:
+        """Count a call that has ended, and record it in the audit log if that wants it."""
+        self._pauses.ended(name, caller.principal.tenant, code)
+        self._metrics.call_ended(name, code, caller.protocol, seconds)
+        if self._gate.audit.wants(name, code, caller.principal):
+            self._gate.tell(name, code, caller)
 
     async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
         """Wait for the tenant's turn, run the work of the call and return its result."""

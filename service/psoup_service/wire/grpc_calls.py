@@ -86,6 +86,11 @@ class GrpcCaller:
         given = [value for key, value in self.context.invocation_metadata() or () if key == "authorization"]
         return str(given[0]) if len(given) == 1 else ""
 
+    def traceparent(self) -> str:
+        """The value of the metadata `traceparent`, the last if there are several; "" if there is none."""
+        given = [value for key, value in self.context.invocation_metadata() or () if key == "traceparent"]
+        return str(given[-1]) if given else ""
+
     def about(self) -> str:
         """The subject of the request, for the audit log."""
         return "" if self.request is None else object_of(self.request)

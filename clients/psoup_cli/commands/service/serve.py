@@ -22,6 +22,10 @@ PgPort = Annotated[
     int | None,
     typer.Option("--pg-port", metavar="N", min=-1, max=65_535, help="For clients of PostgreSQL, such as psql."),
 ]
+OtlpEndpoint = Annotated[
+    str | None,
+    typer.Option("--otlp-endpoint", metavar="URL", help="Collector that gets traces of calls, by OTLP over gRPC."),
+]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
@@ -74,6 +78,7 @@ def serve(
     web_port: WebPort = None,
     pg_port: PgPort = None,
     metrics_port: MetricsPort = None,
+    otlp_endpoint: OtlpEndpoint = None,
     log_level: LogLevel = None,
     verify: VerifyLevel = None,
     functions: Functions = None,
@@ -119,6 +124,7 @@ def serve(
         "web_port": web_port,
         "pg_port": pg_port,
         "metrics_port": metrics_port,
+        "otlp_endpoint": otlp_endpoint,
         "log_level": log_level,
         "verify": verify,
         "functions": tuple(functions) if functions else None,

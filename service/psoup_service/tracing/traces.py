@@ -1,0 +1,77 @@
+"""The traces of calls: which calls are sampled, and the spans of each.
+
+traceparent of a sampled trace ──────> traced, as a child of the caller's span
+traceparent of one that is not ──────> not traced
+no traceparent ──── a share `sample` ─> traced, in a trace of its own
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from psoup_service.tracing.exporter import Exporter
+from psoup_service.tracing.parents import parent_of
+from psoup_service.tracing.spans import call_span, step_span
+
+_UNTRACED = frozenset({"Health/Check"})
+"""Calls of probes, of which there would be a trace every few seconds."""
+
+
+class CallTrace:
+    """The trace of one call. `ids`: the IDs of the trace and of the call's span. `parent`: the caller's span, or empty.
+
+    `began`: nanoseconds since 1970.
+    """
+
+    __slots__ = ("_began", "_exporter", "_name", "_parent", "_protocol", "_span", "_trace")
+
+    def __init__(self, exporter: Exporter, name: str, protocol: str, ids: bytes, parent: bytes) -> None:
+        self._exporter = exporter
+        self._name = name
+        self._protocol = protocol
+        self._trace = ids[:16]
+        self._span = ids[16:]
+        self._parent = parent
+        self._began = time.time_ns()
+
+    def step(self, name: str, began: int, ended: int) -> None:
+        """Add a step of the work, as a child of the call's span. Any thread may call it, also after `ended`."""
+        span = random.randbytes(8)
+        self._exporter.put(step_span(name, self._trace, span, self._span, began, ended))
+
+    def ended(self, code: str, tenant: str, rows: int) -> None:
+        """Finish the span of the call."""
+        kind, ended = (self._name, self._protocol, code, tenant), time.time_ns()
+        self._exporter.put(call_span(kind, rows, self._trace, self._span, self._parent, self._began, ended))
+
+
+class SampledTraces:
+    """Begins the traces of calls. `sample`: the share of calls without a caller's trace that are traced."""
+
+    def __init__(self, exporter: Exporter, sample: float) -> None:
+        self._exporter = exporter
+        self._sample = sample
+
+    def begin(self, name: str, caller: Any) -> CallTrace | None:
+        """Begin the trace of a call; returns None if it is not sampled. Takes some microseconds."""
+        header = caller.traceparent() if hasattr(caller, "traceparent") else ""
+        parent = parent_of(header) if header else None
+        if parent is not None:
+            if not parent.sampled:
+                return None
+            return CallTrace(
+                self._exporter, name, caller.protocol, parent.trace_id + random.randbytes(8), parent.span_id
+            )
+        if name in _UNTRACED or random.random() >= self._sample:
+            return None
+        return CallTrace(self._exporter, name, caller.protocol, random.randbytes(24), b"")
+
+    def figures(self) -> dict[str, int]:
+        """Counts for the operator."""
+        return {"spans_sent": self._exporter.sent, "spans_dropped": self._exporter.dropped}
+
+    def close(self) -> None:
+        """Send what waits, and end the thread."""
+        self._exporter.close()

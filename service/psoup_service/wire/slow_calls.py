@@ -1,0 +1,85 @@
+"""The log of slow calls: one entry for each call that took longer than `slow_call_ms`, with the form of its statement.
+
+    slow call   call=StatementService/Ask protocol=grpc tenant=acme seconds=2.31 rows=12 code=OK
+                statement=SELECT avg(x) FROM s WHERE name = ?
+
+The entry has no value, as a statement is logged in its form (`psoup.sql.statement_form`). A call with many messages
+counts the time of making them, without the waits for its client. Calls whose time depends on their client's wish are
+left out.
+After `BURST` entries at once there is one a second; the next entry counts the ones before it that were not written.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from psoup.errors import PSoupError
+from psoup.sql.statement_form import statement_form
+from psoup_service.figures.call_notes import CallNotes
+from psoup_service.wire.calls import Caller
+
+BURST = 20.0
+"""The entries that are written at once, before there is one a second."""
+
+WAITING = frozenset(
+    {"QueryService/WaitForSequence", "SyncService/Watch", "FollowService/Follow", "GroupService/TakeBatch"}
+)
+"""Calls whose time depends on the wish of their client."""
+
+StatementOf = Callable[[str, Any], str]
+"""Returns the text of a tenant's statement that a request has or names; "" if there is none."""
+
+_log = logging.getLogger(__name__)
+
+
+class SlowCalls:
+    """Logs slow calls, for one event loop. `least_s`: the duration from which on a call is slow, in seconds."""
+
+    def __init__(self, least_s: float, statement_of: StatementOf, now: Callable[[], float] = time.monotonic) -> None:
+        """`now`: seconds of a clock that never goes back."""
+        self._least_s = least_s
+        self._statement_of = statement_of
+        self._now = now
+        self._room, self._since = BURST, now()
+        self._unwritten = 0
+        self._thread = ThreadPoolExecutor(1, "psoup-slow-calls")
+
+    def close(self) -> None:
+        """Write the entries that wait, and end the thread."""
+        self._thread.shutdown()
+
+    def ended(self, notes: CallNotes, name: str, caller: Caller, code: str, seconds: float | None) -> None:
+        """Log a call if it was slow. `seconds`: its duration; None for a call with many messages."""
+        taken = notes.worked if seconds is None else seconds
+        if taken < self._least_s or name in WAITING or not self._may_write():
+            return
+        facts: dict[str, Any] = {"call": name, "protocol": caller.protocol, "tenant": caller.principal.tenant}
+        facts |= {"seconds": round(taken, 3), "rows": notes.rows, "code": code}
+        if notes.stream:
+            facts["stream"] = notes.stream
+        if self._unwritten:
+            facts["unwritten"], self._unwritten = self._unwritten, 0
+        self._thread.submit(self._write, facts, notes.request)  # the form of a long text takes some 50 ms
+
+    def _write(self, facts: dict[str, Any], request: Any) -> None:
+        text = ""
+        with suppress(PSoupError):  # a query that has left since
+            text = self._statement_of(facts["tenant"], request)
+        if text:
+            facts["statement"] = statement_form(text)
+        _log.warning("slow call", extra=facts)
+
+    def _may_write(self) -> bool:
+        """Whether the limit allows one more entry."""
+        now = self._now()
+        self._room, self._since = min(BURST, self._room + now - self._since), now
+        if self._room < 1:
+            self._unwritten += 1
+            return False
+        self._room -= 1
+        return True

@@ -1,0 +1,144 @@
+"""Traces: the span of each call and its steps, the caller's trace, and a collector that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from psoup_proto.v1 import queries_pb2, statements_pb2
+from psoup_service.process.settings import Settings
+from psoup_service.tracing import exporter
+from psoup_storage import DurableStore
+from psoup_testing.services.collector import Collector, attributes_of, collecting
+from psoup_testing.services.wire import Wire, run
+
+SECRET = "Ann5309"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+UNSAMPLED = PARENT[:-1] + "0"
+
+
+class _Probe:
+    protocol = "grpc"
+
+
+def _settings(collector: Collector, **more: Any) -> Settings:
+    return Settings(port=0, otlp_endpoint=f"http://{collector.address}", **more)
+
+
+def _children(spans: list[Span], parent: Span) -> list[Span]:
+    return [span for span in spans if span.parent_span_id == parent.span_id and span.trace_id == parent.trace_id]
+
+
+def test_each_call_has_a_span_with_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,place=a%20b")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Api-Key=k1")
+
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (name TEXT NOT NULL)")
+        query = f"SELECT name FROM s WHERE name = '{SECRET}'"
+        await wire.push("s", pa.table({"name": [SECRET, "b"]}))
+        await wire.statements.Ask(statements_pb2.AskRequest(statement=query))
+        streamed = wire.statements.AskStream(statements_pb2.AskStreamRequest(statement=query))
+        assert [message async for message in streamed]
+        with pytest.raises(grpc.aio.AioRpcError):
+            await wire.queries.Invoke(queries_pb2.InvokeRequest(key=SECRET))
+
+    with collecting() as collector:
+        run(script, _settings(collector), store=DurableStore(tmp_path / "data"))
+    spans = {span.name: span for span in collector.spans}
+    assert len({span.span_id for span in collector.spans}) == len(collector.spans)
+    push = spans["IngestService/Push"]
+    assert push.kind == Span.SPAN_KIND_SERVER and not push.parent_span_id
+    assert attributes_of(push) == {
+        "rpc.service": "IngestService",
+        "rpc.method": "Push",
+        "psoup.protocol": "grpc",
+        "psoup.tenant": "default",
+        "psoup.code": "OK",
+        "psoup.rows": 2,
+    }
+    steps = {span.name: span for span in _children(collector.spans, push)}
+    assert list(sorted(steps, key=lambda name: steps[name].start_time_unix_nano)) == ["prepare", "log", "apply"]
+    assert push.start_time_unix_nano <= steps["prepare"].start_time_unix_nano
+    assert steps["log"].end_time_unix_nano <= push.end_time_unix_nano
+    for span in collector.spans:
+        assert span.start_time_unix_nano <= span.end_time_unix_nano < push.end_time_unix_nano + 60 * 10**9
+    assert [span.name for span in _children(collector.spans, spans["StatementService/Ask"])] == ["read"]
+    assert attributes_of(spans["StatementService/AskStream"])["psoup.rows"] == 1
+    refused = spans["QueryService/Invoke"]
+    assert attributes_of(refused)["psoup.code"] == "NOT_FOUND" and refused.status.code == Status.STATUS_CODE_UNSET
+    assert SECRET not in str(collector.spans)
+    resource = collector.resources[0]
+    assert (resource["service.name"], resource["place"]) == ("psoup", "a b")
+    assert resource["service.instance.id"] and collector.metadata[0]["api-key"] == "k1"
+
+
+def test_the_trace_of_a_caller_goes_on_and_decides() -> None:
+    async def script(wire: Wire) -> None:
+        def asked(header: str) -> Any:
+            request = statements_pb2.AskRequest(statement="SELECT 1 FROM s")
+            return wire.statements.Ask(request, metadata=[("traceparent", header)])
+
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        await asked(PARENT)
+        for header in (UNSAMPLED, "00-0-0-01", PARENT.replace("00-", "ff-"), PARENT + "-more", "x" * 1_000):
+            await asked(header)
+
+    with collecting() as collector:
+        run(script, _settings(collector, otlp_sample=0))
+    (call,) = [span for span in collector.spans if span.kind == Span.SPAN_KIND_SERVER]
+    assert call.trace_id.hex() == PARENT.split("-")[1] and call.parent_span_id.hex() == PARENT.split("-")[2]
+    assert {span.trace_id for span in collector.spans} == {call.trace_id}
+
+
+def test_a_collector_that_is_away_costs_a_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "DELAY_S", 0.0)
+    monkeypatch.setattr(exporter, "_PAUSES_S", (0.01,) * 100)
+    caplog.set_level(logging.WARNING, "psoup_service.tracing")
+
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        await asyncio.to_thread(collector.wait_for, "StreamService/CreateStream")
+        figures = wire.service._observers.figures()
+        assert figures["spans_dropped"] == 0 and figures["spans_sent"] > 0
+
+    with collecting() as collector:
+        collector.refusals = [grpc.StatusCode.UNAVAILABLE] * 3
+        run(script, _settings(collector))
+    lines = ["the collector does not take traces; calls go on without", "the collector takes traces again"]
+    assert [record.getMessage() for record in caplog.records] == lines
+
+
+def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "psoup_service.tracing")
+    with collecting() as gone:
+        settings = _settings(gone)
+
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        put = wire.service._observers._traces.begin("A/B", _Probe()).step  # type: ignore[union-attr]
+        for _ in range(exporter.QUEUE + 1_000):
+            put("read", 1, 2)
+        assert wire.service._observers.figures()["spans_dropped"] > 0
+        kept.append(wire.service)
+
+    kept: list[Any] = []
+    run(script, settings)
+    figures = kept[0]._observers.figures()
+    assert figures["spans_sent"] == 0 and figures["spans_dropped"] > exporter.QUEUE + 1_000
+    assert len(caplog.records) <= 1
+
+
+@pytest.mark.parametrize("endpoint", ["collector", "ftp://x:1", "http://", "http://x:4317/v1/traces", "http://x:99999"])
+def test_an_endpoint_that_is_not_a_collector_is_refused(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="is not the address of a collector"):
+        Settings(otlp_endpoint=endpoint)
