@@ -156,7 +156,7 @@ FAULTS: list[tuple[bytes, dict[str, str], str, str]] = [
     (b'1,"abc\n', {"format": "csv"}, "22P04", "unterminated CSV quoted field (COPY trades, line 2)"),
     (b"1\t\xff\n", {}, "22021", "the data is not UTF-8 (COPY trades, line 1, column s)"),
     (b"PGCOPY\n\xff\r\r\0", {"format": "binary"}, "22P04", "COPY file signature not recognized"),
-    (HEADER, {"format": "binary"}, "22P04", "unexpected EOF in COPY data (COPY trades, line 1)"),
+    (HEADER + b"\0", {"format": "binary"}, "22P04", "unexpected EOF in COPY data (COPY trades, line 1)"),
     (HEADER + b"\0\3", {"format": "binary"}, "22P04", "row field count is 3, expected 2 (COPY trades, line 1)"),
     (HEADER + b"\0\2\xff\xff\xff\xfe", {"format": "binary"}, "22P04", "invalid field size (COPY trades, line 1)"),
     (
@@ -189,6 +189,15 @@ def test_a_fault_names_its_line_and_column(
     with pytest.raises(PSoupError) as refused:
         read(data, CopyForm.of(options), [Attribute("n", BIGINT), Attribute("s", TEXT)])
     assert refused.value.message == message.replace("@", "") and errors.state_of(refused.value) == state
+
+
+def test_binary_data_may_lack_its_end() -> None:
+    row = struct.pack("!hiqi1s", 2, 8, 7, 1, b"a")
+    attributes = [Attribute("n", BIGINT), Attribute("s", TEXT)]
+    for count in (0, 1, 1_000):
+        data = HEADER + row * count
+        assert read(data, CopyForm.of({"format": "binary"}), attributes).num_rows == count
+        assert read(data + b"\xff\xff", CopyForm.of({"format": "binary"}), attributes).num_rows == count
 
 
 def test_a_row_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
