@@ -18,7 +18,7 @@ from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
 from psoup_service.pg.cursors.cursor_steps import Readable
 from psoup_service.pg.cursors.cursors import Cursors
-from psoup_service.pg.statement_texts import statements_of
+from psoup_service.pg.statement_texts import is_empty, statements_of
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues, Facts
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.explain import read_explain
@@ -33,7 +33,7 @@ from psoup_service.pg.statements.settings_statements import read_discard, read_r
 from psoup_service.pg.statements.subscriptions import Listening
 from psoup_service.pg.statements.transactions import Transaction, Transactions
 from psoup_service.pg.statements.utility import table
-from psoup_service.pg.statements.words import Words, is_blank
+from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
 from psoup_service.pg.values.zones import Zone
 
@@ -153,7 +153,7 @@ class PgSession:
     async def read(self, text: str, types: Sequence[int] = ()) -> Statement | None:
         """See `contract.Session`."""
         word = first_word(text)
-        if not word and is_blank(text):
+        if not word and is_empty(text):
             return None
         if word not in _ENDS:
             self._transactions.check()

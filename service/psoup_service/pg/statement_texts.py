@@ -30,6 +30,7 @@ _PARTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_SPACE = re.compile(r"(?:\s|--[^\n]*+)*+")
 _COMMENT = re.compile(r"/\*|\*/")
 _INSERT = re.compile(rb"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)*+INSERT\b", re.IGNORECASE)
 _AHEAD = 4_096
@@ -70,7 +71,20 @@ def statements_of(text: str) -> list[str]:
                     reason="MESSAGE_TOO_LARGE",
                     limit=MOST_STATEMENTS,
                 )
-    return [part for part in (*parts, text[start:]) if part.strip()]
+    return [part for part in (*parts, text[start:]) if not is_empty(part)]
+
+
+def is_empty(text: str) -> bool:
+    """Whether a text has only spaces and comments. O(characters)."""
+    at = 0
+    while at < len(text):
+        match = _SPACE.match(text, at)
+        assert match is not None, "it matches no characters, too"
+        at = match.end()
+        if not text.startswith("/*", at):
+            return at == len(text)
+        at = _after_comment(text, at + 2)
+    return True
 
 
 def _after_comment(text: str, at: int) -> int:

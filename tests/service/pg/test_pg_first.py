@@ -6,6 +6,8 @@ import psycopg2
 import pytest
 
 from psoup_client import Client
+from psoup_testing.services.pg_script import pg_address
+from psoup_testing.services.pg_socket import SYNC, PgSocket, bind, execute, parse, query
 from psoup_testing.services.threaded_service import Serving
 
 
@@ -41,3 +43,14 @@ def test_an_error_has_a_state_a_position_and_a_hint(address: str) -> None:
     cursor.execute("SELECT sym FROM trades WHERE n = 3")
     assert cursor.fetchall() == [("A",)]
     connection.close()
+
+
+def test_a_text_of_comments_is_an_empty_query(address: str, running: Serving) -> None:
+    with PgSocket(pg_address(running)) as client:
+        client.start()
+        client.send(query("-- ping"))
+        assert client.kinds() == "IZ"
+        client.send(query("SELECT n FROM trades WHERE n = 3; /* the end */"))
+        assert client.kinds() == "TDNCZ"
+        client.send(parse("/* ping */"), bind(), execute(), SYNC)
+        assert client.kinds() == "12IZ"

@@ -35,6 +35,12 @@ def test_a_quote_without_an_end_reaches_to_the_end(open: str) -> None:
     assert statements_of(f"a; b {open} ; c") == ["a", f" b {open} ; c"]
 
 
+@pytest.mark.parametrize("text", ["-- ping", "/* a */ -- b\n /* /* c */", " ; --;\n ;", ""])
+def test_a_text_of_comments_has_no_statement(text: str) -> None:
+    assert statements_of(text) == []
+    assert statements_of(f"a;{text}") == ["a"]
+
+
 @given(st.text(alphabet=";'\"$/*-\nEa\\ "))
 def test_no_character_is_lost(text: str) -> None:
     parts = statements_of(text)

@@ -153,11 +153,6 @@ class Words:
         return len(self._words) - self._at >= count
 
 
-def is_blank(text: str) -> bool:
-    """Whether a text has only spaces and comments."""
-    return _after_space(text, 0) == len(text)
-
-
 def _after_space(text: str, at: int) -> int:
     """The offset after spaces and comments."""
     while True:
