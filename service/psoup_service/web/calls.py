@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
+import orjson
 from google.protobuf.message import Message
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -25,6 +26,7 @@ from psoup.errors import Internal, NotFound, PSoupError, ResourceExhausted
 from psoup_service.gate.audit import object_of
 from psoup_service.gate.listeners import is_loopback
 from psoup_service.gate.principal import STRANGER
+from psoup_service.servicers.server import server_version
 from psoup_service.web import refusals
 from psoup_service.web.bodies import LONG_BYTES, is_long, jsoned, length, parsed
 from psoup_service.web.connections import PageConnection, connection_of
@@ -36,6 +38,8 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.request_bodies import SMALL_BYTES
 from psoup_service.wire.written import Written
 
+DESCRIPTION_BYTES = 100_000
+"""The bytes of the description of the calls, as measured."""
 NO_STORE = {"cache-control": "no-store"}
 """The headers of replies, which no cache keeps."""
 _LAST_WORD_S = 1.0
@@ -205,6 +209,12 @@ class WebCalls:
         near = near or get_close_matches(path[:_LONGEST_PATH], self._methods, 1)
         hint = f"; did you mean {CALLS}{near[0]}?" if near else "; see docs/web.md"
         return NotFound(f"there is no such call for a page{hint}", reason="UNKNOWN_CALL")
+
+    def described(self) -> bytes:
+        """The description of the calls as OpenAPI, in JSON. Takes some tens of milliseconds."""
+        from psoup_service.web.description.document import described
+
+        return orjson.dumps(described((method.descriptor for method in self._methods.values()), server_version()))
 
     async def serve(self, method: WebMethod, caller: WebCaller, scope: Scope) -> None:
         """Serve the call of a caller."""

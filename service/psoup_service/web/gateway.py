@@ -30,14 +30,14 @@ from psoup_service.gate.client_sockets import BACKLOG, opened_socket
 from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.process.settings import Settings
 from psoup_service.web.assistant_gateway import ASSISTANTS, AssistantGateway, opened_assistants
-from psoup_service.web.calls import WebCalls, defect, refused
+from psoup_service.web.calls import DESCRIPTION_BYTES, WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
 from psoup_service.web.follow_events import METHOD, FollowEvents
 from psoup_service.web.guard import CALLS, EVENTS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
 from psoup_service.web.row_answers import RowAnswers
-from psoup_service.web.row_paths import rows_path
+from psoup_service.web.row_paths import OPENAPI, rows_path
 from psoup_service.web.row_requests import RowRequests
 from psoup_service.wire.call_steps import Answering
 
@@ -61,6 +61,7 @@ class Gateway:
         self._row_answers = RowAnswers(calls, serving)
         self._guard = RequestGuard(hosts)
         self._site = Site()
+        self._description: bytes | None = None
         self._state = state
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
@@ -156,6 +157,9 @@ class Gateway:
         await response(scope, receive, send)
 
     async def _called(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == OPENAPI:
+            await (await self._described())(scope, receive, send)
+            return
         rows = rows_path(scope["raw_path"].decode("ascii", "replace"))
         if rows is None:
             await self._calls(scope, receive, send)
@@ -163,6 +167,12 @@ class Gateway:
             await self._row_requests(rows.name, scope, receive, send)
         else:
             await self._row_answers(rows, scope, receive, send)
+
+    async def _described(self) -> Response:
+        """The description of the calls. It is made at the first request, on a thread."""
+        if self._description is None:
+            self._description = await self._calls.decoders.run("", DESCRIPTION_BYTES, self._calls.described)
+        return Response(self._description, media_type="application/json", headers={"cache-control": "no-cache"})
 
     def _health(self) -> Response:
         state = self._state()

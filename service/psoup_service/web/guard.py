@@ -6,6 +6,7 @@
     an event stream  GET, and never a link from elsewhere: a foreign page cannot read it, and must not begin it
     a call           POST, application/json, and X-Psoup or an access token: a foreign page needs a CORS preflight
                      (OPTIONS) to send these, and the gateway refuses that
+    the description  GET, which has no secrets
     rows             POST: rows in have an Idempotency-Key; for rows out X-Psoup or an access token
 
 There are no cookies, so a page that passes these checks has no rights by itself. The guard does not look at the call or
@@ -20,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from psoup.errors import InvalidInput, PermissionDenied, PSoupError
-from psoup_service.web.row_paths import gives_rows, takes_rows
+from psoup_service.web.row_paths import OPENAPI, gives_rows, takes_rows
 
 HEADER = "x-psoup"
 """The header that every call has, with the value 1."""
@@ -120,6 +121,10 @@ def check_head(scope: Scope, limit: int) -> None:
 
 
 def _check_call(method: str, path: str, headers: Headers) -> None:
+    if path == OPENAPI:
+        if method != "GET":
+            raise InvalidInput(f"the description is GET, not {method[:10]!r}", reason="METHOD", allow="GET")
+        return
     if method != "POST":
         raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
     if "transfer-encoding" in headers:  # it overrides a length, so the end of the body is not known

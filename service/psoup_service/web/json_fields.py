@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from psoup_service.web.json_check import Misfit, is_base64
 
-_READ = {
+READ_FIELDS = {
     "psoup.v1.PushRowsRequest": ("rows", "rows"),
     "psoup.v1.RegisterRequest": ("parameters", "parameters_json"),
     "psoup.v1.AskRequest": ("parameters", "parameters_json"),
@@ -27,7 +27,10 @@ _READ = {
 """By the request: the name in JSON, and the field of the message. If they differ, the message also has a field
 of bytes with that name, which a text gives in base64."""
 
-_WRITTEN = {"psoup.v1.InvokeRowsResponse": ("json_rows", "jsonRows"), "psoup.v1.AskResponse": ("json_rows", "jsonRows")}
+WRITTEN_FIELDS = {
+    "psoup.v1.InvokeRowsResponse": ("json_rows", "jsonRows"),
+    "psoup.v1.AskResponse": ("json_rows", "jsonRows"),
+}
 """By the reply: the field of the message, and its name in JSON."""
 
 _LONG_DIGITS = 18
@@ -49,7 +52,7 @@ class _Whole(int):
 
 def json_name(kind: str) -> str:
     """The name in a body whose value is JSON; "" if there is none. `kind`: the full name of the request."""
-    return _READ.get(kind, ("",))[0]
+    return READ_FIELDS.get(kind, ("",))[0]
 
 
 def decoder(once: Callable[[list[tuple[str, Any]]], dict[str, Any]], digits: int) -> json.JSONDecoder:
@@ -75,7 +78,7 @@ def decoder(once: Callable[[list[tuple[str, Any]]], dict[str, Any]], digits: int
 
 def take(body: Any, kind: str) -> Mapping[str, bytes]:
     """Take the JSON of a body out of it: the JSON of each field of the message. Raises Misfit. O(values)."""
-    name, field = _READ[kind]
+    name, field = READ_FIELDS[kind]
     if not isinstance(body, dict) or name not in body:
         return {}
     if name != field and isinstance(body[name], str):
@@ -101,9 +104,9 @@ def put(values: Mapping[str, bytes], message: Message) -> None:
 
 def taken_out(message: Message) -> dict[str, orjson.Fragment]:
     """Take the JSON of a reply out of it, by its name in JSON. The message is changed."""
-    if message.DESCRIPTOR.full_name not in _WRITTEN:
+    if message.DESCRIPTOR.full_name not in WRITTEN_FIELDS:
         return {}
-    field, name = _WRITTEN[message.DESCRIPTOR.full_name]
+    field, name = WRITTEN_FIELDS[message.DESCRIPTOR.full_name]
     raw: bytes = getattr(message, field)
     if not raw:
         return {}

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from psoup_service.wire.call_steps import NamedCall
 from psoup_service.wire.grpc_calls import WATCHING_METHODS
+
+PACKAGE = "psoup.v1."
+"""The prefix of the full names of services."""
 
 ALLOWED = {
     "psoup.v1.ServerService": ("GetServerInfo",),
@@ -41,11 +45,12 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class WebMethod:
-    """A method: its name, the classes of its requests and replies, the function that serves it, and whether it streams
-    replies.
+    """A method: its name, its descriptor, the classes of its requests and replies, the function that serves it, and
+    whether it streams replies.
     """
 
     asked: NamedCall
+    descriptor: MethodDescriptor
     request: type[Message]
     reply: type[Message]
     behaviour: Callable[[Any, Any], Any]
@@ -54,14 +59,17 @@ class WebMethod:
 
 def methods_of(service: str, servicer: Any) -> dict[str, WebMethod]:
     """The methods of a service that a page may call, by their paths without the prefix /api/."""
-    methods = {}
-    for name in ALLOWED.get(service, ()):
-        descriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
-        methods[f"{service}/{name}"] = WebMethod(
-            NamedCall(f"{service.rpartition('.')[2]}/{name}", name in WATCHING_METHODS),
-            GetMessageClass(descriptor.input_type),
-            GetMessageClass(descriptor.output_type),
-            getattr(servicer, name),
-            descriptor.server_streaming,
-        )
-    return methods
+    return {f"{service}/{name}": method_of(service, name, servicer) for name in ALLOWED.get(service, ())}
+
+
+def method_of(service: str, name: str, servicer: Any) -> WebMethod:
+    """A method of a service. `service`: its full name."""
+    descriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
+    return WebMethod(
+        NamedCall(f"{service.rpartition('.')[2]}/{name}", name in WATCHING_METHODS),
+        descriptor,
+        GetMessageClass(descriptor.input_type),
+        GetMessageClass(descriptor.output_type),
+        getattr(servicer, name),
+        descriptor.server_streaming,
+    )

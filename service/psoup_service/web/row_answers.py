@@ -9,7 +9,7 @@ that the body has no end for the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,9 @@ from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
 from psoup_service.web.bodies import parsed
 from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, failed
 from psoup_service.web.connections import connection_of
-from psoup_service.web.methods import WebMethod
+from psoup_service.web.methods import PACKAGE, WebMethod, method_of
 from psoup_service.web.row_paths import CSV, JSON, RowsPath, answer_type, media_type
 from psoup_service.web.row_writers import WRITERS, RowWriter, completeness_json
-from psoup_service.wire.call_steps import NamedCall
 from psoup_service.wire.written import Written
 
 COMPLETENESS = b"psoup-completeness"
@@ -129,18 +128,8 @@ class RowAnswers:
     def __init__(self, calls: WebCalls, serving: Mapping[str, Any]) -> None:
         self._calls = calls
         self._methods: Mapping[str, WebMethod] = {
-            "ask": _method(
-                "StatementService/AskStream",
-                statements_pb2.AskStreamRequest,
-                statements_pb2.AskStreamResponse,
-                serving["psoup.v1.StatementService"].AskStream,
-            ),
-            "queries": _method(
-                "QueryService/InvokeStream",
-                queries_pb2.InvokeStreamRequest,
-                queries_pb2.InvokeStreamResponse,
-                serving["psoup.v1.QueryService"].InvokeStream,
-            ),
+            "ask": method_of(f"{PACKAGE}StatementService", "AskStream", serving[f"{PACKAGE}StatementService"]),
+            "queries": method_of(f"{PACKAGE}QueryService", "InvokeStream", serving[f"{PACKAGE}QueryService"]),
         }
 
     async def __call__(self, path: RowsPath, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +153,3 @@ class RowAnswers:
         except asyncio.CancelledError:
             if not connection.lost:
                 raise
-
-
-def _method(name: str, request: type[Message], reply: type[Message], behaviour: Callable[[Any, Any], Any]) -> WebMethod:
-    return WebMethod(NamedCall(name, False), request, reply, behaviour, True)

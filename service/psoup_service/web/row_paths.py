@@ -17,6 +17,8 @@ from starlette.datastructures import Headers
 from psoup.errors import InvalidInput
 
 ASK = "/api/ask"
+OPENAPI = "/api/openapi.json"
+"""The path of the description of the calls."""
 _PATH = re.compile(r"/api/(streams|queries)/([^/]+)/rows", re.ASCII)
 
 NDJSON, CSV, ARROW, JSON = "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "application/json"
