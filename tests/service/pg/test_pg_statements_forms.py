@@ -14,6 +14,9 @@ from psoup_service.pg.values.zones import Zone
 from psoup_testing.services.threaded_service import Serving
 
 BERLIN = Zone.named("Europe/Berlin")
+NOW = datetime(2026, 6, 30, 22, 30, tzinfo=UTC)
+_MICROS = int(NOW.timestamp()) * 1_000_000
+TIME = "TIMESTAMP '2026-06-30 22:30:00'"
 FORMS = [
     ("n = ANY(ARRAY[1, 2])", "n  IN (1, 2)"),
     ("n = some ( array [ $1, n + (2) ] :: int8 [] )", "n  IN ($1, n + (2))"),
@@ -27,10 +30,19 @@ FORMS = [
         "at >= TO_TIMESTAMP('2026-07-01 12:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')",
         "at >= TIMESTAMP '2026-07-01 10:00:00.500000'",
     ),
+    ("at > now() - INTERVAL '1 day' OR at = current_timestamp(3)", f"at > {TIME} - INTERVAL '1 day' OR at = {TIME}"),
+    (
+        "d < CURRENT_DATE GROUP BY date_trunc('day', LOCALTIMESTAMP)",
+        f"d < DATE '2026-07-01' GROUP BY date_trunc('day', {TIME})",
+    ),
+    ("n IN (SELECT now() FROM u WHERE at < NOW())", f"n IN (SELECT now() FROM u WHERE at < {TIME})"),
+    ("CASE WHEN at < NOW() THEN 1 END = 1 AND at < NOW()", f"CASE WHEN at < {TIME} THEN 1 END = 1 AND at < {TIME}"),
     ("d = to_date('2026-07-01', 'YYYY-MM-DD')", "d = DATE '2026-07-01'"),
 ]
 SAME = [
     "n = ANY(SELECT n FROM t)",
+    "n > 1 BEGIN (NOW() - 1 HOUR) END (NOW())",
+    "n > 1 AND n IN (SELECT n FROM u [BEGIN (NOW() - 1 HOUR)]) AND t.now = 'now()' AND \"current_date\" = now",
     "n = ANY(ARRAY(SELECT 1))",
     "n = ANY(ARRAY[1] || ARRAY[2])",
     "n > ANY(ARRAY[1])",
@@ -43,20 +55,20 @@ SAME = [
 
 @pytest.mark.parametrize(("written", "wanted"), FORMS)
 def test_a_form_becomes_the_same_in_psoup_sql(written: str, wanted: str) -> None:
-    edited = in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN)
+    edited = in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN, lambda: _MICROS)
     assert edited is not None and edited.text == f"SELECT n FROM t WHERE {wanted}"
 
 
 @pytest.mark.parametrize("written", SAME)
 def test_any_other_form_stays(written: str) -> None:
-    assert in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN) is None
+    assert in_psoup_sql(f"SELECT n FROM t WHERE {written}", BERLIN, lambda: _MICROS) is None
 
 
 def test_a_wrong_array_is_refused() -> None:
     with pytest.raises(InvalidInput, match='invalid input syntax for type bigint: "x"'):
-        in_psoup_sql("SELECT n FROM t WHERE n = ANY('{1,x}'::int8[])", BERLIN)
+        in_psoup_sql("SELECT n FROM t WHERE n = ANY('{1,x}'::int8[])", BERLIN, lambda: _MICROS)
     with pytest.raises(NotSupported, match="compared with ALL of no values is not supported"):
-        in_psoup_sql("SELECT n FROM t WHERE abs(n) <> ALL('{}')", BERLIN)
+        in_psoup_sql("SELECT n FROM t WHERE abs(n) <> ALL('{}')", BERLIN, lambda: _MICROS)
 
 
 def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serving) -> None:
@@ -81,6 +93,26 @@ def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serv
     with pytest.raises(psycopg2.errors.UndefinedColumn) as refused:
         cursor.execute("SELECT n FROM t WHERE n = ANY(ARRAY[1, 2]) AND nope = 1")
     assert refused.value.diag.statement_position == "48"
+    cursor.execute(
+        "SELECT n FROM t WHERE at < now() - INTERVAL '1 second' OR n = 2 AND now() > '2026-07-01' ORDER BY n"
+    )
+    assert [row[0] for row in cursor.fetchall()][-1] == 2
+    cursor.execute("SET psoup.as_of = '2020-01-01'; SELECT count(*) FROM t WHERE now() < '2020-01-02'")
+    assert cursor.fetchall() == [(0,)]
+    connection.close()
+
+
+def test_a_transaction_has_one_present_time(running: Serving) -> None:
+    assert running.service.pg is not None
+    host, port = running.service.pg.address.rsplit(":", 1)
+    connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
+    cursor = connection.cursor()
+    times = set()
+    for _ in range(2):
+        cursor.execute("SELECT now(), count(*) FROM t")
+        times.add(cursor.fetchall()[0][0])
+    cursor.execute("SELECT count(*) FROM t WHERE now() = %s", list(times))
+    assert cursor.fetchall() == [(2,)]
     connection.close()
 
 

@@ -3,27 +3,31 @@
     n = ANY(ARRAY[1, 2])                                ─>  n IN (1, 2)
     s <> ALL('{a,"b c"}'::text[])                       ─>  s NOT IN ('a', 'b c')
     TO_TIMESTAMP('2026-07-01 12:30', 'YYYY-MM-DD …')    ─>  TIMESTAMP '2026-07-01 12:30:00'
+    at > NOW()                                          ─>  at > TIMESTAMP '2026-07-01 12:30:00'
 
-psycopg2 writes lists as arrays. Superset writes times with their format.
+psycopg2 writes lists as arrays, Superset times with their format, and Metabase relative dates.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import PSoupError
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.source import StatementText
+from psoup_service.pg.statements import present_times
 from psoup_service.pg.statements.parameters import ARRAYS, CASTS, constant, operand_start
+from psoup_service.pg.statements.present_times import NAMES
 from psoup_service.pg.statements.texts import Edit, Edited
 from psoup_service.pg.values import types
 from psoup_service.pg.values.readers import read_text
 from psoup_service.pg.values.zones import Zone
 
-_FORMS = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*(?:ARRAY\b|')|\bTO_(?:TIMESTAMP|DATE)\s*\(\s*'", re.IGNORECASE)
+_ARRAYS = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*(?:ARRAY\b|')|\bTO_(?:TIMESTAMP|DATE)\s*\(\s*'", re.IGNORECASE)
+_PRESENT = re.compile(rf"\b(?:{'|'.join(NAMES)})\b", re.IGNORECASE)
 _COMPARED = {
     (TokenType.EQ, TokenType.ANY): False,
     (TokenType.EQ, TokenType.SOME): False,
@@ -36,13 +40,23 @@ _FORMAT = re.compile(r'YYYY-MM-DD(?:[ T](?:HH24:MI(?::SS(?:\.[MU]S)?)?))?|YYYY-M
 """The formats of texts that are times as they stand."""
 
 
-def in_psoup_sql(text: str, zone: Zone) -> Edited | None:
-    """The statement without these forms; None if it has none. `zone`: of times without one. Raises SqlError."""
-    if "(" not in text or _FORMS.search(text) is None:
+def in_psoup_sql(text: str, zone: Zone, now: Callable[[], int]) -> Edited | None:
+    """The statement without these forms; None if it has none. `zone`: of times without one. Raises SqlError.
+
+    `now`: the present time, in microseconds since 1970.
+    """
+    arrays = "(" in text and _ARRAYS.search(text) is not None
+    present = _PRESENT.search(text) is not None
+    if not (arrays or present):
         return None
     source = StatementText(text)
-    tokens = tokens_of(source)
-    edits = [edit for at in range(len(tokens)) if (edit := _edit(source, text, tokens, at, zone)) is not None]
+    tokens, edits = tokens_of(source), list[Edit]()
+    if arrays:
+        found = (_edit(source, text, tokens, at, zone) for at in range(len(tokens)))
+        edits += [edit for edit in found if edit is not None]
+    if present:
+        times = present_times.constants(tokens, now(), zone)
+        edits += [time for time in times if not any(edit.start <= time.start < edit.stop for edit in edits)]
     return Edited(text, edits) if edits else None
 
 

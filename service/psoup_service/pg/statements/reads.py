@@ -5,6 +5,7 @@ Ask ──too large──> AskStream        Invoke ──too large──> Invoke
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ Piece = statements_pb2.AskStreamResponse | queries_pb2.InvokeStreamResponse
 
 _AT_ONCE = 4 << 20
 """The most bytes of an answer in one message."""
+
+
+def _clock() -> int:
+    return time.time_ns() // 1_000
 
 
 class Reads:
@@ -49,6 +54,13 @@ class Reads:
         """Whether a name without a schema is looked for in `queries` before `streams`."""
         schemas = (*self._settings.schemas, "streams", "queries")
         return schemas.index("queries") < schemas.index("streams")
+
+    def now(self) -> int:
+        """The time of `psoup.as_of`, else the present one, in microseconds. A transaction has one present time."""
+        as_of, moment = self._settings.as_of, self._calls.moment
+        if as_of is not None:
+            return as_of
+        return _clock() if moment is None else moment.now(_clock)
 
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""

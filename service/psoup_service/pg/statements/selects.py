@@ -135,7 +135,7 @@ class Select:
         return await self._relations.framed(self._text)
 
     def _in_psoup_sql(self, framed: Framed) -> Framed:
-        edited = in_psoup_sql(framed.text, self._reads.zone)
+        edited = in_psoup_sql(framed.text, self._reads.zone, self._reads.now)
         return framed if edited is None else Framed(edited.text, (*framed.edits, edited), framed.view)
 
     async def _describe(self, framed: Framed, places: tuple[Place, ...]) -> Description:
