@@ -15,7 +15,7 @@ from psoup_cli.commands.copies import recharge
 from psoup_cli.commands.directory import backup, doctor
 from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top
 from psoup_cli.commands.query.unregister import unregister
-from psoup_cli.commands.service import clock, config, demo, serve, status
+from psoup_cli.commands.service import clock, config, demo, mcp, serve, status
 from psoup_cli.commands.service.open import open_page
 from psoup_cli.commands.spark import backfill as spark_backfill
 from psoup_cli.commands.spark import cover as spark_cover
@@ -70,6 +70,7 @@ def psoup(
 
 app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("open", short_help="Open the page of a service in a browser.")(open_page)
+app.command("mcp", short_help="Serve tools to an assistant (the extra psoup[mcp]).")(mcp.mcp)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
 app.add_typer(stream.app, name="stream", short_help="Create, list, show and drop streams.")
 app.add_typer(table.app, name="table", short_help="Create, list, show and drop tables.")

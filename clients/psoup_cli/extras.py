@@ -4,6 +4,7 @@
     psoup serve     No module named 'numba'  ──> pip install 'psoup[server]'
     psoup spark     No module named 'numba'  ──> pip install 'psoup[cli,spark]'
     psoup cdc       No module named 'psycopg2' ──> pip install 'psoup[cli,postgres]'
+    psoup mcp       No module named 'mcp'    ──> pip install 'psoup[mcp]'
 
 Imports of this module are Python's own, because nothing else may be installed. Any other missing module is an error of
 PSoup, or of a function of the operator.
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 _SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "restore", "serve")
 """Commands that run the service's code or open its data directory. `psoup backup` belongs to `psoup restore`."""
 
-_OTHER = {"spark": "cli,spark", "cdc": "cli,postgres"}
+_OTHER = {"spark": "cli,spark", "cdc": "cli,postgres", "mcp": "mcp"}
 """Extras of commands that need another one."""
 
 OF_EXTRAS = frozenset(
@@ -26,10 +27,11 @@ OF_EXTRAS = frozenset(
         *("grpc_health", "grpc_reflection", "orjson", "prometheus_client", "pydantic", "starlette", "structlog"),
         *("uvicorn", "uvloop"),
         *("pandas", "pyspark"),
+        *("httpx2", "mcp"),
         "psycopg2",
     )
 )
-"""Modules that the extras cli, engine, postgres, server and spark bring, by the names of their imports."""
+"""Modules that the extras cli, engine, mcp, postgres, server and spark bring, by the names of their imports."""
 
 
 def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:

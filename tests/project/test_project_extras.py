@@ -94,7 +94,7 @@ def imported(package: str) -> set[str]:
         ("psoup_client", ["pandas", "polars"]),
         ("psoup_recharge", []),
         ("psoup_cdc", ["postgres"]),
-        ("psoup_cli", ["cli"]),
+        ("psoup_cli", ["cli", "mcp"]),
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
         ("psoup_storage", ["engine"]),
@@ -126,7 +126,7 @@ def test_every_package_of_the_server_is_imported() -> None:
 
 def test_a_command_knows_the_modules_of_the_extras() -> None:
     """A module of an extra that is missing leads to the sentence about the extra."""
-    brought = of_extras("cli", "engine", "postgres", "server", "spark") - of_extras()
+    brought = of_extras("cli", "engine", "mcp", "postgres", "server", "spark") - of_extras()
     assert {_distributions()[module][0].lower().replace("_", "-") for module in OF_EXTRAS} == brought
 
 

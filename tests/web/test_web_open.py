@@ -6,7 +6,7 @@ import webbrowser
 
 import pytest
 
-from psoup_cli.commands.service.open import _seen_from_here
+from psoup_cli.commands.service.open import seen_from_here
 from psoup_cli.main import main
 from psoup_testing.services.threaded_service import Serving, serving
 
@@ -47,4 +47,4 @@ def test_a_service_without_a_page_says_so(capfd: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_the_address_is_that_which_a_browser_here_can_reach(page: str, reached: str, seen: str) -> None:
-    assert _seen_from_here(page, reached) == seen
+    assert seen_from_here(page, reached) == seen

@@ -73,7 +73,7 @@ async def opened_assistants(
         if (problem.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise InvalidInput(
-            "mcp = true needs the package mcp, which is not installed: pip install 'psoup[mcp]'", reason="EXTRA"
+            "mcp = true needs the package mcp, which is not installed: pip install 'psoup[server,mcp]'", reason="EXTRA"
         ) from None
     from psoup_service.assistants.calls import Bounds
     from psoup_service.assistants.endpoint import Endpoint

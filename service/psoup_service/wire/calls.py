@@ -49,7 +49,7 @@ class Caller(Protocol):
 
     principal: Principal
     protocol: ClassVar[str]
-    """The protocol of the call: "grpc", "http" or "pg"."""
+    """The protocol of the call: "grpc", "http", "pg" or "mcp"."""
 
     def peer(self) -> str:
         """The name of the connection. Senders with different names take turns."""

@@ -26,7 +26,7 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
         )
         message("Start it with psoup serve --web-port 7434.")
         raise typer.Exit(1)
-    page = _seen_from_here(url, reached)
+    page = seen_from_here(url, reached)
     print(page)
     try:
         opened = webbrowser.open(page)
@@ -36,7 +36,7 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
         message("There is no browser here; open the address in one.")
 
 
-def _seen_from_here(page: str, reached: str) -> str:
+def seen_from_here(page: str, reached: str) -> str:
     """Return the address of the page under the host name by which the client reached the service.
 
     For a Unix socket the page is on this machine.

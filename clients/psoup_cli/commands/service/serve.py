@@ -26,6 +26,7 @@ OtlpEndpoint = Annotated[
     str | None,
     typer.Option("--otlp-endpoint", metavar="URL", help="Collector that gets traces of calls, by OTLP over gRPC."),
 ]
+Mcp = Annotated[bool | None, typer.Option("--mcp", help="Serve tools to assistants, at /mcp on the port of the page.")]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
@@ -77,6 +78,7 @@ def serve(
     tls_client_ca: TlsClientCa = None,
     web_port: WebPort = None,
     pg_port: PgPort = None,
+    mcp: Mcp = None,
     metrics_port: MetricsPort = None,
     otlp_endpoint: OtlpEndpoint = None,
     log_level: LogLevel = None,
@@ -123,6 +125,7 @@ def serve(
         "tls_client_ca": tls_client_ca,
         "web_port": web_port,
         "pg_port": pg_port,
+        "mcp": mcp or None,
         "metrics_port": metrics_port,
         "otlp_endpoint": otlp_endpoint,
         "log_level": log_level,

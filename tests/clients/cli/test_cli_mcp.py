@@ -1,0 +1,126 @@
+"""psoup mcp: assistants on standard input reach the tools of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import types
+from mcp.client.client import Client as McpClient
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.message import SessionMessage
+
+from psoup_cli.assistant_bridge import Endpoint, Requests
+from psoup_client import Client
+from psoup_service.process.settings import Settings
+from psoup_testing.services.threaded_service import Serving, serving
+
+_COMMAND = [sys.executable, "-m", "psoup_cli.main", "mcp"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Serving]:
+    """A service with tools for assistants, and a stream of one tuple."""
+    with serving(Settings(port=0, web_port=0, mcp=True)) as served:
+        with Client(served.address, timeout=20) as client:
+            client.create_stream("CREATE STREAM trades (sym TEXT)")
+            client.push("trades", [{"sym": "A"}])
+            client.wait_for(client.last_sequence)
+        yield served
+
+
+def carried(url: str, *lines: dict[str, Any] | Exception) -> list[dict[str, Any]]:
+    """The replies to some messages, in the order in which they come."""
+    replies = list[dict[str, Any]]()
+
+    async def write(message: types.JSONRPCMessage) -> None:
+        replies.append(message.model_dump(by_alias=True, exclude_unset=True))
+
+    async def run() -> None:
+        async with httpx2.AsyncClient(trust_env=False) as web:
+            requests = Requests(Endpoint(web, url, dict), write)
+            for line in lines:
+                if isinstance(line, Exception):
+                    await requests.take(line)
+                else:
+                    message = types.jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **line})
+                    await requests.take(SessionMessage(message))
+            await requests.end()
+
+    asyncio.run(run())
+    return replies
+
+
+def test_a_request_is_carried_to_the_endpoint_and_its_reply_back(running: Serving) -> None:
+    assert running.service.gateway is not None
+    url = f"{running.service.gateway.address}/mcp"
+    asked = {"name": "ask", "arguments": {"sql": "SELECT sym FROM trades"}}
+    replies = carried(
+        url,
+        {"id": 7, "method": "tools/call", "params": asked},
+        {"method": "notifications/initialized"},
+        {"method": "notifications/cancelled", "params": {"requestId": 99}},
+        ValueError("not JSON"),
+        {"id": "x", "method": "nosuch"},
+    )
+    by_id = {reply.get("id"): reply for reply in replies}
+    assert by_id[7]["result"]["structuredContent"]["rows"] == [{"sym": "A"}]
+    assert by_id["x"]["error"]["code"] == types.METHOD_NOT_FOUND
+    assert by_id[None]["error"]["code"] == types.PARSE_ERROR
+    assert len(replies) == 3
+
+
+def test_a_service_that_does_not_answer_is_an_error_of_the_request() -> None:
+    [reply] = carried("http://127.0.0.1:1/mcp", {"id": 1, "method": "tools/list"})
+    assert reply["error"]["message"].startswith("the service does not answer: ")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_starts_the_command(running: Serving, mode: str) -> None:
+    async def asked() -> Any:
+        started = StdioServerParameters(command=_COMMAND[0], args=[*_COMMAND[1:], "--address", running.address])
+        async with McpClient(stdio_client(started), mode=mode) as client:
+            assert len((await client.list_tools()).tools) == 9
+            refused = await client.call_tool("ask", {"sql": "SELECT s FROM trades"})
+            assert refused.structured_content["hint"] == "its columns are sym"
+            return await client.call_tool("ask", {"sql": "SELECT sym FROM trades"})
+
+    assert asyncio.run(asked()).structured_content["rows"] == [{"sym": "A"}]
+
+
+@pytest.mark.long
+def test_the_client_of_fastmcp_starts_the_command(running: Serving) -> None:
+    import fastmcp
+    from fastmcp.client.transports import StdioTransport
+
+    async def asked() -> Any:
+        transport = StdioTransport(_COMMAND[0], [*_COMMAND[1:], "--address", running.address])
+        async with fastmcp.Client(transport) as client:
+            return await client.call_tool("ask", {"sql": "SELECT sym FROM trades"})
+
+    assert asyncio.run(asked()).structured_content["rows"] == [{"sym": "A"}]
+
+
+@pytest.mark.long
+def test_lines_of_a_script_are_answered_before_the_command_ends(running: Serving) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    command = [*_COMMAND, "--address", running.address]
+    done = subprocess.run(command, input=f"{line}\n", capture_output=True, text=True, check=True, timeout=60)
+    assert len(json.loads(done.stdout)["result"]["tools"]) == 9
+    assert done.stderr == ""
+
+
+@pytest.mark.long
+def test_a_service_without_assistants_is_named_at_once() -> None:
+    with serving(Settings(port=0, web_port=0)) as bare:
+        command = [*_COMMAND, "--address", bare.address]
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "psoup serve --mcp" in done.stderr
