@@ -168,6 +168,10 @@ class Metrics:
             registry=self.registry,
         )
 
+    def list_all(self) -> None:
+        """Show the metrics that are otherwise shown from their first value on."""
+        _ = self._over_budget
+
     def by_follower(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
         """Add the lag of each named follower. `lags`: returns it by tenant, stream and name; from any thread."""
         self.registry.register(_Lags("follower", "Tuples that a named follower has not been told", lags))

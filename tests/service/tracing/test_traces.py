@@ -65,7 +65,7 @@ def test_each_call_has_a_span_with_its_steps(tmp_path: Path, monkeypatch: pytest
         "psoup.rows": 2,
     }
     steps = {span.name: span for span in _children(collector.spans, push)}
-    assert list(sorted(steps, key=lambda name: steps[name].start_time_unix_nano)) == ["prepare", "log", "apply"]
+    assert sorted(steps, key=lambda name: steps[name].start_time_unix_nano) == ["prepare", "log", "apply"]
     assert push.start_time_unix_nano <= steps["prepare"].start_time_unix_nano
     assert steps["log"].end_time_unix_nano <= push.end_time_unix_nano
     for span in collector.spans:

@@ -1,4 +1,4 @@
-"""psoup config show: the settings in force here, and where each came from."""
+"""psoup config: the settings in force here, and files for Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def config() -> None:
     Examples:
       psoup config show
       psoup config show --config /etc/psoup.toml
+      psoup config alerts > psoup-alerts.yml
 
     Show the settings and where each came from. Their order: flag > environment PSOUP_NAME > psoup.toml > default.
+    Print the alert rules and the dashboard for the metrics of this version.
     """
 
 
@@ -59,6 +61,32 @@ def show(
             print_json(item)
         return
     print_list(["setting", "value", "from", "what it is"], rows, facts)
+
+
+@app.command("alerts", short_help="Print alert rules for Prometheus.")
+def alerts() -> None:
+    """\b
+    Examples:
+      psoup config alerts > /etc/prometheus/psoup-alerts.yml
+
+    Print alert rules for Prometheus (`rule_files`), about the metrics that `psoup serve --metrics-port` shows.
+    """
+    from psoup_service.monitoring.alerts import rules
+
+    typer.echo(rules(), nl=False)
+
+
+@app.command("dashboard", short_help="Print a dashboard for Grafana.")
+def dashboard() -> None:
+    """\b
+    Examples:
+      psoup config dashboard > psoup-dashboard.json
+
+    Print a dashboard for Grafana, in JSON: Dashboards, New, Import. It shows every metric of a service, by subject.
+    """
+    from psoup_service.monitoring.dashboard import dashboard as made
+
+    typer.echo(made(), nl=False)
 
 
 def _listed(value: object) -> object:
