@@ -1,7 +1,9 @@
 """Statements that clients of PostgreSQL send about its catalogue, and a catalogue that answers them in the test.
 
 `tests/fixtures/pg-catalogue.jsonl` has one statement a line. Most were recorded at a server of PostgreSQL 15, from
-psql, SQLAlchemy, asyncpg, ADBC, pg8000, psycopg and JDBC. Each has the names and OIDs of the server's columns.
+psql, SQLAlchemy, asyncpg, ADBC, pg8000, psycopg, JDBC and ODBC. The statements of Grafana, Metabase, DBeaver and
+DataGrip have the constructs of their published sources in other words. Each statement has the names and OIDs of the
+server's columns.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ NODES: dict[type[exp.Expression], str] = {
     exp.CurrentDate: "date",
     exp.Extract: "numeric",
     exp.TimestampTrunc: "timestamptz",
+    exp.AtTimeZone: "timestamp",
+    exp.Pow: "float8",
 }
 """Functions that sqlglot knows by a node of their own, and that DuckDB has with the same meaning."""
 

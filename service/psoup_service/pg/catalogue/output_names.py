@@ -23,6 +23,7 @@ _NAMES: dict[type[exp.Expression], str] = {
     exp.Coalesce: "coalesce",
     exp.Exists: "exists",
     exp.Array: "array",
+    exp.AtTimeZone: "timezone",
 }
 
 
@@ -51,7 +52,7 @@ def _own(item: exp.Expression) -> str:
         return item.name
     if isinstance(item, exp.Dot):
         return item.expression.name if isinstance(item.expression, exp.Identifier) else _own(item.expression)
-    if isinstance(item, exp.Paren | exp.Collate | exp.Cast | exp.Bracket | exp.Filter | exp.Window | exp.AtTimeZone):
+    if isinstance(item, exp.Paren | exp.Collate | exp.Cast | exp.Bracket | exp.Filter | exp.Window):
         return _own(item.this)
     if isinstance(item, exp.Case):
         last = item.args.get("default")
