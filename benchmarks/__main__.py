@@ -40,7 +40,21 @@ from benchmarks.answers import (
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
-from benchmarks.ingest import calls, cdc, durability, fair, far, files, gate, idle, table_start, tls, upserts, wire
+from benchmarks.ingest import (
+    calls,
+    cdc,
+    durability,
+    fair,
+    far,
+    files,
+    gate,
+    idle,
+    table_start,
+    tls,
+    traced,
+    upserts,
+    wire,
+)
 from benchmarks.joins import joins, joins_adapt, joins_as_of, joins_kept, joins_large, joins_many, joins_partners
 from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
 from benchmarks.tool.machine import machine
@@ -100,6 +114,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "idle": idle.rows,
     "fair": fair.rows,
     "gate": gate.rows,
+    "traced": traced.rows,
     "attacked": neighbour.rows,
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,

@@ -2,6 +2,7 @@
 
     Empty    unary: bytes in, no bytes out
     Swallow  stream: as many messages in as come, a short reply to each
+    Export   of OTLP: a collector that drops the spans
 
 It runs in a process of its own, prints its port, and ends when its standard input does.
 """
@@ -18,6 +19,7 @@ import grpc
 SERVICE = "benchmarks.Empty"
 EMPTY = f"/{SERVICE}/Empty"
 SWALLOW = f"/{SERVICE}/Swallow"
+COLLECTOR = "opentelemetry.proto.collector.trace.v1.TraceService"
 MESSAGE_LIMIT = 16 * 1024 * 1024
 REPLY = bytes(24)
 """A reply as long as the service's reply to a batch."""
@@ -39,6 +41,8 @@ async def _serve() -> None:
         "Swallow": grpc.stream_stream_rpc_method_handler(_swallow),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    collects = {"Export": grpc.unary_unary_rpc_method_handler(_empty)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(COLLECTOR, collects),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(port, flush=True)

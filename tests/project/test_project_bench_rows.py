@@ -66,7 +66,7 @@ ROWS = """
     growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
     growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
     idle.memory idle.call
-    fair.equal fair.weight gate.small gate.push gate.push.q1024
+    fair.equal fair.weight gate.small gate.push gate.push.q1024 traced.invoke traced.push
     attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
     attacked.half_messages.stalls attacked.half_messages.invoke.apart attacked.half_messages.push.apart
 """
