@@ -24,7 +24,8 @@ OF_EXTRAS = frozenset(
     (
         *("rich", "typer"),
         *("numba", "sortedcontainers", "sqlglot", "xxhash"),
-        *("grpc_health", "grpc_reflection", "orjson", "prometheus_client", "pydantic", "starlette", "structlog"),
+        *("certifi", "grpc_health", "grpc_reflection", "httpcore", "orjson", "prometheus_client", "pydantic"),
+        *("standardwebhooks", "starlette", "structlog"),
         *("uvicorn", "uvloop"),
         *("pandas", "pyspark"),
         *("httpx2", "mcp"),

@@ -238,6 +238,7 @@ class Service:
             self._check_somebody_may_come()
             self._wait.begin()
             await on(self._threads.life, self.regular.expiry.take_over)
+            self._servicers.webhooks.deliverer.start()
             await self._open_gateway()
             await self._open_pg()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
@@ -259,9 +260,8 @@ class Service:
         for port in (self.gateway, self.pg):
             if port is not None:
                 port.drain()
-        self._sync.drain()
-        self._follow.followers.drain()
-        self._groups.drain()
+        await self._servicers.webhooks.deliverer.end()
+        self._servicers.drain()
         self._health.drain()
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
@@ -279,9 +279,9 @@ class Service:
     def _make_server(self) -> tuple[grpc.aio.Server, GrpcCalls]:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
-        made = services_of(self._backend, self.settings.engine_config(), self.gate, self._server_servicer())
-        self._sync, self._follow, self._groups = made.sync, made.follow, made.groups
-        for register, servicer in made.registered:
+        parts = self._backend, self.settings.engine_config(), self.gate, self._server_servicer()
+        self._servicers = services_of(*parts, self.settings.webhook_hosts)
+        for register, servicer in self._servicers.registered:
             added = calls.add(register, servicer, server)
             self._services += added
             self._serving |= dict.fromkeys(added, servicer)
@@ -337,9 +337,9 @@ class Service:
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= self.clock.state().figures()
-        frame |= {"watch_rounds": self._sync.rounds, "results_offered": self._offers.installed}
+        frame |= {"results_offered": self._offers.installed}
         frame["short_of_disk"] = int(bool(self.host.shortage()))
-        frame |= self._follow.followers.figures() | self.regular.figures() | self._observers.figures()
+        frame |= self._servicers.figures() | self.regular.figures() | self._observers.figures()
         return {**structures, **self.host.counters(), **frame}
 
     def _notices(self) -> str:

@@ -3,9 +3,9 @@
     {"time":"2026-…Z","call":"StreamService/DropStream","outcome":"OK",…,"before":"9f2c…"}
                                                             SHA-256 of the line before ─┘
 
-It records changes of streams, queries, tokens and tenants, jobs, backups, and every refused credential. It has no
-reads, tuples, statements or secrets. A line that is changed or removed breaks the chain at the next line. An operator
-who has noted a hash finds lines cut off at the end (`psoup audit verify --last`).
+It records changes of streams, queries, webhooks, tokens and tenants, jobs, backups, and every refused credential. It
+has no reads, tuples, statements or secrets. A line that is changed or removed breaks the chain at the next line. An
+operator who has noted a hash finds lines cut off at the end (`psoup audit verify --last`).
 
 A service that cannot write a line goes on, and says so in its own log. After 200 refusals at once only one a second is
 written, because any caller can cause them. Failed changes have a limit of the same size. The next line counts the
@@ -45,6 +45,11 @@ CHANGES = frozenset(
         "QueryService/Unregister",
         "QueryService/UnregisterMany",
         "GroupService/RemoveGroup",
+        "WebhookService/AddWebhook",
+        "WebhookService/RemoveWebhook",
+        "WebhookService/PauseWebhook",
+        "WebhookService/ResumeWebhook",
+        "WebhookService/TestWebhook",
         "AttachService/Attach",
         "CoverService/Cover",
         "BackupService/Backup",
@@ -201,7 +206,7 @@ def object_of(request: Any) -> str:
 
     Another statement becomes a fingerprint, because it may hold values.
     """
-    for field in ("name", "token_id", "stream", "query_id", "key", "job", "directory"):
+    for field in ("name", "token_id", "stream", "query_id", "webhook_id", "key", "job", "directory"):
         value = getattr(request, field, "")
         if isinstance(value, str) and value:
             return value

@@ -71,6 +71,7 @@ PAYS: dict[str, tuple[str, ...]] = {
     "SyncService/Watch": _READS,
     "FollowService/Follow": _READS,
     "GroupService/TakeBatch": _READS,
+    "WebhookService/AddWebhook": _READS,
 }
 """The rates that are checked before each call, by the call's name. Calls that only remove something, or are cheap, have
 none. StatementService/Execute pays for the statement that it executes."""

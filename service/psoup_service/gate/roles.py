@@ -1,7 +1,7 @@
 """The roles that may make each call, as one table. A call that the table lacks is always refused.
 
     reader      answers, and lists of streams and queries
-    registrar   the same, and registering and removing queries
+    registrar   the same, registering and removing queries, and webhooks
     producer    pushes, and the facts that a producer needs for them
     owner       all of these, and streams
     operator    tokens, and jobs that read and write the disk; data only with another role beside it. An operator of
@@ -74,6 +74,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "GroupService/LeaveGroup": _READS,
     "GroupService/ListGroups": _READS,
     "GroupService/RemoveGroup": _REGISTERS,
+    "WebhookService/AddWebhook": _REGISTERS,
+    "WebhookService/ListWebhooks": _REGISTERS,
+    "WebhookService/RemoveWebhook": _REGISTERS,
+    "WebhookService/PauseWebhook": _REGISTERS,
+    "WebhookService/ResumeWebhook": _REGISTERS,
+    "WebhookService/TestWebhook": _REGISTERS,
     "ServerService/GetServerInfo": _ALL,
     "AttachService/BeginAttach": _OPERATES,
     "AttachService/Attach": _OPERATES,

@@ -22,7 +22,7 @@ import numpy as np
 from psoup.errors import InvalidInput, NotFound
 from psoup.values.columns import Array
 
-_FORM = re.compile(r"([qs])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
+_FORM = re.compile(r"([qsw])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
 _MAX_TOKEN = 4_096
 _SHOWN = 60
 
@@ -46,6 +46,10 @@ class Ids:
         """A stream's ID on the wire."""
         return f"s-{self.incarnation}-{stream_id}"
 
+    def webhook(self, webhook_id: int) -> str:
+        """A webhook's ID on the wire."""
+        return f"w-{self.incarnation}-{webhook_id}"
+
     def read_query(self, text: str) -> int:
         """The engine's query ID; InvalidInput if `text` is not an ID, NotFound if it is another incarnation's."""
         return self._read("q", "query", text)
@@ -53,6 +57,10 @@ class Ids:
     def read_stream(self, text: str) -> int:
         """The engine's stream ID; raises as `read_query`."""
         return self._read("s", "stream", text)
+
+    def read_webhook(self, text: str) -> int:
+        """The engine's webhook ID; raises as `read_query`."""
+        return self._read("w", "webhook", text)
 
     @contextmanager
     def naming(self, text: str) -> Iterator[None]:
@@ -129,7 +137,7 @@ class Ids:
             raise NotFound(
                 f"{noun} {text!r} is from another incarnation of this service's data ({match[2]}, now"
                 f" {self.incarnation}): it was kept in memory only, or is from before a backup was restored, or belongs"
-                f" to another service; list the {'queries' if noun == 'query' else 'streams'} to see what stands here,"
+                f" to another service; list the {'queries' if noun == 'query' else f'{noun}s'} to see what stands here,"
                 " or register again",
                 reason="FOREIGN_INCARNATION",
                 incarnation=self.incarnation,

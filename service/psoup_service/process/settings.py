@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
+from psoup.errors import InvalidInput
 from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
+from psoup_service.gate.targets import origins_of
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.setting_values import check_collector
@@ -25,6 +27,8 @@ _MIB = 1024 * 1024
 UNSTORED_CHUNKS = 4
 """The most chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`).
 """
+_LISTS = ("functions", "listen", "certificate_roles", "oidc_roles", "web_hosts", "webhook_hosts")
+"""The settings that are lists."""
 TOGETHER = "together"
 """The type of the error for two settings that exclude each other."""
 
@@ -95,6 +99,8 @@ class Settings(BaseModel):
 
     idempotency_key_s: int = Field(default=86_400, ge=1, le=604_800)
     """time for which a stream remembers the Idempotency-Key of a request with rows"""
+    webhook_hosts: tuple[str, ...] = ()
+    """further hosts that webhooks may reach, beside public ones over https: http://localhost:9000"""
 
     pg_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off"""
@@ -257,7 +263,7 @@ class Settings(BaseModel):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
 
-    @field_validator("functions", "listen", "certificate_roles", "oidc_roles", "web_hosts", mode="before")
+    @field_validator(*_LISTS, mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Read a list from a variable of the environment, with commas between its parts."""
@@ -287,6 +293,15 @@ class Settings(BaseModel):
     def _of_provider(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
         role_table(entries)
         return entries
+
+    @field_validator("webhook_hosts")
+    @classmethod
+    def _origins(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            origins_of(hosts)
+        except InvalidInput as problem:
+            raise ValueError(problem.message) from None
+        return hosts
 
     @model_validator(mode="after")
     def _provided(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from psoup.config import EngineConfig
@@ -21,6 +21,7 @@ from psoup_proto.v1 import (
     statements_pb2_grpc,
     streams_pb2_grpc,
     sync_pb2_grpc,
+    webhooks_pb2_grpc,
 )
 from psoup_service.gate.credentials import Gate
 from psoup_service.servicers.admin import AdminServicer
@@ -38,6 +39,7 @@ from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.statements import StatementServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.servicers.sync import SyncServicer
+from psoup_service.servicers.webhooks import WebhookServicer
 
 
 class Services(NamedTuple):
@@ -47,14 +49,29 @@ class Services(NamedTuple):
     sync: SyncServicer
     follow: FollowServicer
     groups: GroupServicer
+    webhooks: WebhookServicer
+
+    def drain(self) -> None:
+        """End the calls of clients that watch, follow or wait: they go on when the service is back."""
+        self.sync.drain()
+        self.follow.followers.drain()
+        self.groups.drain()
+
+    def figures(self) -> dict[str, int]:
+        """The figures of watches, followers and webhooks. From any thread."""
+        watches = {"watch_rounds": self.sync.rounds}
+        return watches | self.follow.followers.figures() | self.webhooks.deliverer.figures()
 
 
-def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer) -> Services:
-    """Make the servicers of a service, on one backend."""
+def services_of(
+    backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer, webhook_hosts: Sequence[str]
+) -> Services:
+    """Make the servicers of a service, on one backend. `webhook_hosts`: the setting."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)
     follow = FollowServicer(backend, sync.tokens)
     groups = GroupServicer(backend, follow)
     streams = StreamServicer(backend, staging.forget)
+    webhooks = WebhookServicer(backend, sync, webhook_hosts)
     registered: list[tuple[Callable[[Any, Any], None], Any]] = [
         (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
         (statements_pb2_grpc.add_StatementServiceServicer_to_server, StatementServicer(backend, streams)),
@@ -69,6 +86,7 @@ def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: Serv
         (sync_pb2_grpc.add_SyncServiceServicer_to_server, sync),
         (follow_pb2_grpc.add_FollowServiceServicer_to_server, follow),
         (groups_pb2_grpc.add_GroupServiceServicer_to_server, groups),
+        (webhooks_pb2_grpc.add_WebhookServiceServicer_to_server, webhooks),
         (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate)),
     ]
-    return Services(registered, sync, follow, groups)
+    return Services(registered, sync, follow, groups, webhooks)

@@ -55,6 +55,11 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         return self._rounds.count
 
     @property
+    def watches(self) -> Rounds:
+        """The watchers of the service."""
+        return self._rounds
+
+    @property
     def tokens(self) -> Tokens:
         """The tokens of the store's data."""
         return self._tokens

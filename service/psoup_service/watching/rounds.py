@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from psoup.errors import PSoupError, Unavailable
@@ -24,7 +24,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Tokens
-from psoup_service.watching.pages import WatchPage, WatchPages
+from psoup_service.watching.pages import Target, WatchPage, WatchPages
 from psoup_service.watching.topics import SLOW_S, Topics
 from psoup_service.watching.watcher import Taken, Watcher
 
@@ -74,13 +74,42 @@ class Rounds:
         try:
             told_at = asyncio.get_running_loop().time()
             while watcher.open:
-                await self._marked(watcher, told_at + watcher.form.progress_s)
+                await self.marked(watcher, told_at + watcher.form.progress_s)
                 page = await self._lines[_line_of(watcher)].page(watcher)
                 if page.reply is not None:
                     yield page.reply
                     told_at = asyncio.get_running_loop().time()
         finally:
             self._leave(watcher)
+
+    @contextmanager
+    def listening(self, watcher: Watcher) -> Iterator[None]:
+        """Inside the `with` block, a watcher gets marks, and no messages. See `hears`."""
+        self._enter(watcher)
+        try:
+            yield
+        finally:
+            self._leave(watcher)
+
+    def hears(self, watcher: Watcher, target: Target, sequence: int, cost: float) -> None:
+        """Let a watcher hear of later changes of its only want, after a look at its answer.
+
+        `target`: the subject of the want, also if it was another one before. `sequence`: the last event that the look
+        saw. `cost`: seconds of the look.
+        """
+        if watcher not in self._watchers:
+            return
+        snapshot = self._host.snapshot()
+        if any(stream_id not in snapshot.by_id for stream_id in target.streams):  # dropped since the look
+            watcher.mark(0)
+            return
+        new = self.topics.of(watcher, 0) != target
+        if new:
+            self.topics.drop(watcher, 0)
+            self.topics.add(watcher, 0, target, snapshot)
+        self.topics.asked_for(watcher, 0, cost, asyncio.get_running_loop().time())
+        if new and snapshot.sequence != sequence:  # it may have missed a publication
+            watcher.mark(0)
 
     def drain(self) -> None:
         """End all calls, also of clients that do not read."""
@@ -120,7 +149,7 @@ class Rounds:
                 task.cancel()
             self._tasks = []
 
-    async def _marked(self, watcher: Watcher, end: float) -> None:
+    async def marked(self, watcher: Watcher, end: float) -> None:
         """Wait until a watcher has a mark. At the time `end` of the loop, all its wants get a mark."""
         if not watcher.marked.is_set():
             timer = asyncio.get_running_loop().call_at(end, watcher.mark_all)

@@ -95,6 +95,11 @@ class Topics:
             self._streams[stream_id].add(target.clause)
         members.add(topic)
 
+    def of(self, watcher: Watcher, place: int) -> Target | None:
+        """The target of a want that was registered."""
+        topic = self._of_place.get((watcher, place))
+        return None if topic is None else topic.target
+
     def drop(self, watcher: Watcher, place: int) -> None:
         """Forget a want."""
         topic = self._of_place.pop((watcher, place), None)

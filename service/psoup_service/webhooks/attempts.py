@@ -1,0 +1,147 @@
+"""One attempt to send a message: resolve, check, connect to the checked address, POST, and read the status.
+
+    URL ─ name resolved once ─> addresses, all checked ─ connect to one of them ─> POST, signed ─> status
+
+The name stays in TLS and in the header Host. Redirects are not followed. A status from 200 to 299 counts, whatever the
+receiver does after it. The body of the reply is read up to a bound, and forgotten. This module imports the HTTP client,
+so it is imported when there is a webhook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import certifi
+import httpcore
+from standardwebhooks import Webhook as Signer
+
+from psoup.errors import PSoupError
+from psoup_service.gate.targets import Target
+from psoup_service.webhooks.addresses import Addresses, refused
+from psoup_service.webhooks.outcomes import Outcome
+
+CONNECT_S = 5.0
+"""Seconds for the connection, and as many for TLS."""
+WHOLE_S = 30.0
+"""Seconds for a whole attempt."""
+_REST_S = 1.0
+"""Seconds for the body of a reply, after its status."""
+_MOST_REPLY = 64 * 1024
+_SHOWN = 200
+Headers = list[tuple[bytes, bytes]]
+
+
+class Sender:
+    """Sends messages. `agent`: the value of the header User-Agent."""
+
+    def __init__(self, addresses: Addresses, agent: str) -> None:
+        self._addresses = addresses
+        self._agent = agent.encode()
+        self._tls = ssl.create_default_context()
+        self._tls.load_verify_locations(certifi.where())
+
+    async def send(self, target: Target, message_id: str, body: bytes, secret: str, now: int) -> Outcome:
+        """Send a message once. `now`: the clock, in microseconds. Never raises but for cancellation."""
+        try:
+            async with asyncio.timeout(WHOLE_S):
+                addresses = await self._addresses.of(target)
+                headers = self._headers(target, message_id, body, secret, now)
+                return await self._post(target, addresses, headers, body)
+        except TimeoutError:
+            return Outcome(0, "the receiver did not reply in time")
+        except PSoupError as problem:
+            return Outcome(0, problem.message)
+        except (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as problem:
+            return Outcome(0, _described(problem))
+
+    def _headers(self, target: Target, message_id: str, body: bytes, secret: str, now: int) -> Headers:
+        time = datetime.fromtimestamp(now // 1_000_000, UTC)
+        signature = Signer(secret).sign(message_id, time, body.decode())
+        origin = target.origin
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        usual = origin.port == (443 if origin.scheme == "https" else 80)
+        return [
+            (b"Host", (host if usual else f"{host}:{origin.port}").encode()),
+            (b"User-Agent", self._agent),
+            (b"Content-Type", b"application/json"),
+            (b"Content-Length", b"%d" % len(body)),
+            (b"Connection", b"close"),
+            (b"webhook-id", message_id.encode()),
+            (b"webhook-timestamp", b"%d" % (now // 1_000_000)),
+            (b"webhook-signature", signature.encode()),
+        ]
+
+    async def _post(self, target: Target, addresses: Iterable[str], headers: Headers, body: bytes) -> Outcome:
+        scheme, host, port = target.origin
+        origin = httpcore.Origin(scheme.encode(), host.encode(), port)
+        url = httpcore.URL(scheme=scheme, host=host, port=port, target=target.path)
+        backend = _Checked(addresses, target)
+        limits = {"connect": CONNECT_S, "read": WHOLE_S, "write": WHOLE_S, "pool": CONNECT_S}
+        connection = httpcore.AsyncHTTPConnection(origin, ssl_context=self._tls, network_backend=backend)
+        async with connection:
+            request = httpcore.Request("POST", url, headers=headers, content=body, extensions={"timeout": limits})
+            response = await connection.handle_async_request(request)
+            status = int(response.status)
+            await _read(response)
+        if 200 <= status < 300:
+            return Outcome(status, "")
+        more = ", a redirect, which is not followed" if 300 <= status < 400 else ""
+        return Outcome(status, f"the receiver replied {status}{more}")
+
+
+async def _read(response: httpcore.Response) -> None:
+    """Read the body of a reply up to a bound, so that the connection ends in order. Errors of the receiver count for
+    nothing.
+    """
+    size = 0
+    try:
+        async with asyncio.timeout(_REST_S):
+            async for part in response.aiter_stream():
+                size += len(part)
+                if size > _MOST_REPLY:
+                    break
+    except (TimeoutError, OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError):
+        pass
+
+
+class _Checked(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were checked, whatever the name in the URL is."""
+
+    def __init__(self, addresses: Iterable[str], target: Target) -> None:
+        self._addresses = addresses
+        self._target = target
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore.AsyncNetworkStream:
+        """Connect to the first address that takes the connection."""
+        failed: Exception = OSError("the name has no address")
+        for address in self._addresses:
+            try:
+                stream = await self._backend.connect_tcp(address, port, *args, **options)
+            except (OSError, httpcore.NetworkError, httpcore.TimeoutException) as problem:
+                failed = problem
+                continue
+            if not self._target.trusted and _is_this_machine(stream):
+                await stream.aclose()
+                raise refused(self._target.origin.host, f"its address {address} is of this machine")
+            return stream
+        raise failed
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+def _is_this_machine(stream: httpcore.AsyncNetworkStream) -> bool:
+    """Whether both ends of a connection have one address."""
+    ends = stream.get_extra_info("server_addr"), stream.get_extra_info("client_addr")
+    return None not in ends and ends[0][0] == ends[1][0]
+
+
+def _described(problem: Exception) -> str:
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return f"the receiver cannot be reached: {text[:_SHOWN]}"

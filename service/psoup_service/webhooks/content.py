@@ -1,0 +1,228 @@
+"""The content of a delivery: the rows that came and left since a position, as JSON, and the position after them.
+
+    token ─> rows of the receiver ─> changed rows ─> body, at most 256 KiB ─> token
+
+A body that would be larger has the numbers of the rows, and not the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from psoup.answer.copies.changed_rows import ChangedRows, Held, HeldRange, Rows, changed_rows
+from psoup.answer.copies.id_intervals import Interval
+from psoup.answer.copies.join_since import HeldBox
+from psoup.answer.copies.versions_since import is_too_old
+from psoup.answer.copies.watched_clauses import clause_of, slides_of
+from psoup.answer.question import Question
+from psoup.errors import InvalidInput
+from psoup.model import time_text
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+from psoup.work.read_budget import ReadBudget
+from psoup_proto.v1 import sync_pb2
+from psoup_service.host.ids import Ids
+from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest_of_window
+from psoup_service.sync.version_tokens import remembered
+from psoup_service.watching.pages import Target
+from psoup_service.wire import convert
+from psoup_service.wire.json_answers import rows_json
+
+MOST_BYTES = 256 * 1024
+"""The most bytes of a body."""
+_BEHIND = 4_096
+"""The most tuples by which a position may lag while there is nothing to tell."""
+_RENEWED = 0.5
+"""The age at which a position in a table is replaced, as a share of DELETED FOR."""
+_WINDOW = digest_of_window("", accept_truncation=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The result of a look at an answer. `target`: the subject of a watch. `token`: the position after the look.
+
+    `body`: None if no row came or left. `moved`: whether `token` differs from the position before.
+    """
+
+    target: Target
+    sequence: int
+    token: bytes
+    body: bytes | None
+    moved: bool
+
+
+class Looking:
+    """Looks at answers for webhooks. `tokens`, `ids`: of the service's data. Any thread may call it."""
+
+    def __init__(self, tokens: Tokens, ids: Ids) -> None:
+        self._tokens = tokens
+        self._ids = ids
+
+    def is_outdated(self, token: bytes, tenant: str, newest: int) -> bool:
+        """Whether a position is of other data, such as data before a restore. `newest`: the last event so far."""
+        try:
+            self._tokens.read(token, tenant, newest)
+        except (Again, InvalidInput):
+            return True
+        return False
+
+    def look(self, snapshot: Snapshot, key: str, tenant: str, token: bytes, now: int, budget: ReadBudget) -> Look:
+        """Look at the answer of the query with a key. `now`: the clock. Raises the errors of an invocation."""
+        record = snapshot.query_with(key, tenant)
+        rows = self._rows(snapshot, record, token, now)
+        held = None if rows is None else _held(rows)
+        question = Question(now, accept_truncation=True, budget=budget)
+        change = changed_rows(snapshot, record, held, question)
+        body, digest = _Body(change), b""
+        if change.held is None:
+            digest = body.digest()
+        after = ClientRows(record.query_id, _WINDOW, **_described(change.held), digest=digest)
+        if change.held is None:
+            tells = moved = rows is None or digest != rows.digest
+        else:
+            tells = change.whole or bool(body.came.count or body.left.count)
+            moved = tells or _is_behind(snapshot, record, held, change.held, now)
+        written = self._tokens.write(after, tenant, snapshot.sequence) if moved else token
+        target = _target(snapshot, record)
+        text = body.text(key, self._ids.query(record.query_id), record, now) if tells else None
+        return Look(target, snapshot.sequence, written, text, moved)
+
+    def _rows(self, snapshot: Snapshot, record: QueryRecord, token: bytes, now: int) -> ClientRows | None:
+        """The rows of a receiver. None if it must get the whole answer."""
+        try:
+            rows = self._tokens.read(token, record.tenant, snapshot.sequence)
+        except (Again, InvalidInput):
+            return None
+        if rows.query_id != record.query_id or rows.window != _WINDOW:
+            return None
+        rows, reset = remembered(snapshot, record, rows, sync_pb2.RESET_UNSPECIFIED, now)
+        return None if reset else rows
+
+
+def _held(rows: ClientRows) -> Held:
+    if rows.box is not None:
+        return rows.box
+    return HeldRange(rows.intervals, rows.next_id) if rows.earlier is None else rows.earlier
+
+
+def _described(held: Held | None) -> dict[str, Any]:
+    """The fields of a token that describe rows."""
+    if held is None:
+        return {}
+    if isinstance(held, HeldRange):
+        return {"intervals": held.intervals, "next_id": held.next_id}
+    return {"box": held} if isinstance(held, HeldBox) else {"earlier": held}
+
+
+def _ends(held: Held) -> Sequence[Interval]:
+    """The tuple IDs of each source; none of a range without rows."""
+    if isinstance(held, HeldRange):
+        return [(held.intervals[0][0], held.intervals[-1][1])] if held.intervals else []
+    return held.target if isinstance(held, HeldBox) else held.ranges
+
+
+def _is_behind(snapshot: Snapshot, record: QueryRecord, before: Held | None, after: Held, now: int) -> bool:
+    """Whether a position must be replaced although there is nothing to tell.
+
+    A position far behind makes later looks slow. The rows of a position whose tuples retention drops are not known.
+    """
+    if before is None or type(before) is not type(after) or len(_ends(before)) != len(_ends(after)):
+        return True
+    views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
+    for view, old, new in zip(views, _ends(before), _ends(after), strict=False):
+        behind = abs(new[0] - old[0]) + abs(new[1] - old[1])
+        if behind > _BEHIND or (new[0] > old[0] and 2 * old[0] < view.first_id + new[0]):
+            return True
+    next_id = before.next_id if isinstance(before, HeldRange) else None
+    return next_id is not None and is_too_old(views[0], next_id, now, _RENEWED)
+
+
+def _target(snapshot: Snapshot, record: QueryRecord) -> Target:
+    streams, slides = tuple(snapshot.streams_of(record)), slides_of(snapshot, record, None)
+    return Target(record.query_id, streams, clause_of(snapshot, record, None), slides, _WINDOW)
+
+
+class _Listed:
+    """Some rows in JSON. `parts`: None if they do not fit into `room` bytes. `count`: their number.
+
+    `hashed`: whether to compute a digest, which is of all rows.
+    """
+
+    def __init__(self, rows: Rows, room: int, *, hashed: bool = False) -> None:
+        self.parts: list[bytes] | None = []
+        self.count = 0
+        self.size = 0
+        self.digest = hashlib.blake2b(digest_size=16)
+        for batch in rows.read:
+            self.count += batch.num_rows
+            if self.parts is not None and batch.num_rows:
+                self.parts.append(rows_json(batch)[1:-1])
+                self.size += len(self.parts[-1]) + 1
+                if self.size > room:
+                    self.parts = None
+            if hashed:
+                self.digest.update(batch.serialize())
+            elif self.parts is None and rows.count is not None:
+                self.count = rows.count
+                break
+
+    def json(self) -> orjson.Fragment:
+        """The rows as an array."""
+        return orjson.Fragment(b"[%b]" % b",".join(self.parts or ()))
+
+
+class _Body:
+    """The body of a delivery."""
+
+    def __init__(self, change: ChangedRows) -> None:
+        self._change = change
+        self.came = _Listed(change.came, MOST_BYTES, hashed=change.held is None)
+        self.left = _Listed(change.left, MOST_BYTES - self.came.size if self.came.parts is not None else 0)
+
+    def digest(self) -> bytes:
+        """A digest of the rows of an answer that always comes whole."""
+        return self.came.digest.digest()
+
+    def text(self, key: str, query_id: str, record: QueryRecord, now: int) -> bytes:
+        """The body as JSON."""
+        completeness = convert.completeness(self._change.completeness, record.query)
+        data = {
+            "key": key,
+            "query_id": query_id,
+            "sequence": completeness.sequence,
+            "reset": self._change.whole,
+            "came_count": self.came.count,
+            "left_count": self.left.count,
+            "completeness": _plain(completeness),
+        }
+        if self.came.parts is not None and self.left.parts is not None:
+            body = _written(now, {**data, "came": self.came.json(), "left": self.left.json()})
+            if len(body) <= MOST_BYTES:
+                return body
+        return _written(now, {**data, "counts_only": True})
+
+
+def _written(now: int, data: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"type": "answer.changed", "timestamp": time_text(now).replace(" ", "T", 1), "data": data})
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    """The fields of a message that are set, as JSON has them: times as text, names of enums."""
+    plain = dict[str, Any]()
+    for field, value in message.ListFields():
+        if isinstance(value, Timestamp):
+            plain[field.name] = value.ToJsonString()
+        elif field.enum_type is not None:
+            plain[field.name] = field.enum_type.values_by_number[value].name
+        elif field.message_type is not None:
+            plain[field.name] = [_plain(each) for each in value]
+        else:
+            plain[field.name] = value
+    return plain

@@ -1,0 +1,212 @@
+"""The deliveries of one webhook, as a task: look at the answer, fix a delivery, send it until it is taken.
+
+    marked ─ look ─> content ─ log ─> attempt ─ failed, 1 s, 2 s, 4 s … 10 minutes ─> attempt ─ taken ─ log ─> marked
+                                                    └─ for three days ─> paused
+
+A delivery is in the log before its first attempt, with its ID and its body. So each attempt sends the same content,
+also after a restart. Changes meanwhile wait, and come with the next delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from psoup.errors import NotFound, PSoupError
+from psoup.events.webhooks import BY_FAILURES, AdvanceWebhook, Delivery, PauseWebhook, Webhook
+from psoup.published.snapshot import Snapshot
+from psoup.work.read_budget import ReadBudget
+from psoup_proto.v1 import sync_pb2
+from psoup_service.watching.watcher import Watcher, WatchForm
+from psoup_service.webhooks.content import Look
+from psoup_service.webhooks.tools import Tools
+
+FIRST_PAUSE_S = 1.0
+"""Seconds between the first two attempts of a delivery. Each later pause is twice as long as the one before."""
+MOST_PAUSE_S = 600.0
+"""The most seconds between two attempts."""
+PATIENCE_US = 3 * 86_400 * 1_000_000
+"""Microseconds of failures after which a webhook is paused."""
+ROUND_S = 0.01
+"""Seconds between the end of a delivery and the next look."""
+PROGRESS_S = 15.0
+"""The most seconds between two looks. Rows leave a window while no tuple comes."""
+_NO_QUERY_S = 1.0
+"""Seconds between two looks for a query with the key."""
+_PATIENCE_S = 5.0
+_WORTH = 512
+"""The bytes of a body above which it is compressed in the log."""
+_ZSTD = pa.Codec("zstd")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The attempts for the present delivery, and the last outcome. `next_attempt`: the clock's time, or 0.
+
+    `no_query`: whether no query has the key. `error`: of the last attempt or look.
+    """
+
+    attempts: int = 0
+    next_attempt: int = 0
+    status: int = 0
+    error: str = ""
+    no_query: bool = False
+
+
+class Deliveries:
+    """The deliveries of a webhook. For the event loop."""
+
+    def __init__(self, tools: Tools, webhook: Webhook) -> None:
+        self._tools = tools
+        self._id = webhook.webhook_id
+        self._tenant = webhook.tenant
+        self._key = webhook.key
+        self._token = webhook.token
+        self.delivery = webhook.delivery
+        self.progress = Progress()
+        self._poked = asyncio.Event()
+        form = WatchForm(self._tenant, sync_pb2.ENCODING_ARROW, sync_pb2.COMPRESSION_UNSPECIFIED, 0, PROGRESS_S)
+        self._watcher = Watcher([sync_pb2.Want(key=self._key)], form, lambda problem: None)
+
+    def poke(self) -> None:
+        """Let the task look at its webhook again: a client has paused, resumed or removed it."""
+        self._poked.set()
+        self._watcher.marked.set()
+
+    async def run(self) -> None:
+        """Deliver, until the webhook is removed."""
+        newest = self._tools.host.snapshot().sequence
+        if self.delivery is not None and self._tools.looking.is_outdated(self.delivery.token, self._tenant, newest):
+            self._token, self.delivery = b"", None  # of other data: the receiver gets the whole answer, with a new ID
+        with self._tools.rounds.listening(self._watcher):
+            while (webhook := self._present()) is not None:
+                self._poked.clear()
+                if webhook.paused:
+                    self.progress.next_attempt = 0
+                    await self._poked.wait()
+                    continue
+                try:
+                    await self._step(webhook)
+                except NotFound:  # it was removed
+                    if self._present() is not None:
+                        raise
+
+    def _present(self) -> Webhook | None:
+        return self._tools.host.snapshot().webhooks.get(self._id)
+
+    async def _step(self, webhook: Webhook) -> None:
+        """Send the delivery that waits, or make the next one."""
+        if self.delivery is not None:
+            await self._send(webhook, self.delivery)
+            return
+        end = asyncio.get_running_loop().time() + (_NO_QUERY_S if self.progress.no_query else PROGRESS_S)
+        await self._tools.rounds.marked(self._watcher, end)
+        if self._poked.is_set():
+            self._watcher.mark_all()
+            return
+        self._watcher.take()
+        look = await self._look()
+        if look is not None and (look.body is not None or look.moved):
+            await self._fix(look)
+
+    # Looking --------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> Look | None:
+        """Look at the answer. None after an error, which the next look may not have."""
+        tools, began = self._tools, 0.0
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> Look:
+            nonlocal began
+            began = time.perf_counter()
+            return tools.looking.look(snapshot, self._key, self._tenant, self._token, tools.clock(), budget)
+
+        try:
+            look = await tools.host.evaluate(read, tenant=self._tenant)
+        except NotFound as problem:
+            self.progress = Progress(error=problem.message, no_query=True)
+            return None
+        except PSoupError as problem:
+            self.progress = replace(self.progress, error=problem.message, no_query=False)
+            return None
+        tools.rounds.hears(self._watcher, look.target, look.sequence, time.perf_counter() - began)
+        if look.body is None:
+            self.progress = replace(self.progress, error="", no_query=False)
+        return look
+
+    async def _fix(self, look: Look) -> None:
+        """Log the next delivery, or only the position if there is nothing to tell."""
+        delivery = None
+        if look.body is not None:
+            size, body, now = 0, look.body, self._tools.clock()
+            if len(body) > _WORTH:
+                size, body = len(body), _ZSTD.compress(body, asbytes=True)
+            delivery = Delivery(f"msg_{secrets.token_hex(16)}", look.token, body, size, now, now)
+        token = self._token if delivery is not None else look.token
+        await self._log(AdvanceWebhook(self._id, token, delivery, False, self._tenant))
+        self._token, self.delivery = token, delivery
+        self.progress = Progress()
+
+    async def _log(self, command: AdvanceWebhook) -> None:
+        """Log a step. Waits while the service has no room for it. Raises NotFound if the webhook was removed."""
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                async with self._tools.logging:
+                    await self._tools.host.submit(command, patience=_PATIENCE_S)
+                return
+            except PSoupError as problem:
+                if isinstance(problem, NotFound):
+                    raise
+                self.progress.error = problem.message
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MOST_PAUSE_S)
+
+    # Sending --------------------------------------------------------------------------------------------------
+
+    async def _send(self, webhook: Webhook, delivery: Delivery) -> None:
+        """Send a delivery until it is taken, or a client pauses or removes the webhook."""
+        body = _ZSTD.decompress(delivery.body, delivery.size, asbytes=True) if delivery.size else delivery.body
+        since = delivery.since if webhook.delivery is None else max(delivery.since, webhook.delivery.since)
+        pause = FIRST_PAUSE_S
+        while not self._poked.is_set():
+            self.progress.attempts += 1
+            self.progress.next_attempt = 0
+            outcome = await self._tools.attempt(webhook, delivery.delivery_id, body)
+            self.progress.status, self.progress.error = outcome.status, outcome.error
+            if outcome.taken:
+                await self._taken(delivery)
+                return
+            self._tools.figures.failed += 1
+            if self._tools.clock() + pause * 1_000_000 - since > PATIENCE_US:
+                await self._give_up(webhook)
+                return
+            self.progress.next_attempt = self._tools.clock() + round(pause * 1_000_000)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._poked.wait()
+            except TimeoutError:
+                pass
+            pause = min(2 * pause, MOST_PAUSE_S)
+
+    async def _taken(self, delivery: Delivery) -> None:
+        self._tools.figures.taken += 1
+        await self._log(AdvanceWebhook(self._id, delivery.token, None, True, self._tenant))
+        self._token, self.delivery = delivery.token, None
+        self.progress = Progress(status=self.progress.status)
+        await asyncio.sleep(ROUND_S)
+
+    async def _give_up(self, webhook: Webhook) -> None:
+        _log.warning(
+            "a webhook is paused: its receiver took nothing for three days",
+            extra={"webhook": self._tools.ids.webhook(self._id), "key": webhook.key, "error": self.progress.error},
+        )
+        acknowledgement = await self._tools.host.submit(
+            PauseWebhook(self._id, BY_FAILURES, self._tenant), patience=_PATIENCE_S
+        )
+        await self._tools.host.wait_for(acknowledgement.sequence, _PATIENCE_S)
