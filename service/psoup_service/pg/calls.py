@@ -42,7 +42,7 @@ class Calls(InnerCalls):
 
         Returns the reply and the client's identity, as the gate found it.
         """
-        caller, behaviour = PgCaller(self.client, request), self.published(name)
+        caller, behaviour = PgCaller(self.client, request, trace=self.trace), self.published(name)
         ended = await self.answering.one(NamedCall(name, False), caller, behaviour, None)
         return reply_of(name, ended), caller.principal
 

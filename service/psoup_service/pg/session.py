@@ -35,6 +35,7 @@ from psoup_service.pg.statements.transactions import Transaction, Transactions
 from psoup_service.pg.statements.utility import table
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
+from psoup_service.pg.trace_comments import traceparent_of
 from psoup_service.pg.values.zones import Zone
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", ""})
@@ -155,6 +156,7 @@ class PgSession:
         word = first_word(text)
         if not word and is_empty(text):
             return None
+        self._calls.trace = traceparent_of(text)
         if word not in _ENDS:
             self._transactions.check()
         if word in _QUERIES:

@@ -39,10 +39,17 @@ class InnerCaller:
     """The caller's side of one call: a carrier for `Answering`. `protocol`: a protocol's subclass has its name."""
 
     protocol: ClassVar[str]
-    __slots__ = ("_client", "_request", "_write", "principal", "request")
+    __slots__ = ("_client", "_request", "_trace", "_write", "principal", "request")
 
-    def __init__(self, client: Client, request: Message, write: Callable[[Any], Awaitable[None]] | None = None) -> None:
-        """`write`: takes the replies of a call with many."""
+    def __init__(
+        self,
+        client: Client,
+        request: Message,
+        write: Callable[[Any], Awaitable[None]] | None = None,
+        trace: str = "",
+    ) -> None:
+        """`write`: takes the replies of a call with many. `trace`: the value of `traceparent` that the client gave."""
+        self._trace = trace
         self._client = client
         self._request = request
         self._write = write
@@ -68,6 +75,10 @@ class InnerCaller:
     def authorization(self) -> str:
         """The access token as gRPC carries it; "" without a token."""
         return f"Bearer {self._client.token}" if self._client.token else ""
+
+    def traceparent(self) -> str:
+        """The value of `traceparent` that came with the request; "" without one."""
+        return self._trace
 
     def about(self) -> str:
         """The subject of the request, for the audit log."""
@@ -95,6 +106,8 @@ class InnerCalls:
     def __init__(self, answering: Answering, serving: Mapping[str, Any], client: Client) -> None:
         self.answering = answering
         self.client = client
+        self.trace = ""
+        """The value of `traceparent` for the next calls."""
         self._serving = serving
 
     async def sign_in(self) -> Principal:
@@ -110,12 +123,12 @@ class InnerCalls:
 
     async def one(self, name: str, request: Message) -> Any:
         """Make a call with one reply. `name`: "Service/Method". Raises a PSoupError."""
-        caller = self.caller(self.client, request)
+        caller = self.caller(self.client, request, trace=self.trace)
         return reply_of(name, await self.answering.one(NamedCall(name, False), caller, self.behaviour(name), None))
 
     async def many(self, name: str, request: Message, write: Callable[[Any], Awaitable[None]]) -> None:
         """Make a call with many replies, and hand each to `write`. Raises a PSoupError."""
-        call, caller = NamedCall(name, name in _WATCHING), self.caller(self.client, request, write)
+        call, caller = NamedCall(name, name in _WATCHING), self.caller(self.client, request, write, self.trace)
         reply_of(name, await self.answering.many(call, caller, self.behaviour(name)))
 
     def published(self, name: str) -> Any:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.request
 
+import psycopg
 import pytest
 from opentelemetry import trace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -29,10 +30,18 @@ def _ask_as_a_page(address: str) -> None:
         assert reply.status == 200
 
 
+def _ask_as_psql(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    with psycopg.connect(host=host, port=int(port), user="x", dbname="d", autocommit=True) as connection:
+        text = f"SELECT x FROM streams.s /*db_driver='psycopg',traceparent='00-{TRACE}-{PARENT}-01'*/"
+        connection.execute(text)  # type: ignore[call-overload]
+        connection.execute("SELECT x FROM streams.s")
+
+
 def test_the_service_continues_the_trace_of_its_client() -> None:
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("a program")
     with collecting() as collector:
-        settings = Settings(port=0, web_port=0, otlp_endpoint=f"http://{collector.address}", otlp_sample=0)
+        settings = Settings(port=0, web_port=0, pg_port=0, otlp_endpoint=f"http://{collector.address}", otlp_sample=0)
         with serving(settings) as served, Client(served.address) as client:
             client.execute("CREATE STREAM s (x BIGINT)")
             with tracer.start_as_current_span("outer") as outer:
@@ -40,14 +49,17 @@ def test_the_service_continues_the_trace_of_its_client() -> None:
                 assert client.ask("SELECT x FROM s").to_arrow().num_rows <= 2
             assert served.service.gateway is not None
             _ask_as_a_page(served.service.gateway.address)
+            assert served.service.pg is not None
+            _ask_as_psql(served.service.pg.address)
     calls = [span for span in collector.spans if span.kind == Span.SPAN_KIND_SERVER]
     context = outer.get_span_context()
     mine = [span for span in calls if span.trace_id.hex() == f"{context.trace_id:032x}"]
     assert {span.parent_span_id.hex() for span in mine} == {f"{context.span_id:016x}"}
     assert {span.name for span in mine} >= {"IngestService/Push", "StatementService/Ask"}
-    (page,) = [span for span in calls if span not in mine]
-    assert (page.trace_id.hex(), page.parent_span_id.hex()) == (TRACE, PARENT)
-    assert attributes_of(page)["psoup.protocol"] == "http"
+    others = [span for span in calls if span not in mine]
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in others} == {(TRACE, PARENT)}
+    protocols = [attributes_of(span)["psoup.protocol"] for span in others if span.name == "StatementService/Ask"]
+    assert protocols == ["http", "pg"]
 
 
 def test_a_program_without_a_span_sends_nothing() -> None:
