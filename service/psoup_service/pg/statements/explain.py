@@ -1,8 +1,10 @@
 """EXPLAIN: the plan of a SELECT, as the calls Check and Explain give it.
 
-EXPLAIN SELECT * FROM queries.k   ─> Explain: how the query is kept, and what an invocation reads
-EXPLAIN SELECT … FROM trades      ─> Check: bound, and not evaluated ─> its nodes, each under its reader
-EXPLAIN ANALYZE SELECT …          ─> the same, and then the SELECT runs; its rows are counted
+    EXPLAIN SELECT * FROM queries.k ──> Explain: how the query is kept
+    EXPLAIN SELECT … FROM trades    ──> Check: the nodes of the plan
+    EXPLAIN ANALYZE SELECT …        ──> the same, then Ask: the number of rows
+
+The plan is a text for people, or JSON for programs.
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ def _lines(explained: Explained, ran: tuple[int, float] | None) -> list[str]:
 
 
 def _tree(nodes: Sequence[queries_pb2.PlanNode]) -> list[str]:
-    """A line for each node, with an arrow below the node that reads it, and a line for each fact of a source."""
+    """A line for each node, indented below the node that reads it. Figures of a node follow it."""
     lines, depths = list[str](), [0] * len(nodes)
     for node in nodes:
         for place in node.inputs:
