@@ -154,6 +154,9 @@ def _announce(service: Service) -> None:
     print(f"psoup listens on {', '.join(service.addresses)}", file=sys.stderr)
     if service.gateway is not None:
         print(f"its page is at {service.gateway.address}", file=sys.stderr)
+    if service.pg is not None:
+        places = [service.pg.address, *filter(None, (service.pg.socket_folder,))]
+        print(f"clients of PostgreSQL connect to {' or '.join(places)}", file=sys.stderr)
     if service.metrics_address:
         print(
             f"metrics are at http://{service.metrics_address}/metrics, probes at /healthz and /readyz", file=sys.stderr

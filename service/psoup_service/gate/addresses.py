@@ -23,6 +23,7 @@ import grpc
 
 from psoup.errors import InvalidInput
 from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.client_sockets import BACKLOG
 from psoup_service.gate.listeners import TLS, Listener
 
 LONGEST_PATH = 107
@@ -75,57 +76,85 @@ def _listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
 
     Raises InvalidInput, reason ADDRESS_IN_USE if the socket is in use, SETTING for a path that cannot be used.
     """
-    path = Path(name).absolute()
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise _refused(path, f"its path has more than {LONGEST_PATH} bytes; choose a shorter one")
-    _check_folder(path)
-    _check_free(path)
+    setting = "socket"
+    path = _usable(name, setting)
     try:
         with _umask(0o777 & ~mode):
             server.add_insecure_port(f"unix:{quote(str(path))}")
     except (RuntimeError, OSError) as problem:
-        raise _refused(path, "the system does not allow it; may you write in its folder?") from problem
+        raise _refused(path, setting, "the system does not allow it; may you write in its folder?") from problem
     return f"unix:{path}"
 
 
-def _check_folder(path: Path) -> None:
+def opened_unix_socket(name: str, mode: int, setting: str) -> socket.socket:
+    """A Unix socket that listens at the path `name`, made with the permissions `mode`.
+
+    `setting`: names the path, for errors. The caller removes the path at the end. Raises InvalidInput.
+    """
+    path, opened = _usable(name, setting), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _umask(0o777 & ~mode):
+            opened.bind(str(path))
+        opened.listen(BACKLOG)
+    except OSError as problem:
+        opened.close()
+        raise _refused(path, setting, "the system does not allow it; may you write in its folder?") from problem
+    opened.setblocking(False)
+    return opened
+
+
+def _usable(name: str, setting: str) -> Path:
+    """The path of a socket, which was checked. Removes a socket that is left there. Raises InvalidInput."""
+    path = Path(name).absolute()
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise _refused(path, setting, f"its path has more than {LONGEST_PATH} bytes; choose a shorter one")
+    _check_folder(path, setting)
+    _check_free(path, setting)
+    return path
+
+
+def _check_folder(path: Path, setting: str) -> None:
     try:
         facts = path.parent.stat()
     except OSError as problem:
-        raise _refused(path, f"its folder cannot be looked into: {problem.strerror}; make it first") from problem
+        raise _refused(
+            path, setting, f"its folder cannot be looked into: {problem.strerror}; make it first"
+        ) from problem
     if not stat.S_ISDIR(facts.st_mode):
-        raise _refused(path, "what should be its folder is not one")
+        raise _refused(path, setting, "what should be its folder is not one")
     if facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
-        raise _refused(path, "everybody may write in its folder, and could put another socket there; chmod o-w it")
+        raise _refused(
+            path, setting, "everybody may write in its folder, and could put another socket there; chmod o-w it"
+        )
 
 
-def _check_free(path: Path) -> None:
+def _check_free(path: Path, setting: str) -> None:
     """Remove a socket that is not in use; refuse any other thing at the path."""
     try:
         facts = path.lstat()
     except FileNotFoundError:
         return
     except OSError as problem:
-        raise _refused(path, problem.strerror or str(problem)) from problem
+        raise _refused(path, setting, problem.strerror or str(problem)) from problem
     if not stat.S_ISSOCK(facts.st_mode):
-        raise _refused(path, "something that is not a socket is there; choose another path, or remove it")
+        raise _refused(path, setting, "something that is not a socket is there; choose another path, or remove it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            _remove(path)
+            _remove(path, setting)
             return
         except OSError as problem:  # no right to connect, or too many wait: it is in use
-            raise _in_use(path) from problem
-    raise _in_use(path)
+            raise _in_use(path, setting) from problem
+    raise _in_use(path, setting)
 
 
-def _remove(path: Path) -> None:
+def _remove(path: Path, setting: str) -> None:
     try:
         path.unlink()
     except OSError as problem:
-        raise _refused(path, f"a socket is left there and cannot be removed: {problem.strerror}") from problem
+        raise _refused(path, setting, f"a socket is left there and cannot be removed: {problem.strerror}") from problem
 
 
 @contextmanager
@@ -138,12 +167,13 @@ def _umask(mask: int) -> Iterator[None]:
             os.umask(before)
 
 
-def _refused(path: Path, why: str) -> InvalidInput:
-    return InvalidInput(f"the socket {path} cannot be listened on: {why}", reason="SETTING", field="socket")
+def _refused(path: Path, setting: str, why: str) -> InvalidInput:
+    return InvalidInput(f"the socket {path} cannot be listened on: {why}", reason="SETTING", field=setting)
 
 
-def _in_use(path: Path) -> InvalidInput:
+def _in_use(path: Path, setting: str) -> InvalidInput:
     return InvalidInput(
-        f"the socket {path} cannot be listened on: another service is there; choose another --socket",
+        f"the socket {path} cannot be listened on: another service is there; choose another"
+        f" --{setting.replace('_', '-')}",
         reason="ADDRESS_IN_USE",
     )

@@ -46,6 +46,10 @@ _VALIDITY = re.compile(rb"0[\x1e\x20\x22](?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\
 _FIRST = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
+HTTP, POSTGRESQL = "http/1.1", "postgresql"
+"""The protocols of listeners outside of gRPC, as a handshake names them (ALPN)."""
+
+
 class _Files(NamedTuple):
     """The content of the files; without a `client_ca` clients show no certificate."""
 
@@ -80,12 +84,15 @@ class Certificates:
 
         return grpc.dynamic_ssl_server_credentials(first, newer, bool(self._paths[2]))
 
-    def context(self) -> ssl.SSLContext:
-        """The TLS context of a listener outside of gRPC. Each new connection gets the pair that was read last."""
-        listens = self._secured
+    def context(self, protocol: str) -> ssl.SSLContext:
+        """The TLS context of a listener outside of gRPC. Each new connection gets the pair that was read last.
+
+        `protocol`: HTTP or POSTGRESQL. The handshake tells it to clients that name their protocols.
+        """
+        listens = self._secured[protocol]
 
         def newest(opened: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-            opened.context = self._secured
+            opened.context = self._secured[protocol]
 
         listens.sni_callback = newest
         return listens
@@ -118,17 +125,15 @@ class Certificates:
         certificate, key, client_ca = self._paths
         return _Files(_content(certificate), _content(key), _content(client_ca) if client_ca else None)
 
-    def _try(self, files: _Files) -> tuple[int, ssl.SSLContext]:
-        """Try the files in a handshake. Returns the end of the certificate, in seconds since 1970, and a TLS context.
+    def _try(self, files: _Files) -> tuple[int, dict[str, ssl.SSLContext]]:
+        """Try the files in a handshake.
 
+        Returns the end of the certificate, in seconds since 1970, and a TLS context for each protocol.
         Raises InvalidInput if a client would refuse the certificate, or if the key does not fit.
         """
         certificate, key, client_ca = self._paths
         try:
-            server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            server.load_cert_chain(certificate, key, password=lambda: b"")
-            if client_ca:
-                server.load_verify_locations(client_ca)
+            servers = {protocol: self._server_context(protocol) for protocol in (HTTP, POSTGRESQL)}
         except (ssl.SSLError, OSError) as problem:
             raise _refused(f"{certificate}, {key}", client_ca, _why(problem)) from problem
         if self._read() != files:
@@ -142,16 +147,27 @@ class Certificates:
             raise _refused(certificate, key, "its block BEGIN CERTIFICATE is not base64 alone") from problem
         if not any(kind in der for kind in _KEYS):
             raise _refused(certificate, key, "its key is not RSA, P-256 or P-384, the only ones that clients take")
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname = False
         client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         client.load_verify_locations(cadata=der)
         try:
-            not_after = _not_after(client, server)
+            not_after = _not_after(client, servers[HTTP])
         except ssl.SSLError as problem:
             raise _refused(certificate, key, _why(problem)) from problem
-        server.verify_mode = ssl.CERT_REQUIRED if client_ca else ssl.CERT_NONE
-        server.set_alpn_protocols(["http/1.1"])
-        return not_after, server
+        for server in servers.values():
+            server.verify_mode = ssl.CERT_REQUIRED if client_ca else ssl.CERT_NONE
+        return not_after, servers
+
+    def _server_context(self, protocol: str) -> ssl.SSLContext:
+        """A TLS context with the files. Raises SSLError and OSError."""
+        certificate, key, client_ca = self._paths
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(certificate, key, password=lambda: b"")
+        if client_ca:
+            server.load_verify_locations(client_ca)
+        server.set_alpn_protocols([protocol])
+        return server
 
 
 def _not_after(client: ssl.SSLContext, server: ssl.SSLContext) -> int:

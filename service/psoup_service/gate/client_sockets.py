@@ -70,6 +70,8 @@ def notice_vanished(opened: socket.socket | None) -> None:
     """Have the system end a connection whose other side does not answer any more."""
     if opened is None:
         return
+    if opened.family == socket.AF_UNIX:  # the system ends it with its process
+        return
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED_MS)

@@ -9,6 +9,7 @@ The channel also notices that the client leaves, so that its statement can be ca
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -93,6 +94,11 @@ class Channel(asyncio.Protocol):
         return self._transport.get_extra_info(name)
 
     @property
+    def on_unix(self) -> bool:
+        """Whether the connection is one of a Unix socket."""
+        return bool(self.extra("socket").family == socket.AF_UNIX)
+
+    @property
     def waiting(self) -> bool:
         """Bytes of the client that are not taken yet."""
         return bool(self._input)
@@ -101,6 +107,10 @@ class Channel(asyncio.Protocol):
     def full(self) -> bool:
         """Whether output waits for the client, so that `drain` should be awaited before more is written."""
         return not self._writable.is_set()
+
+    def begins_with(self, raw: bytes) -> bool:
+        """Whether the bytes that are not taken yet begin with `raw`."""
+        return self._input.startswith(raw)
 
     async def need(self, size: int, seconds: float) -> None:
         """Wait until `size` bytes are there. Raises TimeoutError after `seconds`, and Gone if the client leaves."""
@@ -175,10 +185,45 @@ class Channel(asyncio.Protocol):
         if self._input:  # they are not encrypted, so anybody between the client and the service may have sent them
             raise malformed("bytes follow the request for TLS")
         self._flush()
+        await self._shake_hands(context, seconds)
+
+    async def continue_tls(self, context: ssl.SSLContext, seconds: float) -> None:
+        """Shake hands with a client that has begun to: the bytes that wait are part of the handshake.
+
+        Raises OSError if that fails.
+        """
+        begin = bytes(self._input)
+        self._input.clear()
+        self._reading = True  # the protocol of TLS reads on
+        handshake = asyncio.ensure_future(self._shake_hands(context, seconds))
+        try:
+            await asyncio.sleep(0)  # the protocol of TLS takes over, and is connected in the next turn of the loop
+            self._loop.call_soon(self._hand_over, begin)
+            await handshake
+        finally:
+            handshake.cancel()
+
+    @property
+    def agreed_protocol(self) -> str | None:
+        """The protocol that client and service have agreed on in the handshake (ALPN); None for none."""
+        secured = self.extra("ssl_object")
+        return None if secured is None else secured.selected_alpn_protocol()
+
+    async def _shake_hands(self, context: ssl.SSLContext, seconds: float) -> None:
         self._transport = await self._loop.start_tls(
             self._transport, self, context, server_side=True, ssl_handshake_timeout=seconds
         )
         self.secured = True
+
+    def _hand_over(self, raw: bytes) -> None:
+        """Hand bytes that were read before to the protocol of TLS, as the transport does."""
+        protocol = self._transport.get_protocol()
+        while raw and protocol is not self:
+            buffer = protocol.get_buffer(len(raw))
+            count = min(len(buffer), len(raw))
+            buffer[:count] = raw[:count]
+            protocol.buffer_updated(count)
+            raw = raw[count:]
 
     def close(self, seconds: float) -> None:
         """Send the output, and close the connection. A client that does not read it for `seconds` is cut."""

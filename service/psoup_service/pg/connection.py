@@ -74,9 +74,7 @@ class PgConnection:
         self._cause: PSoupError | None = None
         self._extended: ExtendedQueries | None = None
         self._notes: list[tuple[str, Callable[[], str], asyncio.Future[None]]] = []
-        host, port = channel.extra("peername")[:2]
-        self.peer = f"pg:{host}:{port}"
-        self.local = is_loopback(host)
+        self.peer, self.local = _peer(channel)
         self.token = ""
         self.certificate_names: Sequence[str] = ()
         self.certificate_ends = 0
@@ -154,7 +152,7 @@ class PgConnection:
     async def _start(self, refusal: PSoupError | None) -> Session | None:
         """Let the client in, and begin its session. Returns None after a cancel request."""
         channel, around, seconds = self._channel, self._around, self._limits.handshake_s
-        packet = await first_packet(channel, around.encryption, seconds)
+        packet = await first_packet(channel, Encryption() if channel.on_unix else around.encryption, seconds)
         if isinstance(packet, CancelKey):
             around.cancelling.cancel(packet)
             return None
@@ -314,6 +312,14 @@ class PgConnection:
         if self._running and self._task is not None:
             self._channel.abort()
             self._task.cancel()
+
+
+def _peer(channel: Channel) -> tuple[str, bool]:
+    """The name of a connection, and whether its client is on this machine. Each open connection has its own name."""
+    if channel.on_unix:
+        return f"pg:unix:{channel.extra('socket').fileno()}", True
+    host, port = channel.extra("peername")[:2]
+    return f"pg:{host}:{port}", is_loopback(host)
 
 
 def _shutting_down() -> Unavailable:

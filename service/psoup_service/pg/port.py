@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from psoup.errors import ResourceExhausted
-from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.addresses import opened_unix_socket
+from psoup_service.gate.certificates import POSTGRESQL, Certificates
 from psoup_service.gate.client_sockets import BACKLOG, bounded_by_files, opened_socket
 from psoup_service.gate.listeners import Listener
 from psoup_service.pg.calls import Calls
@@ -51,7 +53,8 @@ class PgPort:
         self._most = bounded_by_files(MOST_CONNECTIONS)
         self._encoders = Decoders()
         self._catalogues = Catalogues(source)
-        self._server: asyncio.Server | None = None
+        self._servers = list[asyncio.Server]()
+        self._path: Path | None = None
         self._tasks = set[asyncio.Task[None]]()
         self._open = set[PgConnection]()
         self._around: Surroundings
@@ -59,17 +62,32 @@ class PgPort:
 
     async def start(self, place: Listener, certificates: Certificates | None, *, needs_certificate: bool) -> None:
         """Listen. `needs_certificate`: clients must show one. Raises InvalidInput if the port cannot be opened."""
-        context = None if certificates is None else certificates.context()
+        context = None if certificates is None else certificates.context(POSTGRESQL)
         encryption = Encryption(context, needed=place.outside or needs_certificate)
         self._around = Surroundings(
             self._answering, self._serving, encryption, Cancelling(), self._encoders, self._idle_s, self._session
         )
         opened = opened_socket(place, "PostgreSQL's protocol", "--pg-port")
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: Channel(self._begin, self._answering.limits.stream_idle_s), sock=opened, backlog=BACKLOG
-        )
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_server(self._channel, sock=opened, backlog=BACKLOG))
         host = f"[{place.host}]" if ":" in place.host and not place.host.startswith("[") else place.host
         self.address = f"{host}:{opened.getsockname()[1]}"
+
+    async def start_socket(self, folder: str, mode: int) -> None:
+        """Listen on a Unix socket as well, in a directory where clients of PostgreSQL look for it.
+
+        `mode`: the permissions of the socket. Raises InvalidInput if that is impossible.
+        """
+        path = Path(folder).absolute() / f".s.PGSQL.{self.address.rpartition(':')[2]}"
+        opened = opened_unix_socket(str(path), mode, "pg_socket")
+        self._path = path
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_unix_server(self._channel, sock=opened, backlog=BACKLOG))
+
+    @property
+    def socket_folder(self) -> str:
+        """The directory of the Unix socket; "" without one."""
+        return "" if self._path is None else str(self._path.parent)
 
     @property
     def connections(self) -> int:
@@ -78,9 +96,12 @@ class PgPort:
 
     def drain(self) -> None:
         """Take no connections any more, and end each one when no statement runs on it."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._servers:
+            for server in self._servers:
+                server.close()
+            self._servers.clear()
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
             for connection in list(self._open):
                 connection.drain()
 
@@ -95,6 +116,9 @@ class PgPort:
     def _session(self, calls: Calls, connection: PgConnection, parameters: dict[str, str]) -> Session:
         """The session of a client that is let in. `parameters`: of its start-up packet. Raises InvalidInput."""
         return PgSession(calls, parameters, connection, self._catalogues)
+
+    def _channel(self) -> Channel:
+        return Channel(self._begin, self._answering.limits.stream_idle_s)
 
     def _begin(self, channel: Channel) -> None:
         if len(self._tasks) >= self._most + REFUSED:
@@ -129,6 +153,12 @@ async def opened_port(
         return None
     port = PgPort(answering, serving, settings.pg_idle_in_transaction_s, source)
     await port.start(place, certificates, needs_certificate=bool(settings.tls_client_ca))
+    if settings.pg_socket:
+        try:
+            await port.start_socket(settings.pg_socket, int(settings.socket_mode, 8))
+        except BaseException:
+            port.close()
+            raise
     return port
 
 

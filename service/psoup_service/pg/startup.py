@@ -1,6 +1,7 @@
 """The start of a connection: TLS, the start-up packet, and the access token as password.
 
     SSLRequest ─> handshake ─┐
+    handshake, with ALPN ────┤
                              ├─> start-up packet ─> does gRPC need a credential? ─> password ─> principal
     (plain, on loopback) ────┘
                              └─> cancel request: no session
@@ -16,6 +17,7 @@ import struct
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated
+from psoup_service.gate.certificates import POSTGRESQL
 from psoup_service.gate.principal import Principal
 from psoup_service.pg import messages
 from psoup_service.pg.calls import Calls, Client
@@ -29,6 +31,9 @@ _PACKET_BYTES = 10_000
 
 _PASSWORD_BYTES = 16 * 1024
 """The most bytes of a password. Access tokens of a provider have some thousands."""
+
+_HANDSHAKE = b"\x16"
+"""The first byte of a handshake of TLS. A start-up packet with it would have 350 MB."""
 
 _NUMBER = struct.Struct("!I")
 
@@ -48,6 +53,7 @@ async def first_packet(channel: Channel, encryption: Encryption, seconds: float)
     PermissionDenied if the port needs TLS, and OSError if the handshake fails.
     """
     requests = set[int]()
+    await _direct_tls(channel, encryption, seconds)
     while True:
         await channel.need(_NUMBER.size, seconds)
         (size,) = _NUMBER.unpack(channel.take(_NUMBER.size))
@@ -94,6 +100,19 @@ async def sign_in(calls: Calls, client: Client, channel: Channel, seconds: float
             reason="NO_CREDENTIAL",
         )
     return await calls.sign_in()
+
+
+async def _direct_tls(channel: Channel, encryption: Encryption, seconds: float) -> None:
+    """Encrypt the connection of a client that begins with the handshake (sslnegotiation=direct).
+
+    Raises InvalidInput if the client does not name PostgreSQL's protocol, because it may mean another one.
+    """
+    await channel.need(1, seconds)
+    if encryption.context is None or not channel.begins_with(_HANDSHAKE):
+        return
+    await channel.continue_tls(encryption.context, seconds)
+    if channel.agreed_protocol != POSTGRESQL:
+        raise malformed(f"TLS without a request for it must name the protocol {POSTGRESQL} (ALPN)")
 
 
 async def _answer(channel: Channel, encryption: Encryption, seconds: float) -> None:

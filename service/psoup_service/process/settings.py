@@ -105,6 +105,9 @@ class Settings(BaseModel):
     pg_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off"""
 
+    pg_socket: str = ""
+    """directory for a Unix socket of such clients, named .s.PGSQL. and pg_port; empty for none"""
+
     pg_idle_in_transaction_s: float = Field(default=60.0, gt=0, le=86_400)
     """time for which a transaction of such a client may be idle; then it ends"""
 
@@ -336,6 +339,8 @@ class Settings(BaseModel):
         postgres = self.pg_listener()
         if postgres is not None and (why := unsecured((postgres,), certificate=bool(self.tls_cert))):
             raise _together("pg_port", why)
+        if self.pg_socket and postgres is None:
+            raise _together("pg_socket", "the name of its socket ends with the port; give pg_port too")
         return self
 
     def web_listener(self) -> Listener | None:

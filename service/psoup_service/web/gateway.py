@@ -25,7 +25,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from psoup.errors import InvalidInput, PSoupError
-from psoup_service.gate.certificates import Certificates
+from psoup_service.gate.certificates import HTTP, Certificates
 from psoup_service.gate.client_sockets import BACKLOG, opened_socket
 from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.process.settings import Settings
@@ -87,7 +87,7 @@ class Gateway:
         secured: ssl.SSLContext | None = None
         if place.tls:
             assert certificates is not None, "settings without a certificate have no listener with TLS"
-            secured = certificates.context()
+            secured = certificates.context(HTTP)
         self._server = await asyncio.get_running_loop().create_server(
             lambda: PageConnection(config, self._connections, head_s, limit),
             sock=opened,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import struct
 from collections.abc import Iterator
@@ -155,3 +156,39 @@ def test_a_certificate_takes_the_place_of_a_password(tmp_path: Path) -> None:
             psycopg.connect(f"{address} sslmode=disable")
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(f"{address} sslmode=require")
+
+
+def direct(guarded: Guarded, *protocols: str) -> PgSocket:
+    """A connection that begins with the handshake of TLS, and names its protocols (ALPN)."""
+    client = PgSocket(pg_address(guarded.serving).replace("0.0.0.0", "127.0.0.1"))
+    context = ssl.create_default_context(cafile=str(guarded.authority.ca))
+    if protocols:
+        context.set_alpn_protocols(protocols)
+    client.opened = context.wrap_socket(client.opened, server_hostname="localhost")
+    return client
+
+
+def test_a_connection_may_begin_with_tls_that_names_the_protocol(guarded: Guarded) -> None:
+    with direct(guarded, "postgresql") as client:
+        assert client.opened.selected_alpn_protocol() == "postgresql"  # type: ignore[attr-defined]
+        client.send(startup(user="x"))
+        assert client.read() == (b"R", struct.pack("!i", 3))
+        client.send(message(b"p", guarded.token.encode() + b"\0"))
+        assert client.kinds().endswith("KZ")
+    for protocols in ((), ("http/1.1",)):
+        with direct(guarded, *protocols) as client:
+            client.send(startup(user="x"))
+            error = client.error()
+            assert (error["S"], error["C"]) == ("FATAL", "08P01")
+            assert "must name the protocol postgresql (ALPN)" in error["M"]
+            assert client.ended()
+
+
+def test_a_broken_handshake_at_the_begin_ends_the_connection(guarded: Guarded) -> None:
+    for sent in (b"\x16", b"\x16\x03\x01\x00\x05hello", b"\x16" * 20_000):
+        with PgSocket(pg_address(guarded.serving).replace("0.0.0.0", "127.0.0.1")) as client:
+            client.send(sent)
+            client.opened.shutdown(socket.SHUT_WR)
+            assert client.ended()
+    with guarded.connect(guarded.token) as connection:
+        assert connection.execute("SELECT n FROM trades").fetchall() == [(1,)]

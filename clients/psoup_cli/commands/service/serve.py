@@ -27,6 +27,10 @@ OtlpEndpoint = Annotated[
     typer.Option("--otlp-endpoint", metavar="URL", help="Collector that gets traces of calls, by OTLP over gRPC."),
 ]
 Mcp = Annotated[bool | None, typer.Option("--mcp", help="Serve tools to assistants, at /mcp on the port of the page.")]
+PgSocket = Annotated[
+    str | None,
+    typer.Option("--pg-socket", metavar="DIR", help="Directory for their Unix socket, beside --pg-port."),
+]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
     str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
@@ -79,6 +83,7 @@ def serve(
     web_port: WebPort = None,
     pg_port: PgPort = None,
     mcp: Mcp = None,
+    pg_socket: PgSocket = None,
     metrics_port: MetricsPort = None,
     otlp_endpoint: OtlpEndpoint = None,
     log_level: LogLevel = None,
@@ -126,6 +131,7 @@ def serve(
         "web_port": web_port,
         "pg_port": pg_port,
         "mcp": mcp or None,
+        "pg_socket": pg_socket,
         "metrics_port": metrics_port,
         "otlp_endpoint": otlp_endpoint,
         "log_level": log_level,
