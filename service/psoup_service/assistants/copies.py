@@ -52,6 +52,11 @@ class Page(NamedTuple):
         ends = list(accumulate(self.change.removed))
         return sum(ends[1::2]) - sum(ends[::2])
 
+    def intervals(self) -> list[tuple[int, int]]:
+        """The tuple IDs that stay: of a join an interval for each source, else those of one source."""
+        ends = list(accumulate(self.change.keep))
+        return list(zip(ends[::2], ends[1::2], strict=True))
+
     def completeness(self) -> types_pb2.Completeness:
         """The completeness of the answer."""
         streams = [self.body.streams[place] for place in self.change.streams]

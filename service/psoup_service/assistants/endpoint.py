@@ -2,7 +2,8 @@
 
     POST ─> credential ─ 401 ── size ─ 413 ── body, in time ─> few values ─> the SDK's server ─> JSON or events
 
-No session outlives its request. So a client can make the service keep nothing between two requests.
+No session outlives its request. Between two requests the service keeps only the uses of queries that it registered for
+subscriptions, and their number is bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup_service.assistants.calls import Assistant, Bounds, McpCalls, Surroundings
 from psoup_service.assistants.copies import Forms
 from psoup_service.assistants.errors import facts_of, rpc_code
-from psoup_service.assistants.server import CALLS, made_server
+from psoup_service.assistants.events import Events
+from psoup_service.assistants.request_calls import put_calls
+from psoup_service.assistants.server import made_server
+from psoup_service.assistants.subscriptions import Subscriptions
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.request_bodies import SMALL_BYTES
@@ -39,6 +43,7 @@ MOST_VALUES = 10_000
 
 _STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 _BY_REASON = {"METHOD": 405, "CONTENT_TYPE": 415, "LENGTH_REQUIRED": 411, "MESSAGE_TOO_LARGE": 413}
+_RPC_BY_REASON = {"JSON": -32700, "JSON_RPC": -32600}
 _JSON = "application/json"
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its lines have parts of requests; failed calls are logged anyway
 
@@ -49,9 +54,9 @@ class Endpoint:
     def __init__(self, answering: Answering, serving: Mapping[str, Any], bounds: Bounds) -> None:
         """`serving`: the servicer of each service of the contract. `bounds`: of a reply."""
         self._around = Surroundings(answering, serving, bounds, Decoders(), Forms())
-        self._manager = StreamableHTTPSessionManager(
-            made_server(), stateless=True, max_request_body_size=MOST_BYTES, session_idle_timeout=None
-        )
+        self._subscriptions = Subscriptions()
+        server = made_server(Events(self._subscriptions))
+        self._manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MOST_BYTES)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -64,6 +69,7 @@ class Endpoint:
         """End all requests, and the threads. Idempotent."""
         if self._task is not None:
             self._task.cancel()
+        self._subscriptions.close()
         self._around.decoders.close()
 
     async def _run(self, started: asyncio.Event) -> None:
@@ -72,22 +78,18 @@ class Endpoint:
             await asyncio.Event().wait()
 
     async def serve(self, client: Assistant, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Raises TimeoutError if the client does not read."""
-        calls, limits = McpCalls(self._around, client), self._around.answering.limits
-
-        async def moving(message: Message) -> None:
-            async with asyncio.timeout(limits.stream_idle_s):
-                await send(message)
-
+        """Serve a request."""
+        calls = McpCalls(self._around, client)
         try:
             size = _checked(scope)
             await calls.sign_in()
             body = await self._body(calls, size, receive)
+            check_message(body)
         except PSoupError as error:
-            await _refused(error)(scope, receive, moving)
+            await _refused(error)(scope, receive, send)
             return
-        scope[CALLS] = calls
-        await self._manager.handle_request(scope, _Replayed(body, receive), moving)
+        put_calls(scope, calls)
+        await self._manager.handle_request(scope, _Replayed(body, receive), send)
 
     async def _body(self, calls: McpCalls, size: int, receive: Receive) -> bytes:
         """The body of a request. Raises ResourceExhausted for one that is late, or has too many values."""
@@ -110,6 +112,21 @@ class Endpoint:
                 f"the request has more than {MOST_VALUES:,} values; send fewer", reason="TOO_MANY_VALUES"
             )
         return body
+
+
+def check_message(body: bytes) -> None:
+    """Raise InvalidInput unless a body is a request or a notification of JSON-RPC."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError as problem:
+        raise InvalidInput(
+            f"the body is not JSON, at line {problem.lineno}, column {problem.colno}: {problem.msg}", reason="JSON"
+        ) from None
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
+        raise InvalidInput(
+            'the body is not one request of JSON-RPC; write {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}',
+            reason="JSON_RPC",
+        )
 
 
 class _Replayed:
@@ -158,7 +175,8 @@ def _checked(scope: Scope) -> int:
 def _refused(error: PSoupError) -> Response:
     """The response to a request that no server of the SDK has seen, as an error of JSON-RPC."""
     facts = facts_of(error)
-    told = {"code": rpc_code(error), "message": facts["message"], "data": facts}
+    code = _RPC_BY_REASON.get(error.reason) or rpc_code(error)
+    told = {"code": code, "message": facts["message"], "data": facts}
     body = {"jsonrpc": "2.0", "id": None, "error": told}
     status = _BY_REASON.get(error.reason) or _STATUSES.get(code_of(error).name, 400)
     headers = {"cache-control": "no-store", "connection": "close"}

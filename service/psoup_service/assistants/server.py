@@ -17,13 +17,11 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from psoup.errors import Internal, PermissionDenied, PSoupError
-from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.errors import INVALID_PARAMS, facts_of
+from psoup_service.assistants.events import Events
+from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.tool import Tool
 from psoup_service.assistants.tools import BY_NAME, TOOLS
-
-CALLS = "psoup.calls"
-"""The key of a request's calls in its ASGI scope."""
 
 _NAME = "psoup"
 _log = logging.getLogger(__name__)
@@ -35,8 +33,8 @@ An answer says how complete it is, and how many rows it leaves out. An error has
 """
 
 
-def made_server() -> Server[Any]:
-    """The server. It keeps no state of a client."""
+def made_server(events: Events) -> Server[Any]:
+    """The server of all clients."""
     server = Server[Any](
         _NAME,
         version=metadata.version("psoup"),
@@ -47,14 +45,8 @@ def made_server() -> Server[Any]:
         on_call_tool=_call_tool,
     )
     server.middleware.clear()  # spans of calls are made where all protocols have them
+    events.add_to(server)
     return server
-
-
-def calls_of(context: ServerRequestContext[Any, Any]) -> McpCalls:
-    """The calls of a request."""
-    assert context.request is not None, "a request comes over HTTP"
-    calls: McpCalls = context.request.scope[CALLS]
-    return calls
 
 
 async def _list_tools(

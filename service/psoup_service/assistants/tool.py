@@ -78,13 +78,13 @@ class Tool:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments."""
-        schema: dict[str, Any] = _without_titles(self.arguments.model_json_schema())
+        schema: dict[str, Any] = without_titles(self.arguments.model_json_schema())
         return schema
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
         """The JSON schema of the results."""
-        schema: dict[str, Any] = _without_titles(self.output.model_json_schema())
+        schema: dict[str, Any] = without_titles(self.output.model_json_schema())
         return schema
 
     async def call(self, calls: McpCalls, arguments: dict[str, Any]) -> Facts:
@@ -137,16 +137,16 @@ def token_bytes(text: str, field: str) -> bytes:
         ) from None
 
 
-def _without_titles(schema: Any) -> Any:
+def without_titles(schema: Any) -> Any:
     """A schema without the titles that pydantic makes of names: they cost a model's context and say nothing."""
     if isinstance(schema, list):
-        return [_without_titles(part) for part in schema]
+        return [without_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {field: _without_titles(part) for field, part in value.items()}
+        name: {field: without_titles(part) for field, part in value.items()}
         if name == "properties"
-        else _without_titles(value)
+        else without_titles(value)
         for name, value in schema.items()
         if name != "title" or not isinstance(value, str)
     }

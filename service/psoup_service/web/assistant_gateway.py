@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from psoup.errors import InvalidInput
 from psoup_service.gate.listeners import is_loopback
@@ -32,8 +32,10 @@ _BEARER = "bearer "
 class AssistantGateway:
     """Hands requests to the endpoint. A request ends with its connection."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, idle_s: float) -> None:
+        """`idle_s`: the longest time in which a client takes nothing of a reply."""
         self._endpoint = endpoint
+        self._idle_s = idle_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -47,11 +49,18 @@ class AssistantGateway:
             connection.names,
             connection.ends,
         )
+
+        async def moving(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self._idle_s):
+                    await send(message)
+            except TimeoutError:  # the client does not read
+                connection.abort()
+                await asyncio.Event().wait()  # the end of the connection cancels the request
+
         try:
             with connection.calling():
-                await self._endpoint.serve(client, scope, receive, send)
-        except TimeoutError:  # the client does not read
-            connection.abort()
+                await self._endpoint.serve(client, scope, receive, moving)
         except asyncio.CancelledError:
             if not connection.lost:
                 raise
@@ -80,7 +89,7 @@ async def opened_assistants(
 
     endpoint = Endpoint(answering, serving, Bounds(settings.mcp_rows, settings.mcp_kib * 1024))
     await endpoint.start()
-    return AssistantGateway(endpoint)
+    return AssistantGateway(endpoint, answering.limits.stream_idle_s)
 
 
 def _token(headers: Headers) -> str:

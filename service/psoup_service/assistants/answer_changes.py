@@ -1,0 +1,144 @@
+"""Events of an answer: the changes since a position, merged into one event.
+
+cursor ─> pages of Sync ─> rows that came are counted, the first ones kept ─> event, next cursor
+              └─ a reset: no event, a new position, `truncated`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from psoup.errors import ResourceExhausted
+from psoup_proto.v1 import sync_pb2
+from psoup_service.assistants.calls import Bounds, McpCalls
+from psoup_service.assistants.copies import MOST_BYTES, Page, next_page
+from psoup_service.assistants.cursors import Cursor
+from psoup_service.assistants.facts import CompletenessFacts, Facts, completeness_facts
+from psoup_service.assistants.rows import fitting_rows
+
+NAME = "answer_changed"
+"""The name of the event type."""
+
+_MOST_ROWS = 20
+"""The most rows of an event. An event says what has happened; tools read the rest."""
+_MOST_PAGES = 16
+"""The most pages of Sync of one event. A further event has the rest."""
+_MOST_FIRST_PAGES = 64
+"""The most pages of Sync that lead to a first position."""
+_ROW_BYTES = 1_024
+"""The bytes of rows for each row that an event may have."""
+
+
+class AnswerChanged(Facts):
+    """A change of an answer.
+
+    `came`: the number of rows that came. `rows`: the first of them. `left`: the number of rows that left, or null if
+    only the client can tell: rows leave whose _id is not in `stays`.
+    """
+
+    key: str
+    sequence: int
+    came: int
+    left: int | None
+    rows: list[dict[str, Any]]
+    more_rows: int
+    stays: list[tuple[int, int]] | None = None
+    completeness: CompletenessFacts
+
+
+class Changes(NamedTuple):
+    """The outcome of a look at an answer. `event`: None if nothing has changed. `more`: there are more changes."""
+
+    event: dict[str, Any] | None
+    cursor: Cursor
+    truncated: bool
+    more: bool
+
+
+class Merged:
+    """Changes that make one event. `key`: the key of the query. `since`: the position before them."""
+
+    def __init__(self, key: str, since: bytes, bounds: Bounds) -> None:
+        self.complete = True
+        self.token = since
+        self.was_reset = False
+        self._key = key
+        self._hash = hashlib.blake2b(since, digest_size=12)
+        self._bounds = Bounds(min(bounds.rows, _MOST_ROWS), min(bounds.size // 2, _MOST_ROWS * _ROW_BYTES))
+        self._came = 0
+        self._left: int | None = 0
+        self._rows = list[dict[str, Any]]()
+        self._last: Page | None = None
+
+    def add(self, page: Page) -> None:
+        """Add a page. After a reset, rows are those of a first position, until the page that completes it."""
+        change = page.change
+        self.was_reset = self.was_reset or bool(change.reset)
+        self.complete, self.token = change.complete, page.token
+        if not change.token or self.was_reset:
+            return
+        self._hash.update(change.SerializeToString(deterministic=True))
+        left = page.left()
+        self._came += change.rows
+        self._left = None if left is None or self._left is None else self._left + left
+        if len(self._rows) < self._bounds.rows and change.rows:
+            self._rows += fitting_rows(page.table().slice(0, self._bounds.rows - len(self._rows)), self._bounds.size)
+        self._last = page
+
+    def event(self, clock: int) -> dict[str, Any] | None:
+        """The event of the changes; None if there are none. `clock`: the time of the service."""
+        page = self._last
+        if page is None or (not self._came and self._left == 0):
+            return None
+        facts = AnswerChanged(
+            key=self._key,
+            sequence=page.body.sequence,
+            came=self._came,
+            left=self._left,
+            rows=self._rows,
+            more_rows=self._came - len(self._rows),
+            completeness=completeness_facts(page.completeness()),
+        )
+        if self._left is None:
+            facts.stays = page.intervals()
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock)
+        return {
+            "eventId": f"evt_{self._hash.hexdigest()}",
+            "name": NAME,
+            "timestamp": moment.isoformat().replace("+00:00", "Z"),
+            "data": facts.model_dump(exclude_unset=True),
+        }
+
+
+async def first_position(calls: McpCalls, key: str) -> Cursor:
+    """The present position of an answer. Raises a PSoupError. O(rows of the answer), which are read and let go."""
+    return (await _pages(calls, sync_pb2.Want(key=key), Merged(key, b"", calls.bounds), _MOST_FIRST_PAGES))[0]
+
+
+async def changes_since(calls: McpCalls, key: str, cursor: Cursor) -> Changes:
+    """The changes since a position. Raises a PSoupError."""
+    merged = Merged(key, cursor.token, calls.bounds)
+    position, clock = await _pages(calls, sync_pb2.Want(key=key, token=cursor.token), merged, _MOST_PAGES)
+    if merged.was_reset:
+        return Changes(None, position, truncated=True, more=False)
+    return Changes(merged.event(clock), position, truncated=False, more=not merged.complete)
+
+
+async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, most: int) -> tuple[Cursor, int]:
+    """Read pages until the position is complete. Returns it and the time of the service."""
+    want.max_bytes, pages = MOST_BYTES, 0
+    while True:
+        page = await next_page(calls, want)
+        merged.add(page)
+        pages += 1
+        cursor = Cursor(page.body.clock, merged.token)
+        if merged.complete or (pages >= most and not merged.was_reset):
+            return cursor, page.body.clock
+        if pages >= _MOST_FIRST_PAGES:
+            raise ResourceExhausted(
+                f"the answer of query {want.key!r} takes more than {pages} replies; watch a smaller answer",
+                reason="ANSWER_TOO_LARGE",
+            )
+        want.token = page.token
