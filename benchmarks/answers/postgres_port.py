@@ -1,9 +1,11 @@
-"""Rows `pg.rows`, `pg.copy`, `pg.small` and `pg.small16`: the port for clients of PostgreSQL.
+"""Rows `pg.rows`, `pg.copy`, `pg.small`, `pg.small16`, `pg.block` and `pg.notify`: the port for clients of PostgreSQL.
 
     pg.rows      a million rows of four columns, by psycopg in binary format, beside PostgreSQL: rows a second
     pg.copy      the same rows by ADBC, which reads COPY in binary format into Arrow
     pg.small     one answer by a prepared statement of psycopg, beside Invoke by the SDK: milliseconds
     pg.small16   16 connections, each with such a statement on its way, beside 16 calls of Invoke: answers a second
+    pg.block     one such answer between BEGIN and COMMIT, by psycopg, beside the statement alone: milliseconds
+    pg.notify    from the push of a row to its notification, beside the change that the SDK's watch gives: milliseconds
 
 The clients of `pg.small16` are coroutines of one process. They send prepared bytes and do not parse replies, as those
 of `invoke.grpc.service`. Without a PostgreSQL the first two rows have no peer, and are left out.
@@ -15,6 +17,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -38,7 +41,7 @@ BATCH = 65_536
 OPEN_SECONDS = 20
 CLIENTS = 16
 TURN_SECONDS = 1.0
-_NAMES = ("pg.rows", "pg.copy", "pg.small", "pg.small16")
+_LARGE, _SMALL, _CHANGES = ("pg.rows", "pg.copy"), ("pg.small", "pg.small16", "pg.block"), ("pg.notify",)
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -52,8 +55,9 @@ def rows(run: Run) -> Iterator[Row]:
     with processes.served(Path(), durable=False, settings=settings) as service, Client(service.address) as client:
         address = f"postgresql://bench@127.0.0.1:{port}/bench"
         wait_until_open(psycopg, address)
-        yield from run.part(lambda: _large(psycopg, address, client, run), *_NAMES[:2])
-        yield from run.part(lambda: _small(psycopg, address, client, service.address, run), *_NAMES[2:])
+        yield from run.part(lambda: _large(psycopg, address, client, run), *_LARGE)
+        yield from run.part(lambda: _small(psycopg, address, client, service.address, run), *_SMALL)
+        yield from run.part(lambda: _notified(psycopg, address, client, run), *_CHANGES)
 
 
 def wait_until_open(psycopg: Any, address: str) -> None:
@@ -150,13 +154,43 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
         sizes = query.invoke().to_arrow()["size"].to_pylist()
         assert len(sizes) >= SMALL and [row[2] for row in asked()] == sizes
         turns = [lambda: [asked() for _ in range(repeats)], lambda: [query.invoke() for _ in range(repeats)]]
-        rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
+
+        def in_block() -> Any:
+            with connection.transaction():
+                return asked()
+
+        turns.append(lambda: [in_block() for _ in range(repeats)])
+        rates = in_turns(turns, [repeats] * 3, run.of(5, 3, 1))
     times = [milliseconds(rate.wall) for rate in rates]
     note = f"{SMALL} rows by a prepared statement"
     yield Row("pg.small", times[0], "ms", "Invoke by the SDK", times[1], Target(at_most=1.5), note)
+    yield Row("pg.block", times[2], "ms", "the statement alone", times[0], Target(at_most=3), "BEGIN, one read, COMMIT")
     ours, theirs = asyncio.run(_at_once(address, view, grpc_address, query.id, run))
     note = f"{CLIENTS} connections, {SMALL} rows"
     yield Row("pg.small16", ours, "answers/s", "Invoke", theirs, Target(at_least=0.5), note)
+
+
+def _notified(psycopg: Any, address: str, client: Client, run: Run) -> Iterator[Row]:
+    """Changes of an answer, one at a time: by LISTEN, and by a watch of another answer."""
+    for name in ("listened", "watched"):
+        client.execute(f"CREATE STREAM {name} (n BIGINT)")
+        client.register(f"SELECT n FROM {name} WHERE n > 0", key=name)
+    repeats = run.of(100, 50, 2)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("LISTEN listened")
+        copy = client.copy(client.query(key="watched"))
+        with closing(connection.notifies()) as notifications, client.watch([copy]) as changes:
+            next(changes)
+
+            def pushed(stream: str, arrivals: Iterator[Any]) -> None:
+                for _ in range(repeats):
+                    client.push(stream, [{"n": 1}])
+                    next(arrivals)
+
+            turns = [lambda: pushed("listened", notifications), lambda: pushed("watched", changes)]
+            rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
+    times = [milliseconds(rate.wall) for rate in rates]
+    yield Row("pg.notify", times[0], "ms", "watch by the SDK", times[1], Target(at_most=2), "push included")
 
 
 def milliseconds(rate: Sample) -> Sample:

@@ -59,7 +59,7 @@ ROWS = """
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     recovery.table
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
-    pg.small pg.small16
+    pg.small pg.block pg.small16 pg.notify
     archive.q.w1m archive.zone.w1m archive.landmark.start.w1m archive.landmark.warm.w1m
     archive.many.start.w16m archive.many.warm.w16m
     archive.q.w100m archive.zone.w100m archive.landmark.start.w100m archive.landmark.warm.w100m
