@@ -1,4 +1,4 @@
-"""Statements of a client go on while another client of the port runs a slow, a huge or an unread statement."""
+"""Statements of a client go on beside a slow, a huge or an unread statement of another client."""
 
 from __future__ import annotations
 

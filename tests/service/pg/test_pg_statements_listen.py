@@ -150,4 +150,4 @@ def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
         missing[notification.channel] -= payload["came"] - payload["left"]
         if not any(missing.values()):
             notifications.close()
-    assert not any(missing.values()), "the rows of the notifications are those of the answers"
+    assert not any(missing.values()), "the notifications count the rows of the answers"

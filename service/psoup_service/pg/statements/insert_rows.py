@@ -1,7 +1,9 @@
-"""The rows of VALUES, read in pieces, so that a long INSERT takes neither much memory nor the interpreter for long.
+"""The rows of VALUES, read in pieces. So a long INSERT takes little memory, and threads the interpreter in turns.
 
-(1, 'a'), (2, $1), …   ─ one pattern for a plain row ─>   texts by column ─>  arrays of a piece
-                       └ word by word: casts, comments …                   └ gaps of parameters, filled at Execute
+    (1, 'a'), (2, $1), …   ─ one pattern for a plain row ─>   texts by column ─>  arrays of a piece
+                           └ word by word: casts, comments …                   └ gaps of parameters, filled at Execute
+
+An array takes less memory than the objects of its values, and the collector of garbage does not visit it.
 """
 
 from __future__ import annotations

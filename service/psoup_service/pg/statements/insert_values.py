@@ -32,13 +32,13 @@ Row = tuple[Constant | None, ...]
 """The values of a row. None stands for DEFAULT, which is NULL."""
 
 
-def read_row(words: Words, most: int) -> Row:
-    """A row in parentheses, or its first `most` values. Raises SqlError for anything but constants and parameters."""
+def read_row(words: Words, limit: int) -> Row:
+    """A row in parentheses, or its first `limit` values. Raises SqlError for anything but constants and parameters."""
     words.expect("(")
     row = list[Constant | None]()
     while True:
         row.append(_value(words))
-        if len(row) == most:
+        if len(row) == limit:
             return tuple(row)
         if not words.accept(","):
             break
