@@ -189,7 +189,7 @@ deploy-check: ## Lint the files of deploy/: the image, the composition, the unit
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/cli/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
-	  tests/project/test_project_walks.py tests/project/test_project_monitoring.py \
+	  tests/project/test_project_walks.py tests/project/test_project_alerts.py \
 	  tests/clients/copies/test_web_vectors.py
 
 fixture: $(STAMP) ## Write the data directory of the present format that the tests open, after a change of the format.

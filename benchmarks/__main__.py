@@ -51,7 +51,7 @@ from benchmarks.ingest import (
     idle,
     table_start,
     tls,
-    traced,
+    trace_cost,
     upserts,
     wire,
 )
@@ -114,7 +114,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "idle": idle.rows,
     "fair": fair.rows,
     "gate": gate.rows,
-    "traced": traced.rows,
+    "traced": trace_cost.rows,
     "attacked": neighbour.rows,
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,

@@ -3,8 +3,8 @@
     SELECT x FROM s WHERE name = 'Ann' AND age IN (1, 2, 3)  -- for Bob
     SELECT x FROM s WHERE name = ? AND age IN (?, …)
 
-Statements that differ only in constants, comments and line breaks have one form. The form is made of tokens and not of
-a tree, because a statement that cannot be bound has one, too.
+Statements that differ only in constants, comments and line breaks have one form. The form is made of tokens, so that
+a statement that cannot be parsed has a form, too.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     watermark 11:58 ──┐ last push 11:59:30        clock 12:00        120 s behind
     history of 2013   │ pushed today              a load, which is not counted: it never was near the clock
 
-Only streams in event time are counted, as NOW of the others is the clock. A stream is left out if its silence is
-expected: it is a table, its IDLE AFTER has passed, or it was silent for a week.
+Only streams in event time are counted, because NOW of a stream in system time is the clock. A stream is left out if its
+silence is expected: it is a table, its IDLE AFTER has passed, or it was silent for a week.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class StreamDelay(NamedTuple):
 
 def delays(snapshot: Snapshot, clock: int) -> list[StreamDelay]:
     """The `NAMED_STREAMS` streams furthest behind, the furthest first. O(streams). `clock`: in microseconds."""
-    found = (
+    behind = (
         StreamDelay((clock - view.watermark) / SECOND, view.tenant, view.spec.name)
         for view in snapshot.by_id.values()
         if view.watermark is not None and _follows(view, clock)
     )
-    return nlargest(NAMED_STREAMS, found)
+    return nlargest(NAMED_STREAMS, behind)
 
 
 def _follows(view: StreamView, clock: int) -> bool:

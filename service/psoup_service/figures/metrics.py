@@ -191,7 +191,7 @@ class Metrics:
         self.registry.register(StageDurations(times))
 
     def by_stream(self, snapshot: Callable[[], Snapshot | None], clock: Callable[[], int]) -> None:
-        """Show the streams furthest behind the clock. The arguments are those of `StreamDelays`."""
+        """Show the streams furthest behind the clock. Arguments: see `StreamDelays`."""
         self.registry.register(StreamDelays(snapshot, clock))
 
     def by_table(self, snapshot: Callable[[], Snapshot | None]) -> None:

@@ -1,7 +1,7 @@
 """The alert rules of Prometheus: one list, and its text as a file of rules.
 
-An alert says what is wrong, how long it must last, and which page of the documents says what to do. `critical`: answers
-or pushes fail now. `warning`: they will, or they are slow.
+An alert says what is wrong, for how long, and what the operator should do. `critical`: answers or pushes fail now.
+`warning`: they will fail, or they are slow.
 """
 
 from __future__ import annotations
@@ -192,5 +192,5 @@ def rules() -> str:
 
 
 def _text(text: str) -> str:
-    """A text as a scalar of YAML, whose quoted form is that of JSON."""
+    """A text as a scalar of YAML, quoted as in JSON."""
     return json.dumps(text, ensure_ascii=False)

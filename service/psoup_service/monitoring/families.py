@@ -58,5 +58,5 @@ def families() -> list[Family]:
     metrics.by_stage(StageTimes())
     metrics.by_stream(lambda: None, lambda: 0)
     metrics.by_tenant(_TwoTenants())
-    found = [Family(each.name, cast(Kind, each.type), each.documentation) for each in metrics.registry.collect()]
-    return sorted(found, key=lambda family: family.name)
+    listed = [Family(each.name, cast(Kind, each.type), each.documentation) for each in metrics.registry.collect()]
+    return sorted(listed, key=lambda family: family.name)

@@ -15,5 +15,5 @@ _COMMENT = re.compile(r"/\*[^*]*\btraceparent='([0-9a-f-]{55})'[^*]*\*/[\s;]*\Z"
 def traceparent_of(text: str) -> str:
     """The header `traceparent` in the comment that ends a statement; "" if there is none. O(1)."""
     tail = text[-_TAIL:]
-    found = _COMMENT.search(tail) if "traceparent=" in tail else None
-    return "" if found is None else found[1]
+    match = _COMMENT.search(tail) if "traceparent=" in tail else None
+    return "" if match is None else match[1]

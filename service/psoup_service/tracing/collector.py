@@ -1,10 +1,14 @@
 """The connection to a collector of traces, and the facts that OpenTelemetry's variables give.
 
-http://127.0.0.1:4317      in plain text            https://collector.example:4317      with TLS
+    http://127.0.0.1:4317            in plain text
+    https://collector.example:4317   with TLS
 
-OTEL_EXPORTER_OTLP_HEADERS       metadata of each request, such as an API key: name=value,name=value
-OTEL_EXPORTER_OTLP_CERTIFICATE   PEM file of the authority of its certificate; the default is public authorities
-OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES   attributes of the service
+    OTEL_EXPORTER_OTLP_HEADERS       metadata of each request, such as an API key: name=value,name=value
+    OTEL_EXPORTER_OTLP_CERTIFICATE   PEM file of the authority of its certificate
+    OTEL_SERVICE_NAME                name of the service
+    OTEL_RESOURCE_ATTRIBUTES         its further attributes
+
+Without a certificate file, public authorities are trusted.
 """
 
 from __future__ import annotations
@@ -62,15 +66,15 @@ def pairs(environment: Mapping[str, str], variable: str) -> list[tuple[str, str]
 
     Raises InvalidInput for a part without a name.
     """
-    found = []
+    split = list[tuple[str, str]]()
     for part in filter(None, (part.strip() for part in environment.get(variable, "").split(","))):
         name, sign, value = part.partition("=")
         if not (name.strip() and sign):
             raise InvalidInput(
                 f"{variable} has a part without '=' or without a name: write name=value", reason="SETTING"
             )
-        found.append((name.strip(), unquote(value.strip())))
-    return found
+        split.append((name.strip(), unquote(value.strip())))
+    return split
 
 
 def _authority(path: str | None) -> bytes | None:

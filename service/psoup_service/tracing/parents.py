@@ -1,4 +1,4 @@
-"""The header `traceparent` of W3C Trace Context: the caller's span, of which the span of a call is a child.
+"""The header `traceparent` of W3C Trace Context: the caller's span, which is the parent of the call's span.
 
 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 version    trace ID                 span ID          flags: the last bit says that the trace is sampled
@@ -24,10 +24,10 @@ class Parent(NamedTuple):
 
 def parent_of(header: str) -> Parent | None:
     """The span that a header names; None if the header is not valid, as the standard asks."""
-    found = _HEADER.fullmatch(header) if len(header) <= _LONGEST else None
-    if found is None:
+    match = _HEADER.fullmatch(header) if len(header) <= _LONGEST else None
+    if match is None:
         return None
-    version, trace, span, flags, rest = found.groups()
+    version, trace, span, flags, rest = match.groups()
     if version == "ff" or (version == "00" and rest) or not (trace.strip("0") and span.strip("0")):
         return None
     return Parent(bytes.fromhex(trace), bytes.fromhex(span), bool(int(flags, 16) & _SAMPLED))

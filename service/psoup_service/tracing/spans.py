@@ -3,8 +3,8 @@
     template of its kind (name, attributes, status: made once, kept) + IDs and times (fixed width) ──> one span
     head (service, version) + spans ──> one request
 
-Most of a span is the same for all calls of one kind, and the rest has a fixed width. So a span is two pieces of bytes,
-which are joined in 1 us; as an object of `opentelemetry-proto` it would take 10. That package makes the templates.
+Most of a span is the same for all calls of one kind, and the rest has a fixed width. To join the two takes 1 us. To
+make an object of `opentelemetry-proto` takes 10. That package makes the templates.
 """
 
 from __future__ import annotations

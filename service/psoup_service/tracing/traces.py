@@ -1,8 +1,10 @@
 """The traces of calls: which calls are sampled, and the spans of each.
 
-traceparent of a sampled trace ──────> traced, as a child of the caller's span
-traceparent of one that is not ──────> not traced
-no traceparent ──── a share `sample` ─> traced, in a trace of its own
+    traceparent, sampled                traced, as a child of the caller's span
+    traceparent, not sampled            not traced
+    no traceparent                      a share of the calls is traced, each in a trace of its own
+
+So a caller with a trace decides.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from psoup_service.tracing.parents import parent_of
 from psoup_service.tracing.spans import call_span, step_span
 
 _UNTRACED = frozenset({"Health/Check"})
-"""Calls of probes, of which there would be a trace every few seconds."""
+"""Calls of probes, which would give a trace every few seconds."""
 
 
 class CallTrace:

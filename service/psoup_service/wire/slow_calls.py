@@ -6,7 +6,7 @@
 The entry has no value, as a statement is logged in its form (`psoup.sql.statement_form`). A call with many messages
 counts the time of making them, without the waits for its client. Calls whose time depends on their client's wish are
 left out.
-After `BURST` entries at once there is one a second; the next entry counts the ones before it that were not written.
+After `BURST` entries at once there is one a second. The next entry counts the slow calls that were not written.
 """
 
 from __future__ import annotations

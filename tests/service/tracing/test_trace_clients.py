@@ -25,8 +25,8 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 def _ask_as_a_page(address: str) -> None:
     body = json.dumps({"statement": "SELECT x FROM s"}).encode()
     headers = {"content-type": "application/json", "x-psoup": "1", "traceparent": f"00-{TRACE}-{PARENT}-01"}
-    asked = urllib.request.Request(f"{address}/api/psoup.v1.StatementService/Ask", body, headers)
-    with urllib.request.urlopen(asked, timeout=10) as reply:
+    request = urllib.request.Request(f"{address}/api/psoup.v1.StatementService/Ask", body, headers)
+    with urllib.request.urlopen(request, timeout=10) as reply:
         assert reply.status == 200
 
 
@@ -56,9 +56,9 @@ def test_the_service_continues_the_trace_of_its_client() -> None:
     mine = [span for span in calls if span.trace_id.hex() == f"{context.trace_id:032x}"]
     assert {span.parent_span_id.hex() for span in mine} == {f"{context.span_id:016x}"}
     assert {span.name for span in mine} >= {"IngestService/Push", "StatementService/Ask"}
-    others = [span for span in calls if span not in mine]
-    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in others} == {(TRACE, PARENT)}
-    protocols = [attributes_of(span)["psoup.protocol"] for span in others if span.name == "StatementService/Ask"]
+    foreign = [span for span in calls if span not in mine]
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in foreign} == {(TRACE, PARENT)}
+    protocols = [attributes_of(span)["psoup.protocol"] for span in foreign if span.name == "StatementService/Ask"]
     assert protocols == ["http", "pg"]
 
 

@@ -129,11 +129,11 @@ def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptur
         for _ in range(exporter.QUEUE + 1_000):
             put("read", 1, 2)
         assert wire.service._observers.figures()["spans_dropped"] > 0
-        kept.append(wire.service)
+        services.append(wire.service)
 
-    kept: list[Any] = []
+    services: list[Any] = []
     run(script, settings)
-    figures = kept[0]._observers.figures()
+    figures = services[0]._observers.figures()
     assert figures["spans_sent"] == 0 and figures["spans_dropped"] > exporter.QUEUE + 1_000
     assert len(caplog.records) <= 1
 

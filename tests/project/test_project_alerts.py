@@ -144,11 +144,11 @@ def _each_bucket(series: str, values: str) -> Iterator[dict[str, str]]:
         yield {"series": series.replace("%s", bound), "values": value}
 
 
-def _case(series: list[tuple[str, str]], query: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+def _case(series: list[tuple[str, str]], query: str, samples: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "interval": "1m",
         "input_series": [each for pair in series for each in _each_bucket(*pair)],
-        "promql_expr_test": [{"expr": query, "eval_time": "90m", "exp_samples": found}],
+        "promql_expr_test": [{"expr": query, "eval_time": "90m", "exp_samples": samples}],
     }
 
 
@@ -192,8 +192,8 @@ def _prometheus(folder: Path, target: str) -> Iterator[str]:
 def _asked(address: str, query: str) -> list[dict[str, Any]]:
     url = f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     with urllib.request.urlopen(url, timeout=10) as reply:
-        found: list[dict[str, Any]] = json.load(reply)["data"]["result"]
-    return found
+        result: list[dict[str, Any]] = json.load(reply)["data"]["result"]
+    return result
 
 
 @pytest.mark.long

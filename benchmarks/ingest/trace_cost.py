@@ -40,8 +40,8 @@ def _measured(run: Run) -> Iterator[Row]:
         settings = {"PSOUP_OTLP_ENDPOINT": f"http://{stack.enter_context(empty_service())}", "PSOUP_WEB_PORT": "-1"}
         plain = stack.enter_context(processes.served(folder / "plain", settings={"PSOUP_WEB_PORT": "-1"}))
         traced = stack.enter_context(processes.served(folder / "traced", settings=settings))
-        asked = [_filled(service) for service in (plain, traced)]
-        theirs, ours = _in_turns((plain, traced), INVOKE, asked, 16, run)
+        invocations = [_filled(service) for service in (plain, traced)]
+        theirs, ours = _in_turns((plain, traced), INVOKE, invocations, 16, run)
         note = "traced.invoke: every call is a span; the peer is a service without traces"
         yield Row("traced.invoke", ours, "calls/s", "untraced", theirs, Target(at_least=0.95), note)
         table = batches(make_columns(1), 1)[0]
@@ -67,7 +67,7 @@ def _filled(service: Served) -> bytes:
 def _in_turns(
     services: tuple[Served, Served], method: str, requests: list[bytes], clients: int, run: Run
 ) -> tuple[Sample, Sample]:
-    """Calls a second of both services, in turns that begin with one or the other; the first of each is warm-up."""
+    """Calls a second of both services, in alternating turns. The first turn of each is warm-up."""
     turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
 
     async def measured() -> list[list[float]]:
