@@ -1,7 +1,7 @@
 """Messages of a client. Each is measured before it is read, and a long one is read only when there is room for it.
 
-kind, length ── too long: the connection ends
-     └─> charged, if long ── no room: the bytes are left out, and the statement is refused
+kind, length ── impossible: the connection ends
+     └─> charged, if long ── no room, or too long: the bytes are left out, and the statement is refused
             └─> body, in time
 """
 
@@ -17,10 +17,12 @@ from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.request_bodies import SLOWEST, SMALL_BYTES
 
 _HEAD = struct.Struct("!ci")
+_LONGEST = (1 << 30) - 1
+"""The most bytes of a message of PostgreSQL's clients. The bytes of a message that is too long here are left out."""
 
 
 class Message(NamedTuple):
-    """A message of the client. `problem`: the error of a message that was not read, for want of room."""
+    """A message of the client. `problem`: the error of a message that was not read."""
 
     kind: bytes
     raw: bytes
@@ -56,7 +58,7 @@ class Input:
             await channel.need(_HEAD.size, limits.receive_s)
             kind, length = _HEAD.unpack(channel.take(_HEAD.size))
             size = length - 4
-            if not 0 <= size <= limits.ingest_message_bytes:
+            if not 0 <= size <= _LONGEST:
                 raise malformed(f"a message of {length:,} bytes; {limits.ingest_message_bytes:,} is the most")
             seconds = limits.receive_s + size / SLOWEST
             problem = await self._charge(size)
@@ -75,7 +77,16 @@ class Input:
             self._receiving.give_back(self.tenant, size)
 
     async def _charge(self, size: int) -> PSoupError | None:
-        """Take room for a message. Returns the error if there is none."""
+        """Take room for a message. Returns the error if there is none, or if the message is too long."""
+        limit = self._limits.ingest_message_bytes
+        if size > limit:
+            return ResourceExhausted(
+                f"the message has {size:,} bytes, and {limit:,} is the most; send the rows in several INSERTs, or by"
+                " COPY",
+                reason="MESSAGE_TOO_LARGE",
+                bytes=size,
+                limit=limit,
+            )
         if size <= SMALL_BYTES:
             return None
         try:

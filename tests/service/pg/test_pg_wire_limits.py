@@ -163,6 +163,13 @@ def test_a_long_message_without_room_is_left_out_and_refused(served: Serving, cl
         served._loop.call_soon_threadsafe(receiving.give_back, "default", (256 << 20) - 100_000)
     client.send(query(" /* */ insert" + " " * 300_000))
     assert client.kinds() == "CZ"
+    client.send(query("insert" + " " * (17 << 20)), query("rows 1"))
+    error = client.error()
+    assert (error["C"], error["M"][:66]) == (
+        "54000",
+        "the message has 17,825,799 bytes, and 16,777,216 is the most; send",
+    )
+    assert client.kinds() + client.kinds() == "ZTDCZ"
 
 
 def test_long_statements_other_than_inserts_and_very_many_are_refused(client: PgSocket) -> None:
