@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from psoup.errors import InvalidInput, PSoupError, SqlError
+from psoup_service.assistants.facts import Facts
 from psoup_service.wire.status import code_of, status_of
 
 INVALID_PARAMS = -32602
@@ -33,20 +34,29 @@ _PROBLEMS = 5
 """The most wrong arguments that an error names."""
 
 
+class ErrorFacts(Facts):
+    """An error. `line` and `column` count from 1, in the text of the statement."""
+
+    code: str
+    reason: str
+    message: str
+    problem: str | None = None
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    retry_after_ms: int | None = None
+
+
 def facts_of(error: PSoupError) -> dict[str, Any]:
     """The facts of an error; long texts are cut."""
-    facts: dict[str, Any] = {
-        "code": code_of(error).name,
-        "reason": error.reason,
-        "message": status_of(error).message,
-    }
+    facts = ErrorFacts(code=code_of(error).name, reason=error.reason, message=status_of(error).message)
     if isinstance(error, SqlError):
-        facts |= {"problem": error.problem, "line": error.line, "column": error.column}
+        facts.problem, facts.line, facts.column = error.problem, error.line, error.column
         if error.hint:
-            facts["hint"] = error.hint
+            facts.hint = error.hint
     if "retry_after_ms" in error.facts:
-        facts["retry_after_ms"] = int(error.facts["retry_after_ms"])
-    return facts
+        facts.retry_after_ms = int(error.facts["retry_after_ms"])
+    return facts.model_dump(exclude_unset=True)
 
 
 def rpc_code(error: PSoupError) -> int:

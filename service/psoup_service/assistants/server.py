@@ -70,18 +70,21 @@ async def _call_tool(
         result = await tool.call(calls, given.arguments or {})
         facts = result.model_dump(exclude_unset=True)
     except PSoupError as error:
-        facts = facts_of(error)
-        return _result(facts, facts["message"], failed=True)
+        return _failed(error)
     except Exception as defect:
         _log.exception("a defect ended a tool", extra={"tool": tool.name})
-        facts = facts_of(Internal(f"the tool {tool.name} failed by a defect ({type(defect).__name__})"))
-        return _result(facts, facts["message"], failed=True)
+        return _failed(Internal(f"the tool {tool.name} failed by a defect ({type(defect).__name__})"))
     return _result(facts, orjson.dumps(facts).decode(), failed=False)
 
 
 def _result(facts: dict[str, Any], text: str, *, failed: bool) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=facts, is_error=failed)
+
+
+def _failed(error: PSoupError) -> types.CallToolResult:
+    facts = facts_of(error)
+    return _result({"error": facts}, facts["message"], failed=True)
 
 
 def _described(tool: Tool) -> types.Tool:

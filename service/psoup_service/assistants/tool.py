@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup_service.assistants.calls import Bounds, McpCalls
-from psoup_service.assistants.errors import wrong_arguments
+from psoup_service.assistants.errors import ErrorFacts, wrong_arguments
 from psoup_service.assistants.facts import Facts
 
 
@@ -83,9 +83,8 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
-        """The JSON schema of the results."""
-        schema: dict[str, Any] = without_titles(self.output.model_json_schema())
-        return schema
+        """The JSON schema of the results, and of errors."""
+        return _or_error(without_titles(self.output.model_json_schema()))
 
     async def call(self, calls: McpCalls, arguments: dict[str, Any]) -> Facts:
         """The result for some arguments. Raises a PSoupError."""
@@ -135,6 +134,17 @@ def token_bytes(text: str, field: str) -> bytes:
             reason="TOKEN_INVALID",
             field=field,
         ) from None
+
+
+def _or_error(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a result or an error. Some clients check results with isError, too."""
+    fault = without_titles(ErrorFacts.model_json_schema())
+    return {
+        "type": "object",
+        "properties": {**schema["properties"], "error": fault},
+        "anyOf": [{"required": schema.get("required", [])}, {"required": ["error"]}],
+        "$defs": schema.get("$defs", {}),
+    }
 
 
 def without_titles(schema: Any) -> Any:

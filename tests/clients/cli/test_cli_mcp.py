@@ -89,7 +89,7 @@ def test_the_official_client_starts_the_command(running: Serving, mode: str) -> 
         async with McpClient(stdio_client(started), mode=mode) as client:
             assert len((await client.list_tools()).tools) == 9
             refused = await client.call_tool("ask", {"sql": "SELECT s FROM trades"})
-            assert refused.structured_content["hint"] == "its columns are sym"
+            assert refused.structured_content["error"]["hint"] == "its columns are sym"
             return await client.call_tool("ask", {"sql": "SELECT sym FROM trades"})
 
     assert asyncio.run(asked()).structured_content["rows"] == [{"sym": "A"}]

@@ -123,6 +123,17 @@ def test_a_malformed_request_gets_an_error_and_the_service_serves_on(
     assert called(url, "list")[0] == 200
 
 
+def test_a_body_that_is_not_a_request_gets_a_sentence_and_no_dump(url: str) -> None:
+    _, reply = request(url, b'{"jsonrpc": "2.0",\n "id": 1 "method": "ping"}')
+    assert reply["error"]["code"] == -32700
+    assert reply["error"]["message"].startswith("the body is not JSON, at line 2, column 10: ")
+    _, reply = request(url, b'{"id": 1}')
+    assert (reply["error"]["code"], reply["error"]["message"][:46]) == (
+        -32600,
+        "the body is not one request of JSON-RPC; write",
+    )
+
+
 def test_too_many_values_are_refused_before_they_are_read(url: str) -> None:
     status, reply = request(url, b"[" + b"1," * 20_000 + b"1]")
     assert (status, reply["error"]["data"]["reason"]) == (429, "TOO_MANY_VALUES")
@@ -180,7 +191,7 @@ def test_roles_decide_which_tools_there_are(guarded: tuple[str, dict[str, str]])
     names, refused = as_owner_of(url, tokens["reader"], "register", key="x", sql="SELECT n FROM trades")
     assert names == ["list", "describe", "check", "ask", "invoke", "changes", "why"]
     assert refused.is_error
-    assert refused.structured_content["code"] == "PERMISSION_DENIED"
+    assert refused.structured_content["error"]["code"] == "PERMISSION_DENIED"
     names, _ = as_owner_of(url, tokens["producer"], "describe", stream="trades")
     assert names == []
 
@@ -192,7 +203,7 @@ def test_another_tenants_token_sees_nothing_of_the_data(guarded: tuple[str, dict
     _, mine = as_owner_of(url, tokens["owner"], "changes", key="mine")
     token = mine.structured_content["token"]
     _, stolen = as_owner_of(url, tokens["foreign"], "changes", key="mine", token=token)
-    assert stolen.structured_content["code"] == "NOT_FOUND"
+    assert stolen.structured_content["error"]["code"] == "NOT_FOUND"
 
 
 def test_a_request_without_a_valid_token_is_refused_before_its_body_is_read(

@@ -6,13 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from mcp.client.client import Client as McpClient
 
 from psoup_client import Client
+from psoup_service.assistants.tools import BY_NAME
 from psoup_testing.services.threaded_service import Serving
 
 Call = Callable[..., Any]
+
+
+def reason(refused: Any) -> str:
+    """The reason of an error."""
+    assert refused.is_error
+    return str(refused.structured_content["error"]["reason"])
 
 
 def test_all_tools_are_listed_with_schemas_and_whether_they_only_read(url: str) -> None:
@@ -62,10 +70,18 @@ def test_a_client_of_the_handshake_reads_the_same_answers(url: str) -> None:
 def test_an_error_has_the_place_in_the_statement_and_a_hint(call: Call) -> None:
     refused = call("ask", sql="SELECT sym,\n prce FROM trades")
     assert refused.is_error
-    facts = refused.structured_content
+    facts = refused.structured_content["error"]
     assert (facts["reason"], facts["line"], facts["column"]) == ("UNKNOWN_COLUMN", 2, 2)
     assert facts["hint"] == "did you mean 'price'?"
     assert "^" in refused.content[0].text
+
+
+def test_an_error_fits_the_schema_of_the_tool(call: Call) -> None:
+    """Clients in TypeScript check results that are errors, too."""
+    for name in BY_NAME:
+        jsonschema.validate(call(name, wrong=1).structured_content, BY_NAME[name].output_schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({}, BY_NAME["ask"].output_schema)
 
 
 def test_wrong_arguments_are_named(call: Call) -> None:
@@ -82,7 +98,9 @@ def test_a_query_lives_from_its_registration_to_its_end(call: Call) -> None:
     registered = call("register", key="dear", sql=sql, labels={"of": "tests"}).structured_content
     assert registered["existed"] is False
     assert call("register", key="dear", sql=sql, labels={"of": "tests"}).structured_content["existed"] is True
-    assert call("register", key="dear", sql="SELECT sym FROM trades").structured_content["reason"] == "KEY_TAKEN"
+    assert (
+        call("register", key="dear", sql="SELECT sym FROM trades").structured_content["error"]["reason"] == "KEY_TAKEN"
+    )
     assert call("invoke", key="dear").structured_content["rows"] == [{"sym": "B", "price": 2.5}]
     listed = call("list", what="queries").structured_content["queries"]["items"]
     assert [(query["key"], query["labels"]) for query in listed] == [("dear", {"of": "tests"})]
@@ -92,7 +110,7 @@ def test_a_query_lives_from_its_registration_to_its_end(call: Call) -> None:
     assert not reasons["in_answer"]
     assert reasons["conditions"][0]["condition"] == "price > 2.0e0"
     assert call("unregister", key="dear").structured_content["query_id"] == registered["query_id"]
-    assert call("invoke", key="dear").structured_content["reason"] == "UNKNOWN_KEY"
+    assert reason(call("invoke", key="dear")) == "UNKNOWN_KEY"
 
 
 def test_a_statement_is_checked_without_asking_it(call: Call) -> None:
@@ -158,7 +176,7 @@ def test_a_row_that_exceeds_the_reply_is_left_out(call: Call, running: Serving) 
     answer = call("ask", sql="SELECT t FROM wide").structured_content
     assert (answer["rows"], answer["more_rows"]) == ([], 1)
     assert "The first row alone" in answer["note"]
-    assert call("changes", key="wide").structured_content["reason"] == "REPLY_TOO_LARGE"
+    assert reason(call("changes", key="wide")) == "REPLY_TOO_LARGE"
 
 
 def test_lists_go_on_by_pages(call: Call) -> None:
