@@ -12,11 +12,11 @@ import shlex
 
 import pyarrow as pa
 
-from psoup_cli.files.csv_field import CsvField
-from psoup_cli.files.number_form import PLAIN, number_advice
-from psoup_cli.files.source import encoding_of
+from psoup_cli.files.number_form import PLAIN, NumberForm, number_advice
 from psoup_client.columns.decimals import is_number
 from psoup_client.columns.misfits import date_advice
+from psoup_proto.csv_rows.faults import encoding_of
+from psoup_proto.csv_rows.field import CsvField
 
 _TRUTHS = "true or false, t or f, yes or no, y or n, 1 or 0"
 
@@ -42,7 +42,8 @@ def reason_of(value: bytes, field: CsvField) -> str:
 
 
 def _fault(text: str, field: CsvField) -> str:
-    plain = field.form.plain_text(text) if field.form else text
+    form = _form_of(field)
+    plain = form.plain_text(text) if field.form else text
     invalid = f"it is not a valid {field.sql}"
     if pa.types.is_decimal(field.arrow) and is_number(plain):
         return f"it has more digits than {field.sql} holds; round it"
@@ -55,12 +56,16 @@ def _fault(text: str, field: CsvField) -> str:
     whole = bool(pa.types.is_integer(field.arrow))
     if whole and plain.lstrip("+-").isdigit():
         return f"{invalid}; {'leave its sign out' if plain.startswith('+') else 'it is out of the range of 64 bits'}"
-    advice = number_advice(text, field.form or PLAIN, whole=whole)
-    if not advice and whole and _is_fraction(text, field):
+    advice = number_advice(text, form, whole=whole)
+    if not advice and whole and _is_fraction(text, form):
         return f"{invalid}; round it, or make the column DECIMAL"
     if not advice and _has_digit(text) and not text.strip("+-0123456789.,'\u2019\u00a0\u202f "):
         advice = "its separators are not where a number has them; correct it"
     return f"{invalid}; {advice or _null(text)}"
+
+
+def _form_of(field: CsvField) -> NumberForm:
+    return field.form if isinstance(field.form, NumberForm) else PLAIN
 
 
 def _null(text: str) -> str:
@@ -73,8 +78,7 @@ def _has_digit(text: str) -> bool:
     return any(letter.isdigit() for letter in text)
 
 
-def _is_fraction(text: str, field: CsvField) -> bool:
-    form = field.form or PLAIN
+def _is_fraction(text: str, form: NumberForm) -> bool:
     return _has_digit(text) and (form.matches(text) or number_advice(text, form, whole=False) != "")
 
 

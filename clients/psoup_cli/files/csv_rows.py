@@ -1,64 +1,17 @@
-"""CSV files, read as tables, and the fault of each row that cannot be read.
-
-    records ──Arrow, typed──> table                       one piece at a time
-       └── it fails: Arrow, all text ──> column by column, distinct values bisected ──> table of the good rows, and
-                                                                                        a reason for each other row
-
-Times stay text, because the SDK reads them. Line numbers are those of the file, as `records` counts them.
-"""
+"""CSV files as tables, by the contract's reader (`psoup_proto.csv_rows`). Reasons name options of the command."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-
-from psoup_cli.files import records
-from psoup_cli.files.csv_field import CsvField
-from psoup_cli.files.csv_values import FALSE, TRUE, converted, has_exponents, is_doubtful, typed
-from psoup_cli.files.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
+from psoup_cli.files.csv_reasons import reason_of
 from psoup_cli.files.options import FileOptions
-from psoup_cli.files.records import Records, read_records
-from psoup_cli.files.source import not_in
-from psoup_client import InvalidData
-from psoup_client.columns.casts import REFUSALS
-from psoup_client.phrases import counted
+from psoup_cli.files.source import told
+from psoup_proto.csv_rows import pieces
+from psoup_proto.csv_rows.faults import CsvFault
+from psoup_proto.csv_rows.pieces import CsvColumns, CsvOptions, CsvPiece, Read
 
-_SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
-
-Read = Callable[[int], bytes]
-
-
-class CsvColumns:
-    """The wanted columns of a CSV. This base class wants every column, as text."""
-
-    def known(self, fields: Sequence[str]) -> int:
-        """Count the wanted fields among some."""
-        return 0
-
-    def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
-        """Return the column for each field of the header; None for a field that is left out. Raises InvalidData."""
-        return [CsvField(name, pa.string(), "TEXT") for name in fields]
-
-
-@dataclass(frozen=True, slots=True)
-class CsvPiece:
-    """The rows of a piece of a CSV. `numbers`: the record of each row; None if every record is a row.
-
-    `refused`: the reason for each other record, by its number.
-    """
-
-    table: pa.Table
-    records: Records
-    numbers: Any = None
-    refused: dict[int, str] = field(default_factory=dict)
+__all__ = ["CsvColumns", "CsvPiece", "csv_pieces"]
 
 
 def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterator[CsvPiece]:
@@ -66,184 +19,8 @@ def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterato
 
     Raises InvalidData that names the line at which reading ends, also for an empty file.
     """
-    sample, read = _sampled(read)
-    said = _SEPARATOR.match(sample)  # Excel's first line: sep=;
-    given = said[1].decode("latin-1") if said and options.delimiter is None else options.delimiter
-    dialect = find_dialect(sample[said.end() :] if said else sample, given, options.quote, columns.known)
-    skipped = said.end() if said else 0
-    pieces = read_records(_after(read, skipped), dialect, header=options.header, line=2 if said else 1)
-    shape: _CsvRules | None = None
-    if options.header:
-        head = next(pieces, None)
-        if head is None or not head.data.strip():
-            raise InvalidData("the file is empty: its first line has to name the columns, or say --no-header")
-        shape = _CsvRules(columns, head, dialect, options)
-    for part in pieces:
-        if part.data.strip():
-            shape = shape or _CsvRules(columns, part, dialect, options)
-            yield shape.piece(part)
-
-
-def _after(read: Read, skipped: int) -> Read:
-    """Drop the first `skipped` bytes. They are in the first block."""
-    left = [skipped]
-
-    def later(size: int) -> bytes:
-        return read(size)[left.pop() :] if left else read(size)
-
-    return later
-
-
-def _sampled(read: Read) -> tuple[bytes, Read]:
-    """Read the first bytes, which show the dialect. Returns them, and a function that reads from the beginning."""
-    sample = block = read(records.PIECE_BYTES)
-    while block and b"\n" not in sample.lstrip(b"\r\n") and len(sample) < SAMPLE_BYTES:
-        block = read(records.PIECE_BYTES)
-        sample += block
-    given = [sample]
-    returns = b"\r" in sample and b"\n" not in sample  # lines end as on an old Macintosh
-
-    def again(size: int) -> bytes:
-        block = given.pop() if given else read(size)
-        return block.replace(b"\r", b"\n") if returns else block
-
-    return sample.replace(b"\r", b"\n") if returns else sample, again
-
-
-class _CsvRules:
-    """The rules by which records of a CSV become rows: the dialect, the columns and the texts for NULL."""
-
-    def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:
-        self._dialect = dialect
-        self._nulls = ["", *options.nulls]
-        self._header = options.header
-        line = first.line_of(0)
-        self._fields = columns.choose(_fields_of(first.texts()[0], dialect, line), line)
-        self._names = [csv_field.name if csv_field else f"\0{at}" for at, csv_field in enumerate(self._fields)]
-        self._wanted = [csv_field for csv_field in self._fields if csv_field]
-        self._decimals = [csv_field.name for csv_field in self._wanted if pa.types.is_decimal(csv_field.arrow)]
-
-    def piece(self, records: Records) -> CsvPiece:
-        try:
-            table = self._table(records.data)
-            return self._sifted(records) if any(map(is_doubtful, table.columns)) else CsvPiece(table, records)
-        except REFUSALS as problem:
-            piece = self._sifted(records)
-            if not piece.refused and not self._decimals:  # Arrow also refuses decimals with zeros at the end
-                raise InvalidData(f"line {records.line_of(0)} and those after it: {problem}") from problem
-            return piece
-
-    def _table(self, data: bytes) -> pa.Table:
-        """Parse all records.
-
-        Raises one of REFUSALS. Numbers of another form are parsed from texts, and so are decimals if one of them may
-        have an exponent.
-        """
-        types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
-        texts = {csv_field.name: csv_field for csv_field in self._wanted if csv_field.form}
-        if self._decimals and has_exponents(data):
-            texts |= {csv_field.name: csv_field for csv_field in self._wanted if csv_field.name in self._decimals}
-        if not texts:
-            return self._read(data, types)
-        table = self._read(data, types | dict.fromkeys(texts, pa.string()))
-        arrays = [
-            converted(column, texts[name]) if name in texts else column
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, table.column_names)
-
-    def _read(self, data: bytes, types: dict[str, pa.DataType], ragged: Callable[[Any], str] | None = None) -> pa.Table:
-        return pyarrow.csv.read_csv(
-            io.BytesIO(data),
-            pyarrow.csv.ReadOptions(column_names=self._names, block_size=len(data) + 1, use_threads=ragged is None),
-            pyarrow.csv.ParseOptions(
-                delimiter=self._dialect.delimiter,
-                quote_char=self._dialect.quote or False,
-                newlines_in_values=bool(self._dialect.quote),
-                invalid_row_handler=ragged,
-            ),
-            pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=[csv_field.name for csv_field in self._wanted],
-                null_values=self._nulls,
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                true_values=TRUE,
-                false_values=FALSE,
-            ),
-        )
-
-    def _sifted(self, records: Records) -> CsvPiece:
-        """Parse the readable records, and describe the fault of each other record."""
-        data, refused = self._told(records)
-        places = np.delete(np.arange(len(records.starts())), list(refused))
-
-        def ragged(row: Any) -> str:
-            refused[int(places[row.number - 1])] = self._counts(row.actual_columns, row.expected_columns)
-            return "skip"
-
-        texts = self._read(data, {csv_field.name: pa.binary() for csv_field in self._wanted}, ragged)
-        numbers = np.setdiff1d(places, list(refused))
-        arrays, good = [], np.ones(len(texts), bool)
-        for csv_field, column in zip(self._wanted, texts.columns, strict=True):
-            array, reasons = typed(column.combine_chunks(), csv_field)
-            arrays.append(array)
-            for row, reason in reasons.items():
-                good[row] = False
-                refused.setdefault(int(numbers[row]), reason)
-        table = pa.Table.from_arrays(arrays, [csv_field.name for csv_field in self._wanted]).filter(pa.array(good))
-        return CsvPiece(table, records, numbers[good], refused)
-
-    def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
-        """Drop the records that Arrow cannot report, because they are not UTF-8 and have a wrong number of fields.
-
-        Returns the remaining bytes, and the reason for each dropped record.
-        """
-        refused = dict[int, str]()
-        if _is_utf8(records.data):
-            return records.data, refused
-        lines = list[bytes]()
-        for number, text in enumerate(records.texts()):
-            fields = 0 if _is_utf8(text) else len(next(fields_of(text.decode("latin-1"), self._dialect)))
-            if fields and fields != len(self._names):
-                refused[number] = self._counts(fields, len(self._names))
-            else:
-                lines.append(text)
-        return b"\n".join(lines) + b"\n", refused
-
-    def _counts(self, actual: int, wanted: int) -> str:
-        first = f"the first line {counted(wanted, 'name' if self._header else 'value')}"
-        hint = f"; they are separated by {self._dialect.delimiter_name}"
-        if actual > wanted > 1:
-            hint += "; put quotes around a value that contains one"
-        elif wanted > actual > 1:
-            hint += "; an empty field is NULL"
-        else:
-            hint += "; --delimiter names another character"
-        return f"it has {counted(actual, 'value')}, and {first}{hint}"
-
-
-def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
-    """Split the first record into its fields."""
+    given = CsvOptions(options.nulls, options.header, options.delimiter, options.quote)
     try:
-        text = record.decode()
-    except UnicodeDecodeError as problem:
-        raise not_in("utf-8", line, f"byte {record[problem.start : problem.end].hex(' ')}") from problem
-    try:
-        fields = next(fields_of(text, dialect))
-    except csv.Error as problem:
-        raise InvalidData(f"line {line}: this is not a line of a CSV: {problem}", facts={"line": str(line)}) from None
-    if any("\0" in name for name in fields):
-        raise InvalidData(
-            f"line {line}: it has NUL bytes; if the file is UTF-16, say --encoding utf-16-le or utf-16-be",
-            facts={"line": str(line)},
-        )
-    return fields
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        yield from pieces.csv_pieces(read, columns, given, reason_of)
+    except CsvFault as fault:
+        raise told(fault) from fault

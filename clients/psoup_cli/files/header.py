@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from psoup_cli.files.dialect import DELIMITERS
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
 from psoup_client.columns.convert import columns_for, pushed_columns
 from psoup_client.phrases import counted
+from psoup_proto.csv_rows.dialect import DELIMITERS
 from psoup_proto.json_rows.numbers import double_of_text, whole_of_text
 
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from psoup_cli.files.dialect import Dialect
 from psoup_cli.files.header import FieldNames
 from psoup_cli.files.json_values import json_kind, json_value
-from psoup_cli.files.records import Records, read_records
+from psoup_cli.files.source import told
 from psoup_client import InvalidData
+from psoup_proto.csv_rows.dialect import Dialect
+from psoup_proto.csv_rows.faults import CsvFault
+from psoup_proto.csv_rows.records import Records, read_records
 
 _LINES = Dialect(",", "")
 
@@ -29,7 +31,7 @@ def json_pieces(read: Callable[[int], bytes], names: FieldNames) -> Iterator[Jso
     """Yield the rows of JSON lines, a block at a time. A pipe gives the lines that have arrived. Blank lines are left
     out.
     """
-    for records in read_records(read, _LINES, header=False):
+    for records in _lines(read):
         piece = JsonPiece(records)
         for number, line in enumerate(records.texts()):
             if not line.strip():
@@ -40,6 +42,13 @@ def json_pieces(read: Callable[[int], bytes], names: FieldNames) -> Iterator[Jso
             except InvalidData as problem:
                 piece.refused[number] = problem.message
         yield piece
+
+
+def _lines(read: Callable[[int], bytes]) -> Iterator[Records]:
+    try:
+        yield from read_records(read, _LINES, header=False)
+    except CsvFault as fault:
+        raise told(fault) from fault
 
 
 def _row(line: bytes) -> dict[str, Any]:

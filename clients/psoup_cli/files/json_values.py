@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from psoup_cli.files.source import encoding_of
 from psoup_client import InvalidData
+from psoup_proto.csv_rows.faults import encoding_of
 from psoup_proto.json_rows import numbers, text
 from psoup_proto.json_rows.text import json_kind
 

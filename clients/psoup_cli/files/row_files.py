@@ -23,16 +23,16 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from psoup_cli.files.arrow_rows import ArrowPiece, arrow_pieces, parquet_pieces
-from psoup_cli.files.csv_field import CsvField
 from psoup_cli.files.csv_rows import CsvColumns, CsvPiece, csv_pieces
 from psoup_cli.files.header import FieldNames, HeaderRules, columns_in_order, columns_of, known_columns
 from psoup_cli.files.json_rows import JsonPiece, json_pieces
 from psoup_cli.files.number_form import PLAIN, NumberForm
 from psoup_cli.files.options import FileOptions
-from psoup_cli.files.records import Records
 from psoup_cli.files.source import COMPRESSIONS, FileSource, Text
 from psoup_client import InvalidData, StreamInfo
 from psoup_client.columns.convert import pushed_columns
+from psoup_proto.csv_rows.field import CsvField
+from psoup_proto.csv_rows.records import Records
 
 FORMATS = {
     ".csv": "csv",

@@ -8,13 +8,14 @@ Only one block is in memory at a time, however large a compressed file becomes.
 from __future__ import annotations
 
 import codecs
-import re
 import select
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from psoup_client import InvalidData
+from psoup_proto.csv_rows import faults
+from psoup_proto.csv_rows.faults import CsvFault
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 """The compression for each suffix of a file's name."""
@@ -131,24 +132,13 @@ class Text:
 
 def not_in(encoding: str, line: int, fault: str) -> InvalidData:
     """Build the error for bytes that are invalid in an encoding."""
-    byte = re.match(r"byte ([0-9a-f]{2})", fault)
-    if encoding == "utf-8" and byte:
-        other = encoding_of(int(byte[1], 16))
-    else:
-        other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
-    return InvalidData(
-        f"line {line}: {fault} is not {encoding}; say what the file is in, for instance --encoding {other}",
-        reason="NOT_IN_ENCODING",
-        facts={"line": str(line)},
-    )
+    return told(faults.not_in(encoding, line, fault))
 
 
-def encoding_of(byte: int) -> str:
-    """Return the likely encoding of a text with this byte, which is not UTF-8.
-
-    The encoding of Windows has all letters of Latin-1, and also the euro sign.
-    """
-    return "latin-1" if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else "cp1252"
+def told(fault: CsvFault) -> InvalidData:
+    """Convert a fault of the contract's reader to the error of the command."""
+    facts = {"line": str(fault.line)} if fault.line else {}
+    return InvalidData(fault.message, reason=fault.reason, facts=facts)
 
 
 def _what_has_come(file: Any, size: int) -> bytes:

@@ -12,7 +12,6 @@ and column.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,7 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from psoup_client.columns import decimals
-from psoup_client.columns.zones import ZONED, aware, check_zone, localized
+from psoup_client.columns.zones import aware, check_zone, localized
+from psoup_proto.csv_rows.failing import REFUSALS as REFUSALS
+from psoup_proto.csv_rows.failing import failing as failing
+from psoup_proto.csv_rows.times import INSTANT as INSTANT
+from psoup_proto.csv_rows.times import instants_of_iso
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 """The unit of numbers that are times since 1970."""
@@ -28,16 +31,11 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 """The number of microseconds in each unit."""
 
-INSTANT = pa.timestamp("us", tz="UTC")
-
 _NUMBER = r"^\s*[+-]?\d+(\.\d*)?\s*$"
 _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "%e": "%d"}
 """Directives of C's strptime, and the longer form that Python needs."""
 
 _SCALES = {"s": 6, "ms": 3, "us": 0}
-
-REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
-"""The errors that Arrow, Python and this module raise for a value that cannot be converted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,36 +281,4 @@ def _read(value: str | None, given: str, zone: str | None) -> dt.datetime | None
 
 def _parse_iso(text: pa.Array | pa.ChunkedArray, zone: str | None = None) -> pa.Array | pa.ChunkedArray:
     """Parse ISO 8601 texts, with a zone or in `zone`. Digits below a microsecond have to be 0."""
-    import pyarrow.compute as pc
-
-    zoned = pc.match_substring_regex(text, ZONED)
-    with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string()))
-    without = pc.if_else(zoned, pa.scalar(None, pa.string()), text)
-    try:
-        local = without.cast(pa.timestamp("us"))
-        instants = pc.coalesce(with_zone.cast(INSTANT), local.cast(INSTANT) if zone is None else localized(local, zone))
-    except pa.ArrowInvalid:
-        short = pc.replace_substring_regex(text, r"(\.\d{6})0+", r"\1")
-        if short.equals(text):
-            raise
-        return _parse_iso(short, zone)
-    return instants
-
-
-def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
-    """Find the values, among `count`, for which `attempt` raises. `attempt(start, stop)` tries a range of them.
-
-    O(failing * log(count)) calls.
-    """
-    places, ranges = list[int](), [(0, count)] if count else []
-    while ranges:
-        low, high = ranges.pop()
-        try:
-            attempt(low, high)
-        except REFUSALS:
-            middle = (low + high) // 2
-            if high - low == 1:
-                places.append(low)
-            else:
-                ranges += [(middle, high), (low, middle)]
-    return places
+    return instants_of_iso(text, None if zone is None else lambda local: localized(local, zone))

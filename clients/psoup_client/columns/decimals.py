@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_proto.json_rows.numbers import decimal_of_text, exact, is_number
+from psoup_proto.json_rows.decimals import of_texts
+from psoup_proto.json_rows.numbers import exact, is_number
 
 __all__ = ["PLACES", "are_near", "exact", "is_number", "of_decimals", "of_texts"]
 
@@ -23,7 +24,6 @@ PLACES = range(-20, 39)
 
 _LONGEST = 40
 """The greatest length of a text with 38 digits, a sign and a point."""
-_PLAIN = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
 
 
 def are_near(values: Iterable[Any]) -> bool:
@@ -33,18 +33,6 @@ def are_near(values: Iterable[Any]) -> bool:
     """
     texts = [*map(str, values)]
     return max(map(len, texts), default=0) <= _LONGEST and "E" not in "".join(texts)
-
-
-def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Parse texts as decimals. Raises ArrowException or ValueError for a value that `target` cannot hold exactly.
-
-    O(bytes). It takes a microsecond for each value if one of them has an exponent, or more than 38 digits in a row.
-    """
-    import pyarrow.compute as pc
-
-    if pc.all(pc.match_substring_regex(texts, _PLAIN), min_count=0).as_py():
-        return texts.cast(target)
-    return pa.array([None if text is None else decimal_of_text(text, target) for text in texts.to_pylist()], target)
 
 
 def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:

@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pyarrow as pa
 
-ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
-"""Pattern of a time's text that ends in a zone. The -01 of 2024-05-01 does not match."""
+from psoup_proto.csv_rows.times import ZONED
 
 _NAMED = 5
 """The most names in a message about an unknown zone."""

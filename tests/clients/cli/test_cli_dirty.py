@@ -19,8 +19,6 @@ import pyarrow as pa
 import pytest
 
 from psoup_cli.file_flags import file_options
-from psoup_cli.files import csv_values, records
-from psoup_cli.files.csv_field import CsvField
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
 from psoup_cli.files.header import FieldNames, HeaderRules
 from psoup_cli.files.json_rows import json_pieces
@@ -31,6 +29,9 @@ from psoup_cli.row_upload import PushedFiles, Rejects, RowSpeed
 from psoup_client import Client, InvalidData, PushResult, StreamInfo
 from psoup_client.columns.convert import to_table
 from psoup_client.schema import ColumnInfo
+from psoup_proto.csv_rows import records
+from psoup_proto.csv_rows import values as csv_values
+from psoup_proto.csv_rows.field import CsvField
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.dirty_file import Dirty
 from psoup_testing.services.dirty_files import COLUMNS, CORPUS, endless

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from psoup_cli.commands.streams.push import ToldWaits
-from psoup_cli.files import records
 from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
+from psoup_proto.csv_rows import records
 from psoup_testing.services.command import ROWS, Psoup
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.suite.sweeps import swept

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_cli.files.options import FileOptions
-from psoup_cli.files.records import read_records
 from psoup_cli.files.row_files import format_of, open_rows
 from psoup_client import Client, InvalidData, StreamInfo
+from psoup_proto.csv_rows.records import read_records
 from psoup_testing.services.command import Psoup
 
 
@@ -154,7 +154,7 @@ def test_records_are_whole_however_the_bytes_come() -> None:
 
 def test_pieces_are_cut_between_records(info: StreamInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of several lines at the edges of what is read at once, and a bad value far behind them."""
-    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 100)
+    monkeypatch.setattr("psoup_proto.csv_rows.records.PIECE_BYTES", 100)
     path = tmp_path / "long.csv"
     lines = ['Order ID,"naïve, col"', *(f'{n},"{n}\n{"x" * (n % 60)}\n"' for n in range(300))]
     path.write_text("\n".join(lines) + "\n")
@@ -185,7 +185,7 @@ def test_a_row_that_does_not_fit_is_named_by_its_line(psoup: Psoup, stream: str,
 def test_a_row_that_the_service_refuses_is_named_by_its_line(
     psoup: Psoup, client: Client, make_stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("psoup_proto.csv_rows.records.PIECE_BYTES", 2_000)
     stream = make_stream("(n BIGINT, t TIMESTAMP, x TEXT) TIMESTAMP BY t")
     lines = [f"{n},2024-05-01T00:{n // 60:02}:{n % 60:02}Z,x" for n in range(2_000)]
     lines[1_234] = "1234,,x"  # SDK lets NULL in a nullable column go; the service needs a time

@@ -108,7 +108,7 @@ def test_of_several_files_and_pieces(
     psoup: Psoup, client: Client, events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small pieces, rows that do not fit among the others, and files in which every other row is late."""
-    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 300)
+    monkeypatch.setattr("psoup_proto.csv_rows.records.PIECE_BYTES", 300)
     expected = set[tuple[str, int, str]]()
     for name in ("1.csv", "2.csv"):
         lines = ["n,at,x"]

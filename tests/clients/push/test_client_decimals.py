@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from psoup_cli.files.csv_values import has_exponents
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import open_rows
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
@@ -22,6 +21,7 @@ from psoup_client.columns.convert import to_table
 from psoup_client.columns.decimals import are_near, exact, of_texts
 from psoup_client.columns.frames import fit_series
 from psoup_client.columns.lists import fit_list
+from psoup_proto.csv_rows.values import has_exponents
 
 PRICE = pa.decimal128(18, 3)
 COLUMN = ColumnInfo("p", "DECIMAL(18,3)", PRICE, True)

@@ -7,14 +7,17 @@ distinct texts of a column ──Arrow──> values
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
-from psoup_cli.files.csv_field import CsvField
-from psoup_cli.files.csv_reasons import reason_of
-from psoup_client.columns.casts import failing
-from psoup_client.columns.decimals import of_texts
+from psoup_proto.csv_rows.failing import failing
+from psoup_proto.csv_rows.field import CsvField
+from psoup_proto.json_rows.decimals import of_texts
+
+ReasonOf = Callable[[bytes, CsvField], str]
+"""Describes the fault of a value of a field, and the way out."""
 
 
 def _in_any_case(words: tuple[str, ...]) -> list[str]:
@@ -39,19 +42,28 @@ _DIGIT = "[0-9]"
 """A pattern that matches a number in digits, but not infinity in letters."""
 
 
-def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, str]]:
-    """Convert texts to values of a column. Invalid texts become NULL. Also returns their reasons by row."""
+def typed(
+    texts: pa.BinaryArray, field: CsvField, reason_of: ReasonOf, most: int | None = None
+) -> tuple[pa.Array, dict[int, str]]:
+    """Convert texts to values of a column. Invalid texts become NULL. Also returns their reasons by row.
+
+    `most`: the most different invalid texts. If there are so many, all values are NULL.
+    """
     different = texts.dictionary_encode()
     values = different.dictionary
-    bad = _hopeless(values, field)
+    bad = _hopeless(values, field)[:most]
     hopeful = _without(values, bad)
-    bad += failing(len(values), lambda low, high: converted(hopeful.slice(low, high - low), field))
+    if len(bad) != most:
+        bad += failing(len(values), lambda low, high: converted(hopeful.slice(low, high - low), field), most)
     if not bad:
         return converted(values, field).take(different.indices), {}
     reasons = {at: reason_of(values[at].as_py(), field) for at in bad}
     import pyarrow.compute as pc
 
-    array = converted(_without(values, bad), field).take(different.indices)
+    if most is not None and len(bad) >= most:
+        array = pa.nulls(len(texts), field.arrow)
+    else:
+        array = converted(_without(values, bad), field).take(different.indices)
     codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(np.isin(codes, bad))
     return array, {int(row): reasons[int(codes[row])] for row in rows}

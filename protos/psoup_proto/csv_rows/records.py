@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from psoup_cli.files.dialect import Dialect
-from psoup_client import InvalidData
+from psoup_proto.csv_rows.dialect import Dialect
+from psoup_proto.csv_rows.faults import CsvFault
 
 PIECE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 4 * PIECE_BYTES
@@ -98,7 +98,7 @@ def read_records(
 ) -> Iterator[Records]:
     """Yield the header, if `header` is set, and then pieces of whole records. `read` returns b"" at the end.
 
-    `line`: line of the first byte. Raises InvalidData for an unclosed quote, with the line where it opens, and for a
+    `line`: line of the first byte. Raises CsvFault for an unclosed quote, with the line where it opens, and for a
     line that is too long. Memory: the longest line, at most 32 MiB.
     """
     parts: list[bytes] = []
@@ -126,6 +126,14 @@ def read_records(
         parts, size = [rest] if rest else [], len(rest)
 
 
+def end_of_records(data: bytes, line: int, dialect: Dialect, *, header: bool = False, last: bool = False) -> int:
+    """Find the end of the last whole record in `data`, or of the first one for a header. Returns 0 without one.
+
+    `line`: the line of the first byte. `last`: no bytes follow. Raises CsvFault as `read_records` does.
+    """
+    return _end(data, line, _marks(dialect), header, last=last)
+
+
 def _end(data: bytes, line: int, marks: _DialectBytes, header: bool, *, last: bool) -> int:
     """Find the end of the last whole record in `data`, or of the first one for a header. Returns 0 without one."""
     if not header and not marks.in_text(data) and (last or b"\n" in data):
@@ -143,11 +151,11 @@ def _end(data: bytes, line: int, marks: _DialectBytes, header: bool, *, last: bo
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _too_long(line: int) -> InvalidData:
-    return InvalidData(
+def _too_long(line: int) -> CsvFault:
+    return CsvFault(
         f"line {line}: it has more than {_MOST_BYTES:,} bytes; a line has to end with a line feed",
-        reason="LINE_TOO_LONG",
-        facts={"line": str(line)},
+        "LINE_TOO_LONG",
+        line,
     )
 
 
@@ -170,7 +178,7 @@ def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]
 
 
 def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _DialectBytes) -> None:
-    """Raise InvalidData if text follows the closing quote of a field of several lines.
+    """Raise CsvFault if text follows the closing quote of a field of several lines.
 
     Such a field lacks its own closing quote, and has taken the quote of another field.
     """
@@ -178,11 +186,11 @@ def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _Dialec
     if match[1] and follows and follows not in (marks.delimiter, b"\r", b"\n") and b"\n" in match[0]:
         opened = line + data.count(b"\n", 0, match.start())
         closed = line + data.count(b"\n", 0, match.end())
-        raise InvalidData(
+        raise CsvFault(
             f"line {opened}: the quote that opens here is closed on line {closed}, where text follows it; close it on"
             " its own line, double a quote that is text, or say what quotes are with --quote",
-            reason="UNCLOSED_QUOTE",
-            facts={"line": str(opened)},
+            "UNCLOSED_QUOTE",
+            opened,
         )
 
 
@@ -191,12 +199,12 @@ def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool
     while at and stops[at - 1] == starts[at]:  # a doubled quote belongs to the same field
         at -= 1
     opened = line + data.count(b"\n", 0, int(starts[at]))
-    raise InvalidData(
+    raise CsvFault(
         f"line {opened}: the quote that opens here is not closed"
         f" {'before the end of the file' if last else f'within {_MOST_BYTES:,} bytes'}; close it, double a quote"
         " that is text, or say what quotes are with --quote",
-        reason="UNCLOSED_QUOTE",
-        facts={"line": str(opened)},
+        "UNCLOSED_QUOTE",
+        opened,
     )
 
 
