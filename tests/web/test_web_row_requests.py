@@ -196,7 +196,9 @@ def test_heads_that_are_refused(rows: Rows) -> None:
     for path, status, words in (
         ("/api/streams/nothing/rows", 404, "no stream 'nothing'"),
         ("/api/streams/%ff/rows", 400, "not UTF-8"),
-        (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "refused=raise"),
+        (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "the parameters are refused"),
+        (f"/api/streams/{rows.stream}/rows?refused=no", 400, "write raise or count"),
+        (f"/api/streams/{rows.stream}/rows?delimiter=%3B", 400, "the parameters are refused"),
     ):
         response = rows.send([ROW], path=path)
         assert response.status == status and words in response.json["message"], path
@@ -231,3 +233,67 @@ def test_a_long_body_comes_in_pieces(rows: Rows) -> None:
     body += b"oops\n"
     status, told = rows.refused(body)
     assert status == 422 and [row["line"] for row in told["rows"]] == [30_001]
+
+
+CSV = {"content-type": "text/csv; charset=utf-8; header=present"}
+
+
+def test_a_csv_goes_in(rows: Rows) -> None:
+    rows.create()
+    body = (
+        "\ufeffName; PRICE ;at;size\r\n"
+        '"a; ""b""\nc";1.50;2024-05-01T12:00:00+02:00;7\r\n'
+        "é;;2024-05-01;\r\n"
+        "n/a;2e0;2024-05-01 10:00:00.5;NULL\r\n"
+    ).encode()
+    path = f"/api/streams/{rows.stream}/rows?null=n%2Fa&null=NULL"
+    assert rows.send(body, CSV, path).json["accepted"] == "3"
+    found = [tuple(map(str, row)) for row in rows.soup.ask(f"SELECT * FROM {rows.stream}").rows()]
+    assert found == [
+        ("2024-05-01 10:00:00+00:00", 'a; "b"\nc', "1.50", "7"),
+        ("2024-05-01 00:00:00+00:00", "é", "None", "None"),
+        ("2024-05-01 10:00:00.500000+00:00", "None", "2.00", "None"),
+    ]
+
+
+@pytest.mark.seeded("rows before a bad one are taken")
+def test_bad_rows_of_a_csv_are_named_by_line(rows: Rows) -> None:
+    rows.create()
+    lines = [b'2024-05-01,"two\nlines",1', b"2024,x,1", b"2024-05-01,caf\xe9,2", b"", b",y,3", b"2024-05-01,z"]
+    body = b"\n".join([b"at,name,price", *lines, b"2024-05-01,z,no"])
+    status, told = rows.refused(body, CSV)
+    assert status == 422
+    assert [(row["line"], row.get("column")) for row in told["rows"]] == [
+        (4, "at"), (5, "name"), (7, "at"), (8, None), (9, "price"),
+    ]  # fmt: skip
+    words = ["not a valid TIMESTAMP", "byte e9 in column 'name' is not utf-8", "missing or NULL", "it has 2 values"]
+    for row, part in zip(told["rows"], words, strict=False):
+        assert part in row["message"] and "--" not in row["message"]
+    assert rows.names() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        (b"at,nam\n2024-05-01,x\n", 1, "names 'nam', and the stream has no such column; did you mean 'name'"),
+        (b"at,At\n2024-05-01,x\n", 1, "column 'at' comes twice"),
+        (b'at,name\n2024-05-01,"x\n', 2, "the quote that opens here is not closed"),
+        (b"name\nx\n", 2, "column 'at' is missing"),
+        ("at,name\n2024-05-01,é\n".encode("utf-16"), 0, "UTF-16"),
+        (b"at;name\n" + b"2024-05-01;x\n" * 50_000 + b"2024;x\n", 50_002, "not a valid TIMESTAMP"),
+    ],
+)
+def test_csvs_that_are_refused(rows: Rows, body: bytes, line: int, words: str) -> None:
+    rows.create()
+    status, told = rows.refused(body, CSV)
+    assert status == 422 and told["rows"][0]["line"] == line and words in told["rows"][0]["message"]
+    assert "--" not in told["message"]
+
+
+def test_a_refusal_of_very_many_bad_rows_is_quick(rows: Rows) -> None:
+    rows.create()
+    for line in (b"%d.x,a,1,1", b"2024-05-01,a,%dx,1", b"2024-05-01,a,1,%dx"):
+        body = b"at,name,price,size\n" + b"\n".join(line % n for n in range(30_000))
+        status, told = rows.refused(body, CSV)
+        assert status == 422 and len(told["rows"]) == 100 and told["more"]
+        assert [row["line"] for row in told["rows"]] == list(range(2, 102))

@@ -78,7 +78,11 @@ class RowsRequest(Protocol):
 
     stream: str
     key: str
-    all_or_none: bool
+
+    @property
+    def all_or_none(self) -> bool:
+        """Whether no row is taken if one is too late, or too far ahead of the clock."""
+        ...
 
     async def decode(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
         """Read the rows. `spec`: the stream. Raises a PSoupError."""

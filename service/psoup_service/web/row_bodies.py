@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
@@ -16,10 +17,13 @@ from starlette.types import Receive
 
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.model import StreamSpec
-from psoup_service.web.row_paths import ARROW, NDJSON, idempotency_key, is_zipped, rows_type
+from psoup_service.web.row_paths import ARROW, CSV, idempotency_key, is_zipped, rows_type
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.limits import Limits
 from psoup_service.wire.payload_decoder import Decoded, Decoding
-from psoup_service.wire.text_rows.reader import LineReader, NdjsonLines, RowReader
+
+if TYPE_CHECKING:
+    from psoup_service.wire.text_rows.reader import RowReader
 
 PIECE_BYTES = 512 * 1024
 """The bytes of a piece, before and after decompression."""
@@ -55,6 +59,15 @@ def body_length(headers: Headers, form: str) -> int:
     return int(text)
 
 
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """The parameters of a path. `delimiter`, `nulls`: of a CSV, as in `CsvOptions`."""
+
+    all_or_none: bool
+    delimiter: str | None = None
+    nulls: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class RowsBody:
     """Rows that a client sends, before they are read. `size`: the bytes on the wire."""
@@ -64,7 +77,7 @@ class RowsBody:
     form: str
     size: int
     zipped: bool
-    all_or_none: bool
+    options: RowOptions
     idle_s: float
     """Seconds in which further bytes must arrive."""
     receive: Receive
@@ -74,24 +87,28 @@ class RowsBody:
     def of(stream: str, headers: Headers, query: bytes, idle_s: float, receive: Receive) -> RowsBody:
         """Read the head of a request. Raises InvalidInput, and ResourceExhausted for a body that is too long."""
         key, form = idempotency_key(headers), rows_type(headers)
-        options = _options(query)
         return RowsBody(
             stream,
             key,
             form,
             body_length(headers, form),
             is_zipped(headers),
-            _REFUSED[options.get("refused", "raise")],
+            _options(query, form),
             idle_s,
             receive,
         )
+
+    @property
+    def all_or_none(self) -> bool:
+        """Whether no row is taken if one is too late, or too far ahead of the clock."""
+        return self.options.all_or_none
 
     async def decode(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
         """Read the rows. `spec`: the stream. Raises a PSoupError."""
         if self.form == ARROW:
             return await self._arrow(decoding, spec, caller)
-        salt = f"{self.form} {self.all_or_none}".encode()
-        self.reader = reader = RowReader(spec, _LINES[self.form](), decoding.limits, salt)
+        reader = await decoding.run(caller, 1, lambda: _reader(self, spec, decoding.limits))
+        self.reader = reader
         return await decoding.text_rows(reader, self._reads(reader), caller)
 
     async def _arrow(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
@@ -181,19 +198,40 @@ class _Gunzip:
         return more
 
 
-_LINES: Mapping[str, Callable[[], LineReader]] = {NDJSON: NdjsonLines}
+def _reader(body: RowsBody, spec: StreamSpec, limits: Limits) -> RowReader:
+    """The reader of a body of lines. Its modules are imported at the first request: some ten milliseconds."""
+    from psoup_proto.csv_rows.pieces import CsvOptions
+    from psoup_service.wire.text_rows import csv_lines, reader
+
+    options = CsvOptions(nulls=body.options.nulls, delimiter=body.options.delimiter)
+    lines = csv_lines.CsvLines(spec, options) if body.form == CSV else reader.NdjsonLines()
+    return reader.RowReader(spec, lines, limits, f"{body.form} {body.options}".encode())
 
 
-def _options(query: bytes) -> dict[str, str]:
-    """The parameters of the path. Raises InvalidInput for an unknown one."""
+def _options(query: bytes, form: str) -> RowOptions:
+    """The parameters of the path. Raises InvalidInput for a wrong one."""
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=8)
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=16)
     except ValueError:
         raise InvalidInput("the parameters behind ? in the path cannot be read", reason="PARAMETER") from None
+    allowed = ("refused", "delimiter", "null") if form == CSV else ("refused",)
+    given = dict(pairs)
     for name, value in pairs:
-        if name != "refused" or value not in _REFUSED:
-            raise InvalidInput(
-                f"{name[:40]!r} = {value[:40]!r} is not a parameter of this path; write refused=raise or refused=count",
-                reason="PARAMETER",
-            )
-    return dict(pairs)
+        if name not in allowed:
+            raise _wrong(name, value, f"the parameters are {', '.join(allowed)}")
+        if name != "null" and sum(other == name for other, _ in pairs) > 1:
+            raise _wrong(name, value, "give it once")
+    if given.get("refused", "raise") not in _REFUSED:
+        raise _wrong("refused", given["refused"], "write raise or count")
+    delimiter = given.get("delimiter")
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise _wrong("delimiter", delimiter, "write one character of ASCII, such as %3B for a semicolon")
+    return RowOptions(
+        _REFUSED[given.get("refused", "raise")],
+        delimiter,
+        tuple(value for name, value in pairs if name == "null"),
+    )
+
+
+def _wrong(name: str, value: str, way_out: str) -> InvalidInput:
+    return InvalidInput(f"the parameter {name[:40]!r} = {value[:40]!r} is not valid; {way_out}", reason="PARAMETER")

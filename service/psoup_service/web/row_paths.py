@@ -24,7 +24,7 @@ _PATH = re.compile(r"/api/(streams|queries)/([^/]+)/rows", re.ASCII)
 NDJSON, CSV, ARROW, JSON = "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "application/json"
 _UNSAID = ("", "application/x-www-form-urlencoded")
 """The content types of a body whose sender says none. The second one is curl's default."""
-ROW_TYPES = {NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON, ARROW: ARROW}
+ROW_TYPES = {NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON, CSV: CSV, ARROW: ARROW}
 """The content types of rows, and the form that each stands for."""
 ANSWER_TYPES = (JSON, NDJSON, CSV, ARROW)
 """The media types of answers, the default first."""
@@ -86,7 +86,7 @@ def rows_type(headers: Headers) -> str:
     form = NDJSON if kind in _UNSAID else ROW_TYPES.get(kind)
     if form is None:
         raise InvalidInput(
-            f"rows do not come as {kind[:100]!r}; say Content-Type: {NDJSON} or {ARROW}", reason="CONTENT_TYPE"
+            f"rows do not come as {kind[:100]!r}; say Content-Type: {NDJSON}, {CSV} or {ARROW}", reason="CONTENT_TYPE"
         )
     return form
 

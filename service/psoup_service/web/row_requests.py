@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from google.protobuf import json_format
@@ -25,7 +25,9 @@ from psoup_service.web.methods import WebMethod
 from psoup_service.web.row_bodies import PIECE_BYTES, RowsBody
 from psoup_service.wire.request_bodies import SLOWEST, SMALL_BYTES
 from psoup_service.wire.text_rows.faults import BadRows
-from psoup_service.wire.text_rows.reader import RowReader
+
+if TYPE_CHECKING:
+    from psoup_service.wire.text_rows.reader import RowReader
 
 PUSH = "psoup.v1.IngestService/PushRows"
 UNPROCESSABLE = 422

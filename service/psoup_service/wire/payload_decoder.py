@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -31,7 +31,9 @@ from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.envelope import Outline
 from psoup_service.wire.json_parameters import read_parameters
 from psoup_service.wire.limits import Limits
-from psoup_service.wire.text_rows.reader import RowReader
+
+if TYPE_CHECKING:
+    from psoup_service.wire.text_rows.reader import RowReader
 
 ON_LOOP_BYTES = 64 * 1024
 """The most bytes that the event loop decodes itself: about 50 us, less than a hop to a thread."""

@@ -134,6 +134,18 @@ def row_operations(header: Schema) -> Mapping[str, Schema]:
                         " count: such rows are counted, and the others are taken.",
                         "schema": {"type": "string", "enum": ["raise", "count"], "default": "raise"},
                     },
+                    {
+                        "name": "delimiter",
+                        "in": "query",
+                        "description": "Of a CSV: the character between fields. The default: found out.",
+                        "schema": {"type": "string", "minLength": 1, "maxLength": 1},
+                    },
+                    {
+                        "name": "null",
+                        "in": "query",
+                        "description": "Of a CSV: texts that mean NULL, besides an empty field.",
+                        "schema": {"type": "array", "items": {"type": "string"}},
+                    },
                 ],
                 "requestBody": {
                     "required": True,

@@ -1,0 +1,183 @@
+"""CSV as columns of the stream's types, by the contract's reader (`psoup_proto.csv_rows`), as `psoup push` reads it.
+
+at,name,price                          the header: columns in any case and order; , ; tab or | between fields
+2024-05-01T12:00:00Z,"a, b",1.50       an empty field is NULL
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.model import FIRST_AT, PATCH, Schema, StreamSpec
+from psoup.values.kinds import arrow_type
+from psoup_proto.csv_rows.failing import failing
+from psoup_proto.csv_rows.faults import CsvFault, encoding_of
+from psoup_proto.csv_rows.field import CsvField
+from psoup_proto.csv_rows.pieces import CsvColumns, CsvOptions, CsvRules, dialect_of
+from psoup_proto.csv_rows.records import Records, end_of_records
+from psoup_proto.csv_rows.times import INSTANT, instants_of_iso
+from psoup_service.wire.text_rows.faults import MOST_LISTED, Faults
+
+_SHOWN = 80
+_PLACE = re.compile(r"^line \d+: ")
+_MARK = "\0"
+"""The end of the column's name in a reason."""
+
+Array = Any
+
+
+class CsvLines:
+    """The reader of CSV for the stream `spec`."""
+
+    def __init__(self, spec: StreamSpec, options: CsvOptions) -> None:
+        self._columns = _PushedColumns(spec)
+        self._options = options
+        self._dialect: Any = None
+        self._rules: CsvRules | None = None
+        self._skipped = 0
+
+    def cut(self, data: bytes, line: int, *, last: bool) -> int:
+        """See `LineReader`."""
+        if self._dialect is None:
+            self._dialect, self._skipped = dialect_of(data, self._columns, self._options)
+        return end_of_records(data, line, self._dialect, last=last)
+
+    def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+        """See `LineReader`."""
+        if self._rules is None:
+            data, line = self._headed(data, line)
+        assert self._rules is not None, "the header makes them"
+        if not data.strip():
+            return pa.RecordBatch.from_pylist([]), np.zeros(0, np.int64)
+        piece = self._rules.piece(Records(data, line, self._dialect))
+        lines = np.array(piece.records.lines(), np.int64)
+        for number, reason in sorted(piece.refused.items()):
+            column, _, message = reason.rpartition(_MARK)
+            faults.add(int(lines[number]), advised(message), column)
+        places = lines if piece.numbers is None else lines[piece.numbers]
+        return self._batch(piece.table, places, faults)
+
+    def _headed(self, data: bytes, line: int) -> tuple[bytes, int]:
+        """Read the header. Returns the bytes behind it, and their line."""
+        if self._skipped:
+            data, line = data[self._skipped :], line + 1
+        end = end_of_records(data, line, self._dialect, header=True, last=True)
+        self._rules = CsvRules(
+            self._columns,
+            Records(data[:end], line, self._dialect),
+            self._dialect,
+            self._options,
+            _reason_of,
+            MOST_LISTED,
+        )
+        return data[end:], line + data.count(b"\n", 0, end)
+
+    def _batch(self, table: pa.Table, places: Array, faults: Faults) -> tuple[pa.RecordBatch, Array]:
+        """The rows with texts of times as instants, and their lines. Leaves out the rows with other texts."""
+        arrays, good = list[pa.Array](), np.ones(table.num_rows, bool)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            array = column.combine_chunks()
+            array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+            if self._columns.is_time(name):
+                array, bad = _instants(array)
+                for row in bad:
+                    shown = _shown(column[row].as_py())
+                    why = f"{shown} in column {name!r} is not a valid TIMESTAMP; write 2013-07-04T12:00:00Z"
+                    faults.add(int(places[row]), why, name)
+                good[bad] = False
+            arrays.append(array)
+        batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
+        return (batch, places) if good.all() else (batch.filter(pa.array(good)), places[good])
+
+
+def _instants(texts: pa.Array) -> tuple[pa.Array, list[int]]:
+    """The instants of texts, and the rows with texts that are not times."""
+    different = texts.dictionary_encode()
+    values = different.dictionary
+    bad = failing(len(values), lambda low, high: instants_of_iso(values.slice(low, high - low)), MOST_LISTED)
+    if not bad:
+        return instants_of_iso(values).take(different.indices), []
+    codes = different.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(codes, bad)).tolist()
+    if len(bad) >= MOST_LISTED:
+        return pa.nulls(len(texts), INSTANT), rows
+    skipped = set(bad)
+    known = pa.array([None if at in skipped else value for at, value in enumerate(values.to_pylist())], pa.string())
+    return instants_of_iso(known).take(different.indices), rows
+
+
+class _PushedColumns(CsvColumns):
+    """The columns of a stream that rows of a push may have."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._times = set[str]()
+
+    def is_time(self, name: str) -> bool:
+        """Whether the texts of a column are times."""
+        return name in self._times
+
+    def known(self, fields: Sequence[str]) -> int:
+        """See `CsvColumns`."""
+        return len({self._place(field) for field in fields} - {None})
+
+    def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
+        """See `CsvColumns`."""
+        chosen, spec = list[CsvField | None](), self._spec
+        for field in fields:
+            place = self._place(field)
+            if place is None:
+                raise CsvFault(f"line {line}: {self._unknown(field)}", line=line)
+            attribute = spec.schema.attributes[place]
+            name, kind = PATCH if place == FIRST_AT and spec.table is not None else attribute.name, attribute.type
+            if name in {known.name for known in chosen if known is not None}:
+                raise CsvFault(f"line {line}: column {name!r} comes twice; give it once", line=line)
+            arrow = arrow_type(kind)
+            if pa.types.is_timestamp(arrow):
+                self._times.add(name)
+                arrow = pa.string()
+            chosen.append(CsvField(name, arrow, str(kind)))
+        return chosen
+
+    def _place(self, field: str) -> int | None:
+        """The position of a column by its name, or by the same name with blanks or hyphens for underscores."""
+        name = field.strip()
+        place = self._spec.schema.pushed_index(name)
+        return self._spec.schema.pushed_index(re.sub(r"[ -]", "_", name)) if place is None else place
+
+    def _unknown(self, field: str) -> str:
+        names = [attribute.name for attribute in self._spec.schema.shown]
+        near = difflib.get_close_matches(field.strip().lower()[:100], names[:256], 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return (
+            f"the first line names {_shown(field.strip())}, and the {self._spec.noun} has no such column; {hint}its"
+            f" columns are {', '.join(names[:100])}"
+        )
+
+
+def advised(message: str) -> str:
+    """A message of the contract's reader without its place, and without options of the command."""
+    message = re.sub(r"; say what the file is in, for instance --encoding (\S+)", r"; send it in UTF-8", message)
+    message = re.sub(r", or say (what quotes are with --quote|--no-header)", "", message)
+    message = re.sub(r"; --delimiter names another character|; if the file is UTF-16.*", "", message)
+    return _PLACE.sub("", message)
+
+
+def _reason_of(value: bytes, field: CsvField) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as problem:
+        byte = value[problem.start : problem.end]
+        why = f"byte {byte.hex(' ')} in column {field.name!r} is not utf-8; send the body in UTF-8"
+        return f"{field.name}{_MARK}{why} (iconv -f {encoding_of(byte[0])} -t utf-8)"
+    return f"{field.name}{_MARK}{_shown(text)} in column {field.name!r} is not a valid {field.sql}; leave NULL empty"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
