@@ -48,8 +48,8 @@ def test_an_error_has_line_column_excerpt_and_hint() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "problem", "hint", "reason"),
     [
-        ("SELECT vol FROM trade", 17, "there is no stream or table 'trade'", "did you mean 'trades'?", "UNKNOWN_STREAM"),
-        ("SELECT vol FROM nothing", 17, "there is no stream or table 'nothing'", "the streams and tables are trades, quotes", "UNKNOWN_STREAM"),
+        ("SELECT vol FROM trade", 17, "no stream or table 'trade'", "did you mean 'trades'?", "UNKNOWN_STREAM"),
+        ("SELECT vol FROM nothing", 17, "no stream or table 'nothing'", "are trades, quotes", "UNKNOWN_STREAM"),
         ("SELECT volume FROM trades", 8, "no column 'volume'", "did you mean 'vol'?", "UNKNOWN_COLUMN"),
         ("SELECT zzz FROM trades", 8, "no column 'zzz'", "its columns are price, vol", "UNKNOWN_COLUMN"),
         ("SELECT x.vol FROM trades", 8, "'x' is not in FROM", "", "UNKNOWN_COLUMN"),
