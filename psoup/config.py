@@ -8,6 +8,7 @@ from math import gcd
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
+from psoup.remembered import REMEMBERED, Remembered
 from psoup.work.read_budget import NO_LIMIT
 
 CHUNK_ROWS = 65_536
@@ -19,32 +20,6 @@ _JOIN_BYTES = 256 * 1024**2
 COLUMNAR_QUERIES = 256
 """The least number of queries of a block for binding by columns (`psoup.sql.templates.ladder`). A replay uses this
 number too, for old events that do not say how their queries were bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """Limits of the past calls that admission remembers, to recognise a client's retries.
-
-    The log shares these limits, so it keeps all that admission needs.
-    """
-
-    acknowledgements: int = 1_024
-    """The most batches of each producer whose numbers admission remembers, to recognise the producer's retries."""
-
-    idle: int = 7 * 86_400 * SECOND
-    """Microseconds after which admission forgets a producer that sends nothing."""
-
-    removals: int = 256
-    """The most UnregisterMany calls of each tenant that admission remembers, so that a retry gets the first answer."""
-
-    key_idle: int = 86_400 * SECOND
-    """Microseconds after which admission forgets an idempotency key."""
-
-
-REMEMBERED = Remembered()
-
-KEY_FORM = "idempotency-key:" + 32 * "[0-9a-f]"
-"""A pattern of the names of producers that stand for idempotency keys. It is valid for `re`, and for GLOB of SQLite."""
 
 
 @dataclass(frozen=True, slots=True)

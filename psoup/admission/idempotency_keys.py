@@ -13,12 +13,13 @@ import re
 from collections import OrderedDict
 from typing import NamedTuple
 
-from psoup.config import KEY_FORM, EngineConfig
+from psoup.config import EngineConfig
 from psoup.errors import Conflict, InvalidInput, ResourceExhausted
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Push, Recall
 from psoup.events.events import Pushed
 from psoup.invariants import ensure
+from psoup.remembered import KEY_FORM
 
 KEY_BYTES = 500
 """Bytes of a key in memory, as measured."""

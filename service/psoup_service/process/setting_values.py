@@ -1,12 +1,19 @@
-"""The values of a setting in words: `a whole number from 0 to 65,535`, `auto, json or console`."""
+"""The values of settings: their checks, and the allowed ones in words, as `a whole number from 0 to 65,535`."""
 
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic.fields import FieldInfo
+
+from psoup.errors import InvalidInput
+from psoup_service.gate.certificate_roles import certificate_table
+from psoup_service.gate.listeners import listener
+from psoup_service.gate.provider import role_table
+from psoup_service.gate.targets import origins_of
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text that is not empty"}
 
@@ -52,6 +59,18 @@ def check_collector(endpoint: str) -> None:
         )
 
 
+def _check_places(texts: Iterable[str]) -> None:
+    for text in texts:
+        listener(text)
+
+
+def _check_origins(hosts: Iterable[str]) -> None:
+    try:
+        origins_of(hosts)
+    except InvalidInput as problem:
+        raise ValueError(problem.message) from None
+
+
 def _is_bare_url(text: str) -> bool:
     """Whether a text is a URL of http or https with a host, and with nothing after the port."""
     try:
@@ -61,3 +80,13 @@ def _is_bare_url(text: str) -> bool:
         return False
     bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and bare and port != 0
+
+
+CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "listen": _check_places,
+    "otlp_endpoint": check_collector,
+    "certificate_roles": certificate_table,
+    "oidc_roles": role_table,
+    "webhook_hosts": _check_origins,
+}
+"""The checks of settings by name. Each raises ValueError for a value that is not valid."""

@@ -11,16 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
-from psoup.errors import InvalidInput
 from psoup.invariants import Verify
 from psoup.model import SECOND
-from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
-from psoup_service.gate.targets import origins_of
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
-from psoup_service.process.setting_values import check_collector
+from psoup_service.process.setting_values import CHECKS
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024
@@ -272,39 +269,11 @@ class Settings(BaseModel):
         """Read a list from a variable of the environment, with commas between its parts."""
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
-    @field_validator("listen")
+    @field_validator(*CHECKS)
     @classmethod
-    def _places(cls, listen: tuple[str, ...]) -> tuple[str, ...]:
-        for text in listen:
-            listener(text)
-        return listen
-
-    @field_validator("otlp_endpoint")
-    @classmethod
-    def _of_collector(cls, endpoint: str) -> str:
-        check_collector(endpoint)
-        return endpoint
-
-    @field_validator("certificate_roles")
-    @classmethod
-    def _of_certificates(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        certificate_table(entries)
-        return entries
-
-    @field_validator("oidc_roles")
-    @classmethod
-    def _of_provider(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        role_table(entries)
-        return entries
-
-    @field_validator("webhook_hosts")
-    @classmethod
-    def _origins(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            origins_of(hosts)
-        except InvalidInput as problem:
-            raise ValueError(problem.message) from None
-        return hosts
+    def _checked(cls, value: Any, field: ValidationInfo) -> Any:
+        CHECKS[field.field_name or ""](value)
+        return value
 
     @model_validator(mode="after")
     def _provided(self) -> Self:

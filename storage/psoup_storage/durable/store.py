@@ -21,12 +21,12 @@ from typing import cast
 
 import apsw
 
-from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
+from psoup.remembered import REMEMBERED, Remembered
 from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.attachments import Adopted, adopt

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from psoup.config import REMEMBERED, Remembered
 from psoup.events.events import Pushed
+from psoup.remembered import REMEMBERED, Remembered
 
 _Key = tuple[int, str]
 

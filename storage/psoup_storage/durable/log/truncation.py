@@ -20,9 +20,9 @@ from typing import Any
 
 import apsw
 
-from psoup.config import KEY_FORM, Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
+from psoup.remembered import KEY_FORM, Remembered
 from psoup_storage.durable.log.groups import forget_groups
 from psoup_storage.durable.log.spool import forget_spooled
 
