@@ -17,6 +17,7 @@ from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult
 from psoup_client.calls.tenants import Quotas, Tenant, TenantUsage
 from psoup_client.calls.tokens import AccessToken, IssuedToken
+from psoup_client.calls.webhooks import AddedWebhook, Webhook, WebhookTest
 from psoup_client.channel.options import ClientOptions, RetryOptions
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
@@ -133,6 +134,9 @@ __all__ = [
     "AccessDenied",
     "AccessToken",
     "IssuedToken",
+    "Webhook",
+    "AddedWebhook",
+    "WebhookTest",
     "ServiceClock",
     "Quotas",
     "Tenant",

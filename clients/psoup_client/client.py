@@ -35,6 +35,7 @@ from psoup_client.calls.sync import SyncCalls
 from psoup_client.calls.tables import TableCalls
 from psoup_client.calls.tenants import TenantCalls
 from psoup_client.calls.tokens import TokenCalls
+from psoup_client.calls.webhooks import WebhookCalls
 from psoup_client.channel.addresses import PORT
 from psoup_client.channel.connection import Connection
 from psoup_client.channel.options import ClientOptions
@@ -57,6 +58,7 @@ class Client(  # a group that builds on others stands before them
     TenantCalls,
     TokenCalls,
     FollowCalls,
+    WebhookCalls,
     MatchingCalls,
     SyncCalls,
     AnswerCalls,

@@ -42,6 +42,7 @@ from psoup_proto.v1 import (
     statements_pb2_grpc,
     streams_pb2_grpc,
     sync_pb2_grpc,
+    webhooks_pb2_grpc,
 )
 
 MAX_SEND_BYTES = 16 * 1024 * 1024
@@ -144,6 +145,7 @@ class Connection:
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
         self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self.groups = groups_pb2_grpc.GroupServiceStub(self._channel)
+        self.webhooks = webhooks_pb2_grpc.WebhookServiceStub(self._channel)
         self.follow = follow_pb2_grpc.FollowServiceStub(self._channel)
         self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
         # The health of a service needs no credential. Its message is one field, so that it needs no library either.

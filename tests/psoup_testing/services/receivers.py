@@ -9,6 +9,7 @@ with Receiver() as receiver:
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import socketserver
 import ssl
@@ -63,6 +64,7 @@ class Receiver:
         self.requests = list[Received]()
         self.script = deque[Reply]()
         self._news = threading.Condition()
+        self._path = ""
         receiver = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -103,8 +105,19 @@ class Receiver:
         self._server.server_close()
         self._thread.join()
 
+    def begin(self) -> str:
+        """Forget all requests. Returns a new URL; requests to earlier ones, which may be under way, count no more."""
+        with self._news:
+            self.requests = []
+            self.script.clear()
+            self._path = f"/hook/{secrets.token_hex(8)}"
+            return self.origin + self._path
+
     def _note(self, request: Received, connection: socket.socket) -> None:
         with self._news:
+            if self._path and request.path != self._path:
+                connection.sendall(b"HTTP/1.1 204 X\r\n\r\n")
+                return
             reply = self.script.popleft() if self.script else replies(204, "X-Y: z")
             self.requests.append(request)
             self._news.notify_all()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from psoup_client import (
     AccessToken,
+    AddedWebhook,
     Answer,
     AnswerCopy,
     AnswerTable,
@@ -55,6 +56,8 @@ from psoup_client import (
     Synced,
     Tenant,
     TenantUsage,
+    Webhook,
+    WebhookTest,
     Why,
     WhyStep,
 )
@@ -139,6 +142,21 @@ def following_streams(client: Client, stream: str) -> None:
     groups: list[GroupInfo] = client.groups(stream)
     assert [group.lag for group in groups] == [0]
     client.remove_group(stream, "mailer")
+    _tell_a_url(client, f"SELECT * FROM {stream}")
+
+
+def _tell_a_url(client: Client, statement: str) -> None:
+    """Add a webhook, which stays paused: nothing is sent to a host that does not exist."""
+    query = client.register(statement, key="told")
+    added: AddedWebhook = client.add_webhook("told", "https://hooks.invalid/psoup")
+    client.pause_webhook(added.webhook)
+    webhooks: list[Webhook] = client.webhooks("told")
+    assert [(each.state, added.secret[:6]) for each in webhooks] == [("paused", "whsec_")]
+    tested: WebhookTest = client.test_webhook(added.webhook)
+    assert tested.status == 0 and tested.error
+    client.resume_webhook(added.webhook.id)
+    client.remove_webhook(added.webhook.id)
+    query.unregister()
 
 
 def _rows_that_change(client: Client, name: str) -> None:
