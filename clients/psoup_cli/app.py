@@ -13,7 +13,7 @@ import typer
 from psoup_cli.commands.access import admin, audit, tenant, token
 from psoup_cli.commands.copies import recharge
 from psoup_cli.commands.directory import backup, doctor
-from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top
+from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top, webhook
 from psoup_cli.commands.query.unregister import unregister
 from psoup_cli.commands.service import clock, config, demo, mcp, serve, status
 from psoup_cli.commands.service.open import open_page
@@ -86,6 +86,7 @@ app.command("sql", short_help="Carry out statements of any kind.")(sql.sql)
 app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
+app.add_typer(webhook.app, name="webhook", short_help="Send the changes of answers to URLs.")
 app.add_typer(recharge.app, name="recharge", short_help="Bring copies of answers up to date.")
 app.command("explain", short_help="Explain how a query is kept.")(explain.explain)
 app.command("match", short_help="Say which queries rows would match.")(match.match)

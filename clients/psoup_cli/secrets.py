@@ -1,4 +1,4 @@
-"""The output of a new access token: once on standard output, or in a new file that only its owner may read."""
+"""The output of a new secret: once on standard output, or in a new file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TokenFile = Annotated[
 
 
 @contextmanager
-def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints a new token, or writes it to a new file.
+def handing_over(path: Path | None, noun: str = "token") -> Iterator[Callable[[str], None]]:
+    """Yield a function that prints a new secret, or writes it to a new file. `noun`: the word for the secret.
 
-    The file is created before the token is issued, so that a wrong path issues no token. Without a token the file is
+    The file is created before the secret is made, so that a wrong path makes none. Without a secret the file is
     removed.
     """
     if path is None:
@@ -32,7 +32,7 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as problem:
-        message(f"psoup: {path}: {problem.strerror}; no token was made: --token-file must name a new file")
+        message(f"psoup: {path}: {problem.strerror}; no {noun} was made: --{noun}-file must name a new file")
         raise typer.Exit(1) from None
     written = False
 
@@ -44,11 +44,11 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
             print(secret)
             sys.stdout.flush()
             message(
-                f"psoup: {path}: {problem.strerror}; the token is printed instead, because it cannot be shown again"
+                f"psoup: {path}: {problem.strerror}; the {noun} is printed instead, because it cannot be shown again"
             )
             raise typer.Exit(1) from None
         written = True
-        message(f"The token is in {path}.")
+        message(f"The {noun} is in {path}.")
 
     try:
         yield write
@@ -59,6 +59,6 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _write(handle: int, secret: str) -> None:
-    """Write a token and a line feed."""
+    """Write a secret and a line feed."""
     with os.fdopen(handle, "w", encoding="ascii", closefd=False) as file:
         file.write(f"{secret}\n")

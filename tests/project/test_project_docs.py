@@ -41,6 +41,7 @@ DOCUMENTS = (
     "docs/scale.md",
     "docs/speed.md",
     "docs/tables.md",
+    "docs/webhooks.md",
     "docs/windows.md",
     "docs/reference/python.md",
     "docs/reference/cli.md",
