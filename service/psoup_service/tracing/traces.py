@@ -21,13 +21,17 @@ _UNTRACED = frozenset({"Health/Check"})
 """Calls of probes, which would give a trace every few seconds."""
 
 
+MOST_STEPS = 128
+"""The most steps of a call that are sent: a stream of pushes may have a million."""
+
+
 class CallTrace:
     """The trace of one call. `ids`: the IDs of the trace and of the call's span. `parent`: the caller's span, or empty.
 
     `began`: nanoseconds since 1970.
     """
 
-    __slots__ = ("_began", "_exporter", "_name", "_parent", "_protocol", "_span", "_trace")
+    __slots__ = ("_began", "_exporter", "_name", "_parent", "_protocol", "_span", "_steps", "_trace")
 
     def __init__(self, exporter: Exporter, name: str, protocol: str, ids: bytes, parent: bytes) -> None:
         self._exporter = exporter
@@ -36,10 +40,17 @@ class CallTrace:
         self._trace = ids[:16]
         self._span = ids[16:]
         self._parent = parent
+        self._steps = 0
         self._began = time.time_ns()
 
     def step(self, name: str, began: int, ended: int) -> None:
-        """Add a step of the work, as a child of the call's span. Any thread may call it, also after `ended`."""
+        """Add a step of the work, as a child of the call's span. Any thread may call it, also after `ended`.
+
+        Steps after the first `MOST_STEPS` are left out.
+        """
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            return
         span = random.randbytes(8)
         self._exporter.put(step_span(name, self._trace, span, self._span, began, ended))
 

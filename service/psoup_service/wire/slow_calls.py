@@ -27,9 +27,17 @@ BURST = 20.0
 """The entries that are written at once, before there is one a second."""
 
 WAITING = frozenset(
-    {"QueryService/WaitForSequence", "SyncService/Watch", "FollowService/Follow", "GroupService/TakeBatch"}
+    {
+        "FollowService/Follow",
+        "GroupService/TakeBatch",
+        "Health/Watch",
+        "IngestService/PushStream",
+        "QueryService/WaitForSequence",
+        "ServerReflection/ServerReflectionInfo",
+        "SyncService/Watch",
+    }
 )
-"""Calls whose time depends on the wish of their client."""
+"""Calls whose time depends on the wish of their client, or on its next message."""
 
 StatementOf = Callable[[str, Any], str]
 """Returns the text of a tenant's statement that a request has or names; "" if there is none."""

@@ -15,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.process.settings import Settings
 from psoup_service.tracing import exporter
+from psoup_service.tracing.traces import MOST_STEPS, SampledTraces
 from psoup_storage import DurableStore
 from psoup_testing.services.collector import Collector, attributes_of, collecting
 from psoup_testing.services.wire import Wire, run
@@ -125,9 +126,9 @@ def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptur
 
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
-        put = wire.service._observers._traces.begin("A/B", _Probe()).step  # type: ignore[union-attr]
+        begin = wire.service._observers._traces.begin  # type: ignore[union-attr]
         for _ in range(exporter.QUEUE + 1_000):
-            put("read", 1, 2)
+            begin("A/B", _Probe()).ended("OK", "default", 0)
         assert wire.service._observers.figures()["spans_dropped"] > 0
         services.append(wire.service)
 
@@ -136,6 +137,20 @@ def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptur
     figures = services[0]._observers.figures()
     assert figures["spans_sent"] == 0 and figures["spans_dropped"] > exporter.QUEUE + 1_000
     assert len(caplog.records) <= 1
+
+
+def test_a_call_has_so_many_steps_and_no_more() -> None:
+    class Spans:
+        def put(self, span: bytes) -> None:
+            came.append(span)
+
+    came: list[bytes] = []
+    call = SampledTraces(Spans(), 1.0).begin("IngestService/PushStream", _Probe())  # type: ignore[arg-type]
+    assert call is not None
+    for _ in range(MOST_STEPS + 10):
+        call.step("log", 1, 2)
+    call.ended("OK", "default", 300)
+    assert len(came) == MOST_STEPS + 1
 
 
 @pytest.mark.parametrize("endpoint", ["collector", "ftp://x:1", "http://", "http://x:4317/v1/traces", "http://x:99999"])
