@@ -1,7 +1,7 @@
 """Events of an answer: the changes since a position, merged into one event.
 
-cursor ─> pages of Sync ─> rows that came are counted, the first ones kept ─> event, next cursor
-              └─ a reset: no event, a new position, `truncated`
+cursor ─> pages of Sync ─> event, next cursor
+                         └─ reset ─> `truncated`, no event
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Merged:
         self._last: Page | None = None
 
     def add(self, page: Page) -> None:
-        """Add a page. After a reset, rows are those of a first position, until the page that completes it."""
+        """Add a page. After a reset, pages lead to a first position, and make no event."""
         change = page.change
         self.was_reset = self.was_reset or bool(change.reset)
         self.complete, self.token = change.complete, page.token
@@ -126,7 +126,7 @@ async def changes_since(calls: McpCalls, key: str, cursor: Cursor) -> Changes:
     return Changes(merged.event(clock), position, truncated=False, more=not merged.complete)
 
 
-async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, most: int) -> tuple[Cursor, int]:
+async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, limit: int) -> tuple[Cursor, int]:
     """Read pages until the position is complete. Returns it and the time of the service."""
     want.max_bytes, pages = MOST_BYTES, 0
     while True:
@@ -134,7 +134,7 @@ async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, most: int
         merged.add(page)
         pages += 1
         cursor = Cursor(page.body.clock, merged.token)
-        if merged.complete or (pages >= most and not merged.was_reset):
+        if merged.complete or (pages >= limit and not merged.was_reset):
             return cursor, page.body.clock
         if pages >= _MOST_FIRST_PAGES:
             raise ResourceExhausted(

@@ -53,7 +53,7 @@ class Page(NamedTuple):
         return sum(ends[1::2]) - sum(ends[::2])
 
     def intervals(self) -> list[tuple[int, int]]:
-        """The tuple IDs that stay: of a join an interval for each source, else those of one source."""
+        """The tuple IDs that stay: of a join an interval for each source."""
         ends = list(accumulate(self.change.keep))
         return list(zip(ends[::2], ends[1::2], strict=True))
 
@@ -77,7 +77,7 @@ class Page(NamedTuple):
 
 
 class Forms:
-    """The forms of copies by the IDs of their queries: of those that were used last. A form never changes."""
+    """The forms of copies by the IDs of their queries; the last ones that were used. A form never changes."""
 
     def __init__(self) -> None:
         self._known = OrderedDict[str, sync_pb2.CopyForm]()

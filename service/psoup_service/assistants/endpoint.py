@@ -2,8 +2,8 @@
 
     POST ─> credential ─ 401 ── size ─ 413 ── body, in time ─> few values ─> the SDK's server ─> JSON or events
 
-No session outlives its request. Between two requests the service keeps only the uses of queries that it registered for
-subscriptions, and their number is bounded.
+No session outlives its request. Between two requests the service keeps only a bounded list of queries that it has
+registered for subscriptions.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def _refused(error: PSoupError) -> Response:
     """The response to a request that no server of the SDK has seen, as an error of JSON-RPC."""
     facts = facts_of(error)
     code = _RPC_BY_REASON.get(error.reason) or rpc_code(error)
-    told = {"code": code, "message": facts["message"], "data": facts}
-    body = {"jsonrpc": "2.0", "id": None, "error": told}
+    fault = {"code": code, "message": facts["message"], "data": facts}
+    body = {"jsonrpc": "2.0", "id": None, "error": fault}
     status = _BY_REASON.get(error.reason) or _STATUSES.get(code_of(error).name, 400)
     headers = {"cache-control": "no-store", "connection": "close"}
     if status == 401:

@@ -32,8 +32,8 @@ class CompletenessFacts(Facts):
     """The completeness of an answer.
 
     `said`: in words. `final`: no row can come or leave any more. `sequence`: the last event that the answer reflects.
-    `late`, `ahead`, `pending`: tuples of the window that are missing, because they came too late, are too far ahead of
-    the clock, or wait for the watermark.
+    Tuples of the window may be missing. `late`: came too late. `ahead`: are too far ahead of the clock. `pending`: wait
+    for the watermark.
     """
 
     said: str
@@ -137,8 +137,8 @@ def _said(contents: types_pb2.Completeness, missing: dict[str, int]) -> str:
 def _within(contents: types_pb2.Completeness, name: str) -> int:
     """The tuples of a kind in the window; of the stream if the number for the window is not known."""
     field = f"{name}_in_window"
-    known = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
-    return int(getattr(contents, field if known else name))
+    has_own = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
+    return int(getattr(contents, field if has_own else name))
 
 
 def _type_text(kind: types_pb2.DataType) -> str:

@@ -60,11 +60,11 @@ async def answer(
 class _FirstRows:
     """Keeps the first rows of an answer in pieces, and counts all. The first piece has the schema."""
 
-    def __init__(self, kind: type[Any], most: int) -> None:
+    def __init__(self, kind: type[Any], limit: int) -> None:
         self.total = 0
         self.completeness: Any = None
         self._kind = kind
-        self._most = most
+        self._limit = limit
         self._schema: pa.Schema | None = None
         self._batches = list[pa.RecordBatch]()
         self._kept = 0
@@ -78,11 +78,11 @@ class _FirstRows:
         if self._schema is None:
             self._schema = pa.ipc.read_schema(pa.py_buffer(piece.arrow_ipc))
             return
-        if self._kept >= self._most:
+        if self._kept >= self._limit:
             return
         for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(piece.arrow_ipc)):
             batch = pa.ipc.read_record_batch(message, self._schema)
-            part = batch.slice(0, self._most - self._kept)
+            part = batch.slice(0, self._limit - self._kept)
             self._kept += part.num_rows
             self._batches.append(part.take(pa.array(range(part.num_rows))))  # the piece need not stay in memory
 

@@ -92,8 +92,8 @@ class Subscriptions:
         self._ending.pop(place, None)
         try:
             with suppress(NotFound):
-                found = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=place[1]))
-                request = queries_pb2.UnregisterRequest(query_id=found.query.query_id, allow_missing=True)
+                reply = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=place[1]))
+                request = queries_pb2.UnregisterRequest(query_id=reply.query.query_id, allow_missing=True)
                 await calls.one("QueryService/Unregister", request)
         except PSoupError as problem:  # it expires
             _log.info("a query of a subscription stays", extra={"key": place[1], "reason": problem.reason})

@@ -1,7 +1,7 @@
 """A tool: its arguments, its result, the calls that it makes, and whether it only reads.
 
-arguments (JSON) ── checked ─> run ─> result (JSON), at most `Bounds`
-                      └ PSoupError ─> a result that says isError, with the facts of the error
+arguments ── check ─> run ─> result, within `Bounds`
+                       └─ PSoupError ─> result with isError
 """
 
 from __future__ import annotations

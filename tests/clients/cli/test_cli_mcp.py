@@ -60,10 +60,10 @@ def carried(url: str, *lines: dict[str, Any] | Exception) -> list[dict[str, Any]
 def test_a_request_is_carried_to_the_endpoint_and_its_reply_back(running: Serving) -> None:
     assert running.service.gateway is not None
     url = f"{running.service.gateway.address}/mcp"
-    asked = {"name": "ask", "arguments": {"sql": "SELECT sym FROM trades"}}
+    question = {"name": "ask", "arguments": {"sql": "SELECT sym FROM trades"}}
     replies = carried(
         url,
-        {"id": 7, "method": "tools/call", "params": asked},
+        {"id": 7, "method": "tools/call", "params": question},
         {"method": "notifications/initialized"},
         {"method": "notifications/cancelled", "params": {"requestId": 99}},
         ValueError("not JSON"),

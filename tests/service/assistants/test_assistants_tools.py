@@ -102,7 +102,7 @@ def test_a_query_lives_from_its_registration_to_its_end(call: Call) -> None:
         call("register", key="dear", sql="SELECT sym FROM trades").structured_content["error"]["reason"] == "KEY_TAKEN"
     )
     assert call("invoke", key="dear").structured_content["rows"] == [{"sym": "B", "price": 2.5}]
-    listed = call("list", what="queries").structured_content["queries"]["items"]
+    listed = call("list", kind="queries").structured_content["queries"]["items"]
     assert [(query["key"], query["labels"]) for query in listed] == [("dear", {"of": "tests"})]
     described = call("describe", key="dear").structured_content["query"]
     assert [column["name"] for column in described["columns"]] == ["sym", "price"]
@@ -180,9 +180,9 @@ def test_a_row_that_exceeds_the_reply_is_left_out(call: Call, running: Serving) 
 
 
 def test_lists_go_on_by_pages(call: Call) -> None:
-    first = call("list", what="streams", max_rows=1).structured_content["streams"]
+    first = call("list", kind="streams", max_rows=1).structured_content["streams"]
     assert len(first["items"]) == 1
-    second = call("list", what="streams", max_rows=1, page=first["next_page"]).structured_content["streams"]
+    second = call("list", kind="streams", max_rows=1, page=first["next_page"]).structured_content["streams"]
     assert second["items"][0]["name"] > first["items"][0]["name"]
     assert call("list", page="x").is_error
 

@@ -40,7 +40,7 @@ def mcp(address: Address = None, url: Url = None, timeout: Timeout = None) -> No
     The command carries each request to /mcp on the port of the page. The service needs the setting mcp = true. Without
     --url the command asks the service at --address for the address of its page.
 
-    The access token is that of the other commands: PSOUP_TOKEN_FILE or PSOUP_TOKEN.
+    The access token comes from PSOUP_TOKEN_FILE or PSOUP_TOKEN, as for all commands.
     """
     from psoup_cli.assistant_bridge import carry
 

@@ -1,4 +1,4 @@
-"""The tools `list`, `describe` and `check`: streams, registered queries, and what a statement would be."""
+"""The tools `list`, `describe` and `check`: streams, registered queries, and the query that a statement would be."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_PAGE = 1_000
 class ListArguments(Bounded):
     """Arguments of `list`."""
 
-    what: Literal["streams", "queries", "both"] = Field(default="both", description="The things to list")
-    page: str | None = Field(default=None, description="next_page of the list before; needs what")
+    kind: Literal["streams", "queries", "both"] = Field(default="both", description="The things to list")
+    page: str | None = Field(default=None, description="next_page of the list before; needs kind")
 
     @model_validator(mode="after")
     def _page_of_one(self) -> ListArguments:
-        if self.page is not None and self.what == "both":
-            raise ValueError("page goes on with one list; say what: streams or queries")
+        if self.page is not None and self.kind == "both":
+            raise ValueError("page goes on with one list; say the kind: streams or queries")
         return self
 
 
@@ -90,7 +90,7 @@ class CheckArguments(Arguments):
 
 
 class CheckFacts(Facts):
-    """What a statement would be. `plan`: its steps, the last first."""
+    """The query that a statement would be. `plan`: its steps, the last first."""
 
     query: QueryFacts
     plan: list[str]
@@ -99,11 +99,11 @@ class CheckFacts(Facts):
 
 async def _list(calls: McpCalls, given: ListArguments) -> ListFacts:
     bounds, facts = given.bounds(calls), ListFacts()
-    if given.what == "both":
+    if given.kind == "both":
         bounds = Bounds(bounds.rows, bounds.size // 2)
-    if given.what != "queries":
+    if given.kind != "queries":
         facts.streams = await _streams(calls, bounds, given.page or "")
-    if given.what != "streams":
+    if given.kind != "streams":
         facts.queries = await _queries(calls, bounds, given.page or "")
     return facts
 
@@ -160,8 +160,8 @@ def _stream(stream: streams_pb2.Stream) -> StreamFacts:
 async def _describe(calls: McpCalls, given: DescribeArguments) -> Description:
     if given.stream is None:
         request = queries_pb2.GetQueryRequest(key=given.key or "", query_id=given.query_id or "")
-        found = await calls.one("QueryService/GetQuery", request)
-        return Description(query=query_facts(found.query, columns=True))
+        reply = await calls.one("QueryService/GetQuery", request)
+        return Description(query=query_facts(reply.query, columns=True))
     reply = await calls.one("StreamService/GetStream", streams_pb2.GetStreamRequest(name=given.stream))
     facts = _stream(reply.stream)
     facts.statement = reply.stream.statement

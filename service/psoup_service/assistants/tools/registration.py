@@ -59,8 +59,8 @@ async def _register(calls: McpCalls, given: RegisterArguments) -> Registered:
 async def _unregister(calls: McpCalls, given: OfQuery) -> Unregistered:
     query_id = given.query_id
     if query_id is None:
-        found = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=given.key or ""))
-        query_id = str(found.query.query_id)
+        reply = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=given.key or ""))
+        query_id = str(reply.query.query_id)
     reply = await calls.one("QueryService/Unregister", queries_pb2.UnregisterRequest(query_id=query_id))
     await visible(calls, reply.sequence)
     return Unregistered(query_id=query_id, sequence=reply.sequence)
