@@ -1,0 +1,118 @@
+"""Clients that leave, stall, or ask too much at once, and a service that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from psoup.errors import InvalidInput
+from psoup_client import Client
+from psoup_service.process.settings import Settings
+from psoup_service.web import assistant_gateway
+from psoup_testing.services.threaded_service import Serving, serving
+
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_STREAM = {"name": "answer_changed", "arguments": {"key": "all"}, "_meta": _META}
+_HEAD = (
+    "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\n"
+    "accept: application/json, text/event-stream\r\nmcp-method: events/stream\r\n"
+)
+
+
+@contextmanager
+def watched(**settings: Any) -> Iterator[tuple[Serving, Client, str, int]]:
+    """A service with a query of all notes: itself, a client of it, and the host and port of the endpoint."""
+    with serving(Settings(port=0, web_port=0, mcp=True, **settings)) as running, Client(running.address) as client:
+        client.create_stream("CREATE STREAM notes (t TEXT)")
+        client.register("SELECT t FROM notes", key="all")
+        client.wait_for(client.last_sequence)
+        assert running.service.gateway is not None
+        place = urlsplit(running.service.gateway.address)
+        assert place.hostname is not None
+        assert place.port is not None
+        yield running, client, place.hostname, place.port
+
+
+def opened(host: str, port: int, *, receive_bytes: int = 0) -> socket.socket:
+    """A connection with a stream of events, whose first notification is read."""
+    client = socket.socket()
+    if receive_bytes:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    client.settimeout(20)
+    client.connect((host, port))
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "events/stream", "params": _STREAM}).encode()
+    client.sendall(f"{_HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
+    seen = b""
+    while b"notifications/events/active" not in seen:
+        part = client.recv(1_000)
+        assert part, seen
+        seen += part
+    return client
+
+
+def until(running: Serving, done: Callable[[], bool]) -> None:
+    """Wait on the loop of the service until something is so."""
+
+    async def waited() -> None:
+        async with asyncio.timeout(30):
+            while not done():
+                await asyncio.sleep(0.001)
+
+    asyncio.run_coroutine_threadsafe(waited(), running._loop).result()
+
+
+def test_a_stream_ends_with_its_connection_and_its_place_is_free() -> None:
+    with watched(watchers=1) as (running, _, host, port):
+        under_way = running.service._answering.calls.under_way
+        for _ in range(3):
+            with opened(host, port):
+                until(running, lambda: under_way.watching == 1)
+            until(running, lambda: under_way.watching == 0)
+            until(running, lambda: under_way.open == 0)
+
+
+def test_a_service_that_ends_lets_a_stream_go_on_elsewhere() -> None:
+    with watched() as (running, _, host, port), opened(host, port) as client:
+        until(running, lambda: running.service._answering.calls.under_way.watching == 1)
+        running.stop()
+        rest = b""
+        while part := client.recv(10_000):
+            rest += part
+        assert b"terminated" not in rest
+        assert b'"resultType":"complete"' in rest
+
+
+@pytest.mark.long
+def test_a_client_that_does_not_read_is_cut_and_the_service_serves_on() -> None:
+    with (
+        watched(stream_idle_s=0.5) as (running, client, host, port),
+        opened(host, port, receive_bytes=2_048),
+    ):
+        assert running.service.gateway is not None
+        gateway = running.service.gateway
+        for _ in range(2_000):
+            client.push("notes", [{"t": "x" * 900} for _ in range(20)])
+            if not gateway.connections:
+                break
+        until(running, lambda: gateway.connections == 0)
+        until(running, lambda: running.service._answering.calls.under_way.watching == 0)
+        assert len(client.ask("SELECT count(*) FROM notes")) == 1
+
+
+def test_a_service_without_the_package_says_which_one_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'mcp'", name="mcp.server")
+
+    monkeypatch.setattr(assistant_gateway, "import_module", missing)
+    with pytest.raises(InvalidInput, match=r"pip install 'psoup\[server,mcp\]'"), watched():
+        pass
