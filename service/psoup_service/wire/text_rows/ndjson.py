@@ -28,8 +28,6 @@ from psoup_service.wire.text_rows.times import FormUnknown, dates_of, instants_o
 
 _MOST_COLUMNS = 64
 """The most columns of a stream for which lines may have names that the first line lacks. Each costs a column."""
-_EXPONENT = re.compile(rb"[0-9.][eE]")
-_NEGATIVE_ZERO = re.compile(rb"-0[^.0-9]")
 _ROW = re.compile(r"^row (\d+): ")
 _DECODE = decoder(strict=True)
 _BRACE, _END, _FEED, _RETURN = b"{}\n\r"
@@ -69,9 +67,9 @@ def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None
     if fields is None:
         return None
     kinds = [arrow_type(attribute.type) for attribute in fields.values()]
-    if any(map(pa.types.is_decimal, kinds)) and _EXPONENT.search(data):
+    if any(map(pa.types.is_decimal, kinds)) and _has_exponent(data):
         return None
-    if any(map(pa.types.is_floating, kinds)) and _NEGATIVE_ZERO.search(data):
+    if any(map(pa.types.is_floating, kinds)) and _has_negative_zero(data):
         return None
     try:
         data.decode()
@@ -92,6 +90,22 @@ def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None
     if not given:
         return None
     return pa.RecordBatch.from_arrays(list(given.values()), [fields[name].name for name in given])
+
+
+def _has_exponent(data: bytes) -> bool:
+    """Whether a number may have an exponent. O(bytes); a regular expression takes as long as to read the lines."""
+    raw = np.frombuffer(data, np.uint8)
+    before = raw[np.flatnonzero((raw | 32) == ord("e")) - 1]
+    return bool(((before == ord(".")) | ((before >= ord("0")) & (before <= ord("9")))).any())
+
+
+def _has_negative_zero(data: bytes) -> bool:
+    """Whether a number may be -0. O(bytes)."""
+    raw = np.frombuffer(data, np.uint8)
+    at = np.flatnonzero(raw[:-2] == ord("-"))
+    after = raw[at + 2]
+    more = (after == ord(".")) | ((after >= ord("0")) & (after <= ord("9")))
+    return bool(((raw[at + 1] == ord("0")) & ~more).any())
 
 
 def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:

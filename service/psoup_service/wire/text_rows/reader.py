@@ -132,7 +132,7 @@ class RowReader:
         return 0
 
     def _read(self, data: bytes) -> None:
-        if not data.strip():
+        if data.isspace():
             return
         batch, places = self._lines.read(data, self._line, self._spec.schema, self._faults)
         self._check_nulls(batch, places)
