@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -25,7 +25,7 @@ from psoup_service.wire.payload_decoder import Decoded, Decoding
 if TYPE_CHECKING:
     from psoup_service.wire.text_rows.reader import RowReader
 
-PIECE_BYTES = 512 * 1024
+PIECE_BYTES = 1024 * 1024
 """The bytes of a piece, before and after decompression."""
 MOST_BYTES = 1024 * 1024 * 1024
 """The most bytes of a body of lines."""
@@ -119,15 +119,11 @@ class RowsBody:
         parts = [piece async for piece, _ in self._pieces()]
         return await decoding.batch(spec, b"".join(parts), caller, digest=True)
 
-    async def _reads(self, reader: RowReader) -> AsyncIterator[Callable[[], bool]]:
+    async def _reads(self, reader: RowReader) -> AsyncGenerator[Callable[[], bool]]:
         """Functions that read the next piece; each returns whether it has more to read."""
         unzip = _Gunzip() if self.zipped else None
         async for piece, last in self._pieces():
-            if unzip is None:
-                yield _Plain(reader, piece, last)
-            else:
-                unzip.take(piece, last)
-                yield lambda: unzip.read(reader)
+            yield _Plain(reader, piece, last) if unzip is None else _Zipped(unzip, reader, piece, last)
 
     async def _pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
         """The bytes of the body, and whether they are the last. Raises ResourceExhausted if the client stalls."""
@@ -162,6 +158,22 @@ class _Plain:
     def __call__(self) -> bool:
         self._reader.feed(self._piece, last=self._last)
         return False
+
+
+class _Zipped:
+    """Reads a piece that is compressed, a part of it at each call."""
+
+    def __init__(self, unzip: _Gunzip, reader: RowReader, piece: bytes, last: bool) -> None:
+        self._unzip = unzip
+        self._reader = reader
+        self._piece = piece
+        self._last = last
+
+    def __call__(self) -> bool:
+        piece, self._piece = self._piece, b""
+        if piece or self._last:
+            self._unzip.take(piece, self._last)
+        return self._unzip.read(self._reader)
 
 
 class _Gunzip:

@@ -46,8 +46,8 @@ class RowsCaller(WebCaller):
         self._rows = body
 
     async def read(self) -> Any:
-        """Take room for the pieces of the body, which stays unread."""
-        size = min(self._rows.size, 2 * PIECE_BYTES)
+        """Take room for three pieces of the body: of one rows are made, one waits, and one comes."""
+        size = min(self._rows.size, 3 * PIECE_BYTES)
         if self._rows.form.endswith("stream"):
             size = self._rows.size
         if size > SMALL_BYTES:

@@ -14,7 +14,8 @@ data of any other size.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -158,14 +159,16 @@ class Decoding:
             place.release()
             raise
 
-    async def text_rows(self, reader: RowReader, pieces: AsyncIterator[Callable[[], bool]], sender: Sender) -> Decoded:
+    async def text_rows(self, reader: RowReader, pieces: AsyncGenerator[Callable[[], bool]], sender: Sender) -> Decoded:
         """Decode the rows of a body in pieces.
 
         `pieces`: functions that read the next bytes into `reader`. Each returns whether it must be called once more.
         """
         place = await self._take_room(sender, 0)
+        ahead = asyncio.ensure_future(anext(pieces, None))  # the next piece comes while the last one is read
         try:
-            async for read in pieces:
+            while (read := await ahead) is not None:
+                ahead = asyncio.ensure_future(anext(pieces, None))
                 while await self._decoders.run(_turns_of(sender), _TEXT_COST, read):
                     await self._grow(place, reader.nbytes, sender)
                 await self._grow(place, reader.nbytes, sender)
@@ -173,6 +176,10 @@ class Decoding:
         except BaseException:
             place.release()
             raise
+        finally:
+            ahead.cancel()
+            await asyncio.wait([ahead])
+            await pieces.aclose()
         return Decoded(table, digest, place)
 
     async def _grow(self, place: TakenRoom, nbytes: int, sender: Sender) -> None:
