@@ -38,8 +38,11 @@ PATH = "/mcp"
 MOST_BYTES = 256 * 1024
 """The most bytes of a request. A statement has at most 64 KiB."""
 
-MOST_VALUES = 10_000
-"""The approximate most values of a request, which the event loop reads in some milliseconds."""
+MOST_VALUES = 1_000
+"""The most values of a request. The SDK and the tools look at each several times, on the event loop."""
+
+_MOST_SIGNS = 16_384
+"""The most commas and brackets of a request, also in texts. They are counted before the request is read."""
 
 _STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 _BY_REASON = {"METHOD": 405, "CONTENT_TYPE": 415, "LENGTH_REQUIRED": 411, "MESSAGE_TOO_LARGE": 413}
@@ -107,15 +110,15 @@ class Endpoint:
         finally:
             if charged:
                 receiving.give_back(tenant, charged)
-        if body.count(b",") + body.count(b"{") + body.count(b"[") > MOST_VALUES:
+        if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_SIGNS:
             raise ResourceExhausted(
-                f"the request has more than {MOST_VALUES:,} values; send fewer", reason="TOO_MANY_VALUES"
+                f"the request has more than {_MOST_SIGNS:,} commas and brackets; send fewer", reason="TOO_MANY_VALUES"
             )
         return body
 
 
 def check_message(body: bytes) -> None:
-    """Raise InvalidInput unless a body is a request or a notification of JSON-RPC."""
+    """Raise InvalidInput unless a body is a request of JSON-RPC, ResourceExhausted if it has too many values."""
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as problem:
@@ -127,6 +130,20 @@ def check_message(body: bytes) -> None:
             'the body is not one request of JSON-RPC; write {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}',
             reason="JSON_RPC",
         )
+    if _has_many(message):
+        raise ResourceExhausted(f"the request has more than {MOST_VALUES:,} values", reason="TOO_MANY_VALUES")
+
+
+def _has_many(message: dict[str, Any]) -> bool:
+    """Whether a message has more than `MOST_VALUES` values. O(MOST_VALUES)."""
+    waiting, count = list[Any]([message]), 0
+    while waiting and count <= MOST_VALUES:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            count += len(value)
+            if count <= MOST_VALUES:
+                waiting += value.values() if isinstance(value, dict) else value
+    return count > MOST_VALUES
 
 
 class _Replayed:

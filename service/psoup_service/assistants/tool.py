@@ -22,6 +22,8 @@ from psoup_service.assistants.calls import Bounds, McpCalls
 from psoup_service.assistants.errors import ErrorFacts, wrong_arguments
 from psoup_service.assistants.facts import Facts
 
+_MOST_ARGUMENTS = 32
+
 
 class Arguments(BaseModel):
     """Arguments of a tool."""
@@ -88,6 +90,12 @@ class Tool:
 
     async def call(self, calls: McpCalls, arguments: dict[str, Any]) -> Facts:
         """The result for some arguments. Raises a PSoupError."""
+        if len(arguments) > _MOST_ARGUMENTS:
+            raise InvalidInput(
+                f"{len(arguments):,} arguments are given, and the tool {self.name} has"
+                f" {len(self.arguments.model_fields)}",
+                reason="ARGUMENTS",
+            )
         try:
             given = self.arguments.model_validate(arguments)
         except ValidationError as problem:

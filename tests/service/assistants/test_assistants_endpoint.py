@@ -135,8 +135,12 @@ def test_a_body_that_is_not_a_request_gets_a_sentence_and_no_dump(url: str) -> N
 
 
 def test_too_many_values_are_refused_before_they_are_read(url: str) -> None:
-    status, reply = request(url, b"[" + b"1," * 20_000 + b"1]")
-    assert (status, reply["error"]["data"]["reason"]) == (429, "TOO_MANY_VALUES")
+    labels = {f"k{number}": "v" for number in range(1_000)}
+    for body in (b"[" + b"1," * 20_000 + b"1]", tool_call("register", key="k", sql="x", labels=labels)):
+        status, reply = request(url, body)
+        assert (status, reply["error"]["data"]["reason"]) == (429, "TOO_MANY_VALUES")
+    listed = ", ".join(["1.5"] * 10_000)
+    assert called(url, "ask", sql=f"SELECT sym FROM trades WHERE price IN ({listed})")[0] == 200
 
 
 def test_calls_are_counted_under_the_name_of_the_protocol(url: str, running: Serving) -> None:

@@ -91,6 +91,8 @@ def test_wrong_arguments_are_named(call: Call) -> None:
     assert "only one of them" in call("invoke").content[0].text
     assert "as_of is 'noon'" in call("ask", sql="SELECT sym FROM trades", as_of="noon").content[0].text
     assert call("ask", sql="SELECT sym FROM trades", max_rows=0).is_error
+    many = call("ask", **{f"a{number}": 1 for number in range(500)})
+    assert many.content[0].text == "500 arguments are given, and the tool ask has 5"
 
 
 def test_a_query_lives_from_its_registration_to_its_end(call: Call) -> None:

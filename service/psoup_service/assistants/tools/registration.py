@@ -15,7 +15,9 @@ class RegisterArguments(Arguments):
 
     key: str = Field(min_length=1, description="A name for the query, by which invoke and changes find it")
     sql: str = Field(description="A SELECT; a window may stand at its end: BEGIN (NOW - 1 HOUR)")
-    labels: dict[str, str] = Field(default_factory=dict, description="Names and values to find the query by")
+    labels: dict[str, str] = Field(
+        default_factory=dict, max_length=8, description="Names and values to find the query by"
+    )
     expires_after: str | None = Field(
         default=None, description="Unregister the query when it was not used for so long: 30 DAYS"
     )
