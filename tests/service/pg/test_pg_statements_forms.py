@@ -37,6 +37,15 @@ FORMS = [
     ),
     ("n IN (SELECT now() FROM u WHERE at < NOW())", f"n IN (SELECT now() FROM u WHERE at < {TIME})"),
     ("CASE WHEN at < NOW() THEN 1 END = 1 AND at < NOW()", f"CASE WHEN at < {TIME} THEN 1 END = 1 AND at < {TIME}"),
+    ("percentile_cont(0.5) WITHIN GROUP (ORDER BY t.n + 1) > 2", "QUANTILE_CONT(t.n + 1, 0.5) > 2"),
+    (
+        "date_trunc('hour', t.at) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM t.at) / 5) = at",
+        "TIME_BUCKET(INTERVAL '5 MINUTE', t.at) = at",
+    ),
+    (
+        "DATE_TRUNC('MINUTE', at) + INTERVAL '30 second' * FLOOR(EXTRACT(SECOND FROM at) / 30) = at",
+        "TIME_BUCKET(INTERVAL '30 SECOND', at) = at",
+    ),
     ("d = to_date('2026-07-01', 'YYYY-MM-DD')", "d = DATE '2026-07-01'"),
 ]
 SAME = [
@@ -46,6 +55,12 @@ SAME = [
     "n = ANY(ARRAY(SELECT 1))",
     "n = ANY(ARRAY[1] || ARRAY[2])",
     "n > ANY(ARRAY[1])",
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY n DESC) > 2",
+    "percentile_cont(0.5) WITHIN GROUP",
+    "date_trunc('hour', at) + INTERVAL '7 minutes' * FLOOR(EXTRACT(MINUTE FROM at) / 7) = at",
+    "date_trunc('hour', at) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM late) / 5) = at",
+    "date_trunc('hour', at) + INTERVAL '0 minutes' * FLOOR(EXTRACT(MINUTE FROM at) / 0) = at",
+    "date_trunc('day', at) = 3 * FLOOR(n)",
     "n = ANY('{1}' || '{2}')",
     "s = 'ANY(ARRAY[1])' AND TO_TIMESTAMP('x')",
     "TO_TIMESTAMP('01.07.2026', 'DD.MM.YYYY')",

@@ -4,8 +4,9 @@
     s <> ALL('{a,"b c"}'::text[])                       ─>  s NOT IN ('a', 'b c')
     TO_TIMESTAMP('2026-07-01 12:30', 'YYYY-MM-DD …')    ─>  TIMESTAMP '2026-07-01 12:30:00'
     at > NOW()                                          ─>  at > TIMESTAMP '2026-07-01 12:30:00'
+    PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n)      ─>  QUANTILE_CONT(n, 0.5)
 
-psycopg2 writes lists as arrays, Superset times with their format, and Metabase relative dates.
+psycopg2 writes lists as arrays, Superset times with their format, and Metabase relative dates and medians.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from psoup.errors import PSoupError
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.source import StatementText
 from psoup_service.pg.statements import present_times
+from psoup_service.pg.statements.grouping_forms import closing, quantile, time_bucket
 from psoup_service.pg.statements.parameters import ARRAYS, CASTS, constant, operand_start
 from psoup_service.pg.statements.present_times import NAMES
 from psoup_service.pg.statements.texts import Edit, Edited
@@ -26,7 +28,10 @@ from psoup_service.pg.values import types
 from psoup_service.pg.values.readers import read_text
 from psoup_service.pg.values.zones import Zone
 
-_ARRAYS = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*(?:ARRAY\b|')|\bTO_(?:TIMESTAMP|DATE)\s*\(\s*'", re.IGNORECASE)
+_FORMS = re.compile(
+    r"\b(?:ANY|SOME|ALL)\s*\(\s*(?:ARRAY\b|')|\bTO_(?:TIMESTAMP|DATE)\s*\(\s*'|\bWITHIN\s+GROUP\b|\*\s*FLOOR\s*\(",
+    re.IGNORECASE,
+)
 _PRESENT = re.compile(rf"\b(?:{'|'.join(NAMES)})\b", re.IGNORECASE)
 _COMPARED = {
     (TokenType.EQ, TokenType.ANY): False,
@@ -45,13 +50,13 @@ def in_psoup_sql(text: str, zone: Zone, now: Callable[[], int]) -> Edited | None
 
     `now`: the present time, in microseconds since 1970.
     """
-    arrays = "(" in text and _ARRAYS.search(text) is not None
+    forms = "(" in text and _FORMS.search(text) is not None
     present = _PRESENT.search(text) is not None
-    if not (arrays or present):
+    if not (forms or present):
         return None
     source = StatementText(text)
     tokens, edits = tokens_of(source), list[Edit]()
-    if arrays:
+    if forms:
         found = (_edit(source, text, tokens, at, zone) for at in range(len(tokens)))
         edits += [edit for edit in found if edit is not None]
     if present:
@@ -64,21 +69,21 @@ def _edit(source: StatementText, text: str, tokens: Sequence[Token], at: int, zo
     kinds = tuple(token.token_type for token in tokens[at : at + 3])
     if kinds[:2] in _COMPARED and kinds[2:] == (TokenType.L_PAREN,):
         return _members(source, text, tokens, at, zone)
-    if tokens[at].text.upper() in _TIMES and kinds[1:] == (TokenType.L_PAREN, TokenType.STRING):
-        return _time(tokens, at, zone)
-    return None
+    if kinds[1:] == (TokenType.L_PAREN, TokenType.STRING):
+        return _time(tokens, at, zone) if tokens[at].text.upper() in _TIMES else time_bucket(text, tokens, at)
+    return quantile(text, tokens, at)
 
 
 def _members(source: StatementText, text: str, tokens: Sequence[Token], at: int, zone: Zone) -> Edit | None:
     """The comparison of `tokens[at]` with the elements of a constant array; None for anything else in parentheses."""
     negated = _COMPARED[tokens[at].token_type, tokens[at + 1].token_type]
-    close = _closing(tokens, at + 2)
+    close = closing(tokens, at + 2)
     inner = tokens[at + 3 : close]
     if not inner or close == len(tokens):
         return None
     start, stop = tokens[at].start, tokens[close].end + 1
     if inner[0].token_type is TokenType.ARRAY and len(inner) > 1 and inner[1].token_type is TokenType.L_BRACKET:
-        last = _closing(tokens, at + 4)
+        last = closing(tokens, at + 4)
         if last + 1 < close and tokens[last + 1].token_type is not TokenType.DCOLON:
             return None
         listed = text[tokens[at + 4].end + 1 : tokens[last].start].strip()
@@ -94,18 +99,6 @@ def _members(source: StatementText, text: str, tokens: Sequence[Token], at: int,
 
 
 _BRACKETS = (TokenType.L_BRACKET, TokenType.R_BRACKET)
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET)
-
-
-def _closing(tokens: Sequence[Token], at: int) -> int:
-    """The place of the bracket that closes the one at `at`; the number of tokens if there is none."""
-    depth = 0
-    for place in range(at, len(tokens)):
-        depth += (tokens[place].token_type in _OPEN) - (tokens[place].token_type in _CLOSED)
-        if depth == 0:
-            return place
-    return len(tokens)
 
 
 def _elements(array: str, oid: int, zone: Zone) -> str:
