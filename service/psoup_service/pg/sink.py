@@ -149,8 +149,8 @@ class ClientSink:
             self._channel.write(self._encoder.end() + messages.COPY_DONE)
 
     def allow(self, limit: int) -> None:
-        """Let `limit` more rows through; 0 for all."""
-        self._left = limit or None
+        """Let `limit` more rows through; 0 for all. `rows` counts from here, as the tags of PostgreSQL do."""
+        self._left, self.rows = limit or None, 0
         self.full = asyncio.get_running_loop().create_future()
         if self._allowed is not None and not self._allowed.done():
             self._allowed.set_result(None)
