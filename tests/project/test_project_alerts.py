@@ -101,6 +101,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "PSoupDearQueries": [("psoup_dear_queries", "1x90")],
     "PSoupClockStepped": [("psoup_clock_behind_seconds", "90x90")],
     "PSoupCertificateEnds": [("psoup_tls_not_after_seconds", "86400x90")],
+    "PSoupWebhooksLate": [("psoup_webhook_age_seconds", "0+60x90")],
+    "PSoupWebhooksPaused": [("psoup_webhooks_failed", "1x90")],
     "PSoupSpansDropped": [("psoup_spans_dropped", "0+60x90")],
 }
 """Series, sampled each minute, at which a rule fires after 90 minutes. `%s` stands for 0.1, 10 and +Inf."""
@@ -121,6 +123,8 @@ HEALTHY = [
     ('psoup_call_seconds_bucket{le="0.1",method="QueryService/WaitForSequence"}', "0x90"),
     ('psoup_call_seconds_bucket{le="+Inf",method="QueryService/WaitForSequence"}', "0+60x90"),
     ("psoup_wal_bytes", "60000000x90"),
+    ("psoup_webhook_age_seconds", "4x90"),
+    ("psoup_webhooks_failed", "0x90"),
     ("psoup_tls_not_after_seconds", "0x90"),
     ('psoup_tenant_used{tenant="t",quota="streams"}', "5x90"),
     ('psoup_tenant_limit{tenant="t",quota="streams"}', "100x90"),

@@ -83,6 +83,7 @@ class Endpoint:
     async def serve(self, client: Assistant, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         calls = McpCalls(self._around, client)
+        calls.trace = Headers(scope=scope).get("traceparent", "")
         try:
             size = _checked(scope)
             await calls.sign_in()

@@ -169,6 +169,22 @@ ALERTS: tuple[Alert, ...] = (
         "Replace its files; the service reads them again by itself (docs/operations.md, TLS).",
     ),
     Alert(
+        "PSoupWebhooksLate",
+        "warning",
+        "psoup_webhook_age_seconds > 3600",
+        "10m",
+        "A webhook's receiver has taken nothing for {{ $value | humanizeDuration }}.",
+        "Look at the receiver; after three days the service pauses the webhook (docs/operations.md).",
+    ),
+    Alert(
+        "PSoupWebhooksPaused",
+        "warning",
+        "psoup_webhooks_failed > 0",
+        "0m",
+        "{{ $value }} webhooks are paused, as their receivers took nothing for three days.",
+        "Mend the receiver, then let the service deliver again (docs/operations.md).",
+    ),
+    Alert(
         "PSoupSpansDropped",
         "warning",
         "rate(psoup_spans_dropped[10m]) > 0",

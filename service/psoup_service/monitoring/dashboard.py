@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Queries": ("queries", "clauses", "dear_", "results_bytes", "installed"),
     "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
+    "Webhooks": ("webhook",),
     "Process": ("loop_", "late_kernels", "background_errors", "short_of_disk", "tls_", "spans_"),
     "Tenants": ("tenant_",),
 }

@@ -69,7 +69,7 @@ class SampledTraces:
 
     def begin(self, name: str, caller: Any) -> CallTrace | None:
         """Begin the trace of a call; returns None if it is not sampled. Takes some microseconds."""
-        header = caller.traceparent() if hasattr(caller, "traceparent") else ""
+        header = caller.traceparent()
         parent = parent_of(header) if header else None
         if parent is not None:
             if not parent.sampled:

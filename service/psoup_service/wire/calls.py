@@ -71,6 +71,10 @@ class Caller(Protocol):
         """The value of the metadata `authorization`, "" if it is missing."""
         ...
 
+    def traceparent(self) -> str:
+        """The caller's span, as W3C Trace Context writes it; "" if the caller sends none."""
+        ...
+
     def about(self) -> str:
         """The subject of the call, for the audit log; "" if it is not known."""
         ...

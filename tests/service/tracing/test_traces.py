@@ -28,6 +28,9 @@ UNSAMPLED = PARENT[:-1] + "0"
 class _Probe:
     protocol = "grpc"
 
+    def traceparent(self) -> str:
+        return ""
+
 
 def _settings(collector: Collector, **more: Any) -> Settings:
     return Settings(port=0, otlp_endpoint=f"http://{collector.address}", **more)
