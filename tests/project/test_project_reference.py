@@ -136,7 +136,8 @@ def settings() -> str:
     """The table of the service's settings, as the operator's document has it."""
     lines = ["| setting | default | what it is |", "|---|---|---|"]
     for setting in load({}, environ={}).show():
-        value = {"": "", "()": "", "None": ""}.get(f"{setting.value}", f"`{setting.value}`")
+        text = str(setting.value).lower() if isinstance(setting.value, bool) else str(setting.value)
+        value = {"": "", "()": "", "None": ""}.get(text, f"`{text}`")
         lines.append(f"| `{setting.name}` | {value} | {setting.description} |")
     return "\n".join(lines) + "\n"
 

@@ -90,6 +90,8 @@ def dashboard() -> None:
 
 
 def _listed(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
     return ", ".join(value) if isinstance(value, tuple) else value
 
 
