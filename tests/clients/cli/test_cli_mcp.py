@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -19,6 +21,8 @@ from mcp.shared.message import SessionMessage
 from psoup_cli.assistant_bridge import Endpoint, Requests
 from psoup_client import Client
 from psoup_service.process.settings import Settings
+from psoup_storage import DurableStore
+from psoup_testing.services.authority import Authority
 from psoup_testing.services.threaded_service import Serving, serving
 
 _COMMAND = [sys.executable, "-m", "psoup_cli.main", "mcp"]
@@ -106,6 +110,36 @@ def test_the_client_of_fastmcp_starts_the_command(running: Serving) -> None:
             return await client.call_tool("ask", {"sql": "SELECT sym FROM trades"})
 
     assert asyncio.run(asked()).structured_content["rows"] == [{"sym": "A"}]
+
+
+@pytest.mark.long
+def test_the_command_shows_its_token_over_tls_only(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("service")
+    settings = Settings(
+        listen=("127.0.0.1:0", "https://127.0.0.1:0"), web_port=0, mcp=True, tls_cert=str(certificate), tls_key=str(key)
+    )
+    with serving(settings, store=DurableStore(tmp_path / "data", reserve_bytes=0)) as guarded:
+        with Client(guarded.address) as client:
+            token = client.issue_token("ann", ["reader", "operator"], first=True).secret
+        secure = f"https://localhost:{guarded.service.addresses[1].rpartition(':')[2]}"
+        environment = {**os.environ, "PSOUP_TOKEN": token, "PSOUP_CA": str(authority.ca)}
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        done = subprocess.run(
+            [*_COMMAND, "--address", secure],
+            input=f"{line}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=environment,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert len(json.loads(done.stdout)["result"]["tools"]) == 7
+    plain = [*_COMMAND, "--url", "http://psoup.example:7434/mcp"]
+    refused = subprocess.run(plain, input="", capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "in plain text, readable on the way" in refused.stderr
 
 
 @pytest.mark.long

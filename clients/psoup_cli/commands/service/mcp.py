@@ -71,7 +71,15 @@ def _endpoint(address: str | None, url: str | None, timeout: float | None) -> tu
     if not page:
         message("The service has no port for the page, which assistants call. Start it with --mcp and --web-port 7434.")
         raise typer.Exit(1)
-    return f"{seen_from_here(page, reached)}{_PATH}", reached
+    return f"{_named_as(reached, seen_from_here(page, reached))}{_PATH}", reached
+
+
+def _named_as(reached: str, page: str) -> str:
+    """The address of a page over TLS, under the name of the service that the caller gave: the certificate has it."""
+    parts, host = urlsplit(page), reached.rpartition("//")[2].rpartition(":")[0]
+    if parts.scheme != "https" or reached.startswith("unix:") or not host:
+        return page
+    return f"https://{host}:{parts.port}"
 
 
 def _headers(token: CallToken) -> Callable[[], Mapping[str, str]]:
