@@ -31,6 +31,7 @@ DOCUMENTS = (
     "docs/feeds.md",
     "docs/files.md",
     "docs/functions.md",
+    "docs/http.md",
     "docs/joins.md",
     "docs/observability.md",
     "docs/operations.md",

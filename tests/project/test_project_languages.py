@@ -1,4 +1,4 @@
-"""The programs of docs/other-languages.md run as they stand there, and print what the document shows."""
+"""The programs of docs/other-languages.md and docs/http.md run as they stand there, and print what is shown there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NODE = shutil.which("node") or shutil.which("node", path=str(ROOT / "build" / "n
 """The machine's Node, or the one that the web application is built with."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
+def blocks(language: str, document: str = DOCUMENT) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", document, re.DOTALL | re.MULTILINE)
 
 
 def output(command: list[str], folder: Path, url: str) -> str:
@@ -69,3 +69,11 @@ def test_the_program_of_node_prints_what_the_document_shows(after_curl: str, url
     assert len([line for line in program.splitlines() if line.strip()]) <= 45, "some forty lines"
     (tmp_path / "program.mjs").write_text(program)
     assert output([NODE, "program.mjs"], tmp_path, url) == blocks("text")[1]
+
+
+def test_the_rows_by_http_print_what_the_document_shows(url: str, tmp_path: Path) -> None:
+    if shutil.which("curl") is None or shutil.which("bash") is None:
+        pytest.skip("there is no curl, or no bash")
+    document = (ROOT / "docs" / "http.md").read_text()
+    (program,), (shown,) = blocks("bash", document), blocks("text", document)
+    assert output(["bash", "-eu", "-c", program], tmp_path, url) == shown
