@@ -73,5 +73,6 @@ class CallWatch:
         NOTES.set(notes.before)
         if notes.trace is not None:
             notes.trace.ended(code, caller.principal.tenant, notes.rows)
-        if self._slow is not None:
-            self._slow.ended(notes, name, caller, code, seconds)
+        slow, taken = self._slow, notes.worked if seconds is None else seconds
+        if slow is not None and taken >= slow.least_s:
+            slow.ended(notes, name, caller, code, taken)

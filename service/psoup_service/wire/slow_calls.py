@@ -50,7 +50,7 @@ class SlowCalls:
 
     def __init__(self, least_s: float, statement_of: StatementOf, now: Callable[[], float] = time.monotonic) -> None:
         """`now`: seconds of a clock that never goes back."""
-        self._least_s = least_s
+        self.least_s = least_s
         self._statement_of = statement_of
         self._now = now
         self._room, self._since = BURST, now()
@@ -61,10 +61,9 @@ class SlowCalls:
         """Write the entries that wait, and end the thread."""
         self._thread.shutdown()
 
-    def ended(self, notes: CallNotes, name: str, caller: Caller, code: str, seconds: float | None) -> None:
-        """Log a call if it was slow. `seconds`: its duration; None for a call with many messages."""
-        taken = notes.worked if seconds is None else seconds
-        if taken < self._least_s or name in WAITING or not self._may_write():
+    def ended(self, notes: CallNotes, name: str, caller: Caller, code: str, taken: float) -> None:
+        """Log a call that took at least `least_s`. `taken`: its duration in seconds."""
+        if name in WAITING or not self._may_write():
             return
         facts: dict[str, Any] = {"call": name, "protocol": caller.protocol, "tenant": caller.principal.tenant}
         facts |= {"seconds": round(taken, 3), "rows": notes.rows, "code": code}

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from psoup_proto.v1 import queries_pb2, statements_pb2
-from psoup_service.figures.call_notes import CallNotes
+from psoup_service.figures.call_notes import NOTES
 from psoup_service.gate.principal import STRANGER
 from psoup_service.process.settings import Settings
+from psoup_service.wire.call_watch import CallWatch
 from psoup_service.wire.slow_calls import BURST, SlowCalls
 from psoup_testing.services.wire import Wire, run
 
@@ -37,7 +38,7 @@ def test_a_slow_call_is_logged_by_the_form_of_its_statement(caplog: pytest.LogCa
         await wire.create("CREATE STREAM s (name TEXT NOT NULL)")
         query = f"SELECT name FROM s WHERE name = '{SECRET}'"
         registered = (await wire.queries.Register(queries_pb2.RegisterRequest(statement=query, key="k"))).query
-        wire.service._observers._slow._least_s = 0.0  # type: ignore[union-attr]
+        wire.service._observers._slow.least_s = 0.0  # type: ignore[union-attr]
         push = await wire.push("s", pa.table({"name": [SECRET, "b"]}))
         await wire.queries.WaitForSequence(queries_pb2.WaitForSequenceRequest(sequence=push.sequence))
         await wire.statements.Ask(statements_pb2.AskRequest(statement=query))
@@ -68,14 +69,17 @@ def test_a_slow_call_is_logged_by_the_form_of_its_statement(caplog: pytest.LogCa
 def test_the_log_of_slow_calls_has_a_limit(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "psoup_service.wire.slow_calls")
     now = [5.0]
-    slow = SlowCalls(1.0, lambda tenant, request: "", lambda: now[0])
+    watch = CallWatch(SlowCalls(1.0, lambda tenant, request: "", lambda: now[0]))
+    caller: Any = _Caller()
     for seconds in [0.9] + [1.5] * (round(BURST) + 7):
-        slow.ended(CallNotes(None, None), "QueryService/Invoke", _Caller(), "OK", seconds)  # type: ignore[arg-type]
+        watch.ended(watch.begin("QueryService/Invoke", caller), "QueryService/Invoke", caller, "OK", seconds)
     now[0] += 1
-    worked = CallNotes(None, None)
-    worked.worked = 2.0
-    slow.ended(worked, "QueryService/InvokeStream", _Caller(), "OK", None)  # type: ignore[arg-type]
-    slow.close()
+    notes = watch.begin("QueryService/InvokeStream", caller)
+    assert notes is not None
+    notes.worked = 2.0
+    watch.ended(notes, "QueryService/InvokeStream", caller, "OK", None)
+    assert NOTES.get() is None
+    watch.close()
     entries = _entries(caplog)
     assert len(entries) == BURST + 1
     assert [entry.get("unwritten") for entry in entries] == [None] * round(BURST) + [7]
