@@ -66,7 +66,7 @@ def until(running: Serving, done: Callable[[], bool]) -> None:
     async def waited() -> None:
         async with asyncio.timeout(30):
             while not done():
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
 
     asyncio.run_coroutine_threadsafe(waited(), running._loop).result()
 
