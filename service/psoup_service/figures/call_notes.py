@@ -47,6 +47,14 @@ NOTES: ContextVar[CallNotes | None] = ContextVar("psoup_call_notes", default=Non
 """The notes about the call that runs in this context; None outside of calls, or if none are wanted."""
 
 
+def moment() -> int:
+    """The wall clock's time in nanoseconds since 1970, for the steps of traces.
+
+    A collector compares it with times of other machines, so it is not the guarded clock, which may lag behind.
+    """
+    return time.time_ns()
+
+
 def trace_now() -> CallTrace | None:
     """The trace of the call that runs in this context; None if it is not traced."""
     notes = NOTES.get()

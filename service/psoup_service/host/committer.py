@@ -30,6 +30,7 @@ from typing import Any
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.events import Event
+from psoup_service.figures.call_notes import moment
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.line import Submission, is_large
 from psoup_service.host.room import Entered, Room
@@ -267,7 +268,7 @@ class Committer(StageThread):
 
     def _commit(self) -> None:
         events = [event for group in self._taken for event, _ in group.events]
-        began = time.time_ns()
+        began = moment()
         if events and not self._append(events):
             return
         taken, self._taken = [group for group in self._taken if group.outcomes], []
@@ -277,7 +278,7 @@ class Committer(StageThread):
         self.events += len(events)
         traces = [traced for group in taken for traced in group.traces]
         for _, trace in traces:
-            trace.step("log", began, time.time_ns())
+            trace.step("log", began, moment())
         self._room.leave_all(part for group in taken for part in group.left())
         deliver([outcome for group in taken for outcome in group.outcomes])
         self._writer.put([entry for group in taken for entry in group.events], traces)

@@ -28,7 +28,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.work.clock import Clock
 from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup.work.runner import Runner, serial
-from psoup_service.figures.call_notes import trace_now
+from psoup_service.figures.call_notes import moment, trace_now
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
@@ -267,7 +267,7 @@ class Host(Generic[SnapshotT]):
         take, trace = carried(self.snapshot, self.pins), trace_now()
 
         def work(reading: Read) -> T:
-            began = time.time_ns()
+            began = moment()
             granted = budget or self._allowance.budget(tenant)
             granted.ask, granted.wait = reading.ask, reading.before_long
             try:
@@ -275,7 +275,7 @@ class Host(Generic[SnapshotT]):
             finally:
                 granted.ask = granted.wait = None
                 if trace is not None:
-                    trace.step("read", began, time.time_ns())
+                    trace.step("read", began, moment())
                 if budget is None:
                     granted.close()
 

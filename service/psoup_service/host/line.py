@@ -24,7 +24,7 @@ from psoup.admission.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, CreateStream, Push
-from psoup_service.figures.call_notes import CallTrace
+from psoup_service.figures.call_notes import CallTrace, moment
 from psoup_service.figures.durations import Durations
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
 from psoup_service.host.spooler import Ahead
@@ -269,4 +269,4 @@ def add_steps(taken: Iterable[Submission], name: str, began: int) -> None:
     """Add a step that ends now to the traces of submissions. `began`: nanoseconds since 1970."""
     for submission in taken:
         if submission.trace is not None:
-            submission.trace.step(name, began, time.time_ns())
+            submission.trace.step(name, began, moment())

@@ -29,6 +29,7 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import CreateStream, Push, RaiseWatermarks
 from psoup.work.clock import Clock
+from psoup_service.figures.call_notes import moment
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
@@ -278,7 +279,7 @@ class Sequencer(StageThread):
             self._taken += len(taken)
             self._group += taken
             add_waits(self._waits, taken)
-            begun = time.time_ns()
+            begun = moment()
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
                     registering = registers(submission.command)

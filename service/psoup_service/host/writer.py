@@ -26,7 +26,7 @@ from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.work.runner import Runner, serial
-from psoup_service.figures.call_notes import CallTrace
+from psoup_service.figures.call_notes import CallTrace, moment
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.maintainer import Maintainer
@@ -250,13 +250,13 @@ class Writer(StageThread):
 
     def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
         # A block of statements is applied in Python, which may take long; other events mostly by kernels.
-        began, begun = time.perf_counter(), time.time_ns()
+        began, begun = time.perf_counter(), moment()
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
         if entered:  # events of a replay have no room
             self._times.add(time.perf_counter() - began)
         while self._traces and self._traces[0][0] <= effects.sequence:
-            self._traces.popleft()[1].step("apply", begun, time.time_ns())
+            self._traces.popleft()[1].step("apply", begun, moment())
         self.runs += 1
         self._tell()
         reached = list[Outcome]()

@@ -10,9 +10,9 @@ So a caller with a trace decides.
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
+from psoup_service.figures.call_notes import moment
 from psoup_service.tracing.exporter import Exporter
 from psoup_service.tracing.parents import parent_of
 from psoup_service.tracing.spans import call_span, step_span
@@ -41,7 +41,7 @@ class CallTrace:
         self._span = ids[16:]
         self._parent = parent
         self._steps = 0
-        self._began = time.time_ns()
+        self._began = moment()
 
     def step(self, name: str, began: int, ended: int) -> None:
         """Add a step of the work, as a child of the call's span. Any thread may call it, also after `ended`.
@@ -56,7 +56,7 @@ class CallTrace:
 
     def ended(self, code: str, tenant: str, rows: int) -> None:
         """Finish the span of the call."""
-        kind, ended = (self._name, self._protocol, code, tenant), time.time_ns()
+        kind, ended = (self._name, self._protocol, code, tenant), moment()
         self._exporter.put(call_span(kind, rows, self._trace, self._span, self._parent, self._began, ended))
 
 

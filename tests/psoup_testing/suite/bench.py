@@ -52,7 +52,8 @@ def _served(
         return
     store = DurableStore(folder) if durable else None
     given: dict[str, Any] = {
-        name.removeprefix("PSOUP_").lower(): int(value) for name, value in (settings or {}).items()
+        name.removeprefix("PSOUP_").lower(): int(value) if value.lstrip("-").isdecimal() else value
+        for name, value in (settings or {}).items()
     }
     with serving(Settings(port=0, **given), store=store) as service:
         yield processes.Served(service.address, os.getpid(), folder, io.StringIO())
