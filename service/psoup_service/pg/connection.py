@@ -241,13 +241,15 @@ class PgConnection:
                 parts = await exchange.encoders.run(self.peer, len(text), lambda: session.split(text))
             else:
                 parts = session.split(text)
-            if not parts:
-                self._channel.write(messages.EMPTY_QUERY)
+            empty = True
             for number, part in enumerate(parts, 1):
                 statement = await session.read(part)
                 if statement is not None:
+                    empty = False
                     self._channel.write(await run_into(ClientSink(exchange, session.zone), statement, ()))
                 await self._pause(number)
+            if empty:
+                self._channel.write(messages.EMPTY_QUERY)
 
         await self._guarded(session, run(), lambda: part)
         await extended.end_transaction()

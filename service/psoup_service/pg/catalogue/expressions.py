@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from psoup_service.pg.catalogue import comparisons, special_calls
 from psoup_service.pg.catalogue.casts import type_name
-from psoup_service.pg.catalogue.functions import MACROS, NODES, PLAIN
+from psoup_service.pg.catalogue.functions import MACROS, NODES, PLAIN, REFUSED
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS
 from psoup_service.pg.catalogue.scope import SYSTEM_COLUMNS, Scope, Source
@@ -70,6 +70,8 @@ class Expressions:
         self.query = query
         self.changes = list[special_calls.Change]()
         """The settings that the statement changes by set_config."""
+        self.sleeps = list[exp.Expression]()
+        """The seconds that the statement waits by pg_sleep."""
 
     def type_of(self, node: exp.Expression, scope: Scope, wanted: str = "") -> str:
         """Translate an expression in place. Returns its type. `wanted`: the type that its place expects."""
@@ -283,6 +285,8 @@ class Expressions:
                 self.type_of(argument, scope)
             node.set("this", f"f_{name}")
             return MACROS[name]
+        if name in REFUSED:
+            raise refused(self.text, node, f"{name}()")
         if name in PLAIN:
             self.children(node, scope)
             return PLAIN[name]
@@ -366,6 +370,7 @@ _WRITTEN: dict[str, Callable[[Expressions, Any, Scope], str]] = {
     "json_build_object": special_calls.object,
     "format": special_calls.formatted,
     "set_config": special_calls.set,
+    "pg_sleep": special_calls.sleep,
     "string_agg": special_calls.aggregated,
 }
 """Functions that become several expressions."""

@@ -62,6 +62,15 @@ NODES: dict[type[exp.Expression], str] = {
 PLAIN = {"octet_length": "int4", "bit_length": "int4", "isfinite": "bool", "random": "float8"}
 """Functions that sqlglot does not know, and that DuckDB has under the same name."""
 
+REFUSED = frozenset(
+    {"pg_terminate_backend", "pg_cancel_backend", "pg_reload_conf", "pg_rotate_logfile", "pg_export_snapshot"}
+    | {"pg_promote", "pg_switch_wal", "pg_create_restore_point", "pg_read_file", "pg_ls_dir", "pg_notify"}
+    | {f"pg_{kind}advisory_{lock}" for kind in ("", "try_") for lock in ("lock", "lock_shared")}
+    | {f"pg_{kind}advisory_{lock}" for kind in ("", "try_") for lock in ("xact_lock", "xact_lock_shared")}
+    | {"pg_advisory_unlock", "pg_advisory_unlock_shared"}
+)
+"""Functions of PostgreSQL that act on its server. They are refused by name."""
+
 ROWS: dict[str, dict[str, str]] = {
     "pg_options_to_table": {"option_name": "text", "option_value": "text"},
     "aclexplode": {"grantor": "oid", "grantee": "oid", "privilege_type": "text", "is_grantable": "bool"},
@@ -139,6 +148,8 @@ MACROS: dict[str, str] = {
     "pg_postmaster_start_time": "timestamptz",
     "pg_conf_load_time": "timestamptz",
     "txid_current": "int8",
+    "txid_current_if_assigned": "int8",
+    "pg_blocking_pids": "_int4",
     "pg_relation_is_updatable": "int4",
     "pg_column_is_updatable": "bool",
     "pg_char_to_encoding": "int4",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from psoup.errors import InvalidInput
 from psoup_service.pg.catalogue.functions import MACROS
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.scope import Scope
@@ -28,6 +29,7 @@ class Types(Protocol):
     text: str
     values: Mapping[str, str]
     changes: list[Change]
+    sleeps: list[exp.Expression]
     lists: Sequence[Sequence[str]]
     query: Callable[[exp.Expression, Scope | None], list[tuple[str, str]]]
 
@@ -99,6 +101,40 @@ def set(types: Types, node: exp.Anonymous, scope: Scope) -> str:
     types.changes.append((name.name, value.copy(), isinstance(local, exp.Boolean) and bool(local.this)))
     node.replace(exp.Cast(this=value, to=exp.DataType.build("VARCHAR")))
     return "text"
+
+
+def sleep(types: Types, node: exp.Anonymous, scope: Scope) -> str:
+    """`pg_sleep(seconds)` with a constant: the statement remembers it, and its run waits before it reads."""
+    select = node.find_ancestor(exp.Select)
+    if len(node.expressions) != 1 or select is None or select.args.get("from_") or select.parent_select:
+        raise refused(types.text, node, "pg_sleep() beside FROM")
+    seconds = node.expressions[0]
+    types.type_of(seconds, scope, "float8")
+    seconds = node.expressions[0]
+    if not isinstance(_bare(seconds), (exp.Literal, exp.Parameter, exp.Null)):
+        raise refused(types.text, node, "pg_sleep() of an expression")
+    types.sleeps.append(seconds.copy())
+    node.replace(exp.Cast(this=exp.Literal.string(""), to=exp.DataType.build("VARCHAR")))
+    return "void"
+
+
+def seconds_of(constant: exp.Expression) -> float:
+    """The seconds of a constant: 0 for NULL and a negative number. Raises InvalidInput for a text of no number."""
+    value = _bare(constant)
+    if not isinstance(value, exp.Literal) or constant.find(exp.Neg) is not None:
+        return 0.0
+    try:
+        seconds = float(value.name)
+    except ValueError:
+        raise InvalidInput(f"pg_sleep takes seconds, and not {value.name[:60]!r}", reason="INVALID_TEXT") from None
+    return seconds if seconds > 0 else 0.0
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """The expression within casts, parentheses and minus signs."""
+    while isinstance(node, (exp.Cast, exp.Paren, exp.Neg)):
+        node = node.this
+    return node
 
 
 def strung(types: Types, node: exp.Concat, scope: Scope) -> str:

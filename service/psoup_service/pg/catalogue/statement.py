@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from psoup_service.pg.catalogue.filled_store import MOST_BYTES, MOST_VIEWS
 from psoup_service.pg.catalogue.guards import check_size, checked
 from psoup_service.pg.catalogue.long_lists import shortened
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
-from psoup_service.pg.catalogue.special_calls import Change
+from psoup_service.pg.catalogue.special_calls import Change, seconds_of
 from psoup_service.pg.catalogue.store import arrow_of
 from psoup_service.pg.catalogue.stores import Stores, Visitor
 from psoup_service.pg.catalogue.translation import Translator
@@ -33,6 +34,9 @@ _LABELS = re.compile(r"(\bAS\s+)(select|insert|update|delete|references|default|
 """Words that PostgreSQL takes as names after AS, and sqlglot does not."""
 
 _OF_CATALOGUE = re.compile(r"\bpg_catalog\b|\binformation_schema\b|\bpg_\w+", re.IGNORECASE)
+_TEXTS = REGISTERED | {"interval"}
+"""Types whose values leave DuckDB as texts."""
+
 _ROWS_OF_A_BATCH = 4_096
 
 
@@ -81,7 +85,7 @@ def _parsed(text: str) -> exp.Expression:
 class Prepared:
     """A translated statement. `columns`: names and types. `parameters`: types. `strange`: unknown relations.
 
-    `changes`: the settings that it changes. `lists`: its long lists.
+    `changes`: the settings that it changes. `sleeps`: the seconds that it waits. `lists`: its long lists.
     """
 
     tree: exp.Expression
@@ -89,6 +93,7 @@ class Prepared:
     parameters: list[str]
     strange: set[str]
     changes: list[Change]
+    sleeps: list[exp.Expression]
     lists: list[list[str]]
 
     @property
@@ -130,8 +135,9 @@ def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -
     translator = Translator(short, values, list(parameters), lists)
     columns = translator.statement(holder)
     check_size(holder)
+    effects = translator.expressions
     return Prepared(
-        holder.this, columns, translator.parameters, translator.strange, translator.expressions.changes, lists
+        holder.this, columns, translator.parameters, translator.strange, effects.changes, effects.sleeps, lists
     )
 
 
@@ -144,12 +150,16 @@ def rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
 def _rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
     tree = supplied(statement.tree, statement.parameters, arguments, statement.lists)
     names = [f"c{at}" for at in range(len(statement.columns))]
-    shown = [
-        f"f_{kind}_text({name}) AS {name}" if kind in REGISTERED else name
-        for name, (_, kind) in zip(names, statement.columns, strict=True)
-    ]
+    shown = [_shown(name, kind) for name, (_, kind) in zip(names, statement.columns, strict=True)]
     inner = tree.sql(dialect="duckdb", identify=True)
     return f"SELECT {', '.join(shown)} FROM ({inner}) AS q({', '.join(names)})"
+
+
+def _shown(name: str, kind: str) -> str:
+    """The column of the result for a column: names and intervals leave DuckDB as texts."""
+    if kind == "interval":
+        return f"replace(CAST({name} AS VARCHAR), 'month', 'mon') AS {name}"
+    return f"f_{kind}_text({name}) AS {name}" if kind in REGISTERED else name
 
 
 @dataclass(slots=True)
@@ -185,6 +195,7 @@ class CatalogueStatement:
         size = sum(len(argument.raw or b"") for argument in arguments)
         text = await reading.stores.read(reading.tenant, size, lambda: rendered(statement, arguments))
         self._change(arguments)
+        await self._sleep(arguments)
         async with reading.stores.answer(reading.visitor, text, reading.variables()) as answer:
             rows = typed(answer.rows, statement.columns)
             if answer.hidden and statement.lists_objects and reading.settings.notices and not reading.noticed:
@@ -194,6 +205,20 @@ class CatalogueStatement:
             for batch in rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH):
                 await sink.batch(batch)
             return f"SELECT {rows.num_rows}"
+
+    async def _sleep(self, arguments: Sequence[Argument]) -> None:
+        """Wait as long as the statement names in pg_sleep. Raises ResourceExhausted at the deadline of a statement."""
+        seconds = 0.0
+        for value in self._statement.sleeps:
+            constant = supplied(value, self._statement.parameters, arguments)
+            seconds += seconds_of(constant)
+        longest = self._reading.visitor.calls.answering.limits.default_deadline_s
+        await asyncio.sleep(min(seconds, longest))
+        if seconds > longest:
+            raise ResourceExhausted(
+                f"pg_sleep ended at the deadline of a statement, after {longest:g} s (default_deadline_s)",
+                reason="DEADLINE_EXCEEDED",
+            )
 
     def _change(self, arguments: Sequence[Argument]) -> None:
         """Change the settings that the statement names in set_config. Raises InvalidInput."""
@@ -205,7 +230,7 @@ class CatalogueStatement:
 
 def typed(table: pa.Table, columns: Sequence[tuple[str, str]]) -> pa.Table:
     """The rows with the types that the columns promise."""
-    kinds = [pa.string() if kind in REGISTERED else arrow_of(kind) for _, kind in columns]
+    kinds = [pa.string() if kind in _TEXTS else arrow_of(kind) for _, kind in columns]
     arrays = [array.cast(kind) for array, kind in zip(table.columns, kinds, strict=True)]
     return pa.table(arrays, names=[name for name, _ in columns])
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
 from psoup_service.pg.contract import Notice, Sink
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.utility import Utility, at_once, table
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values.zones import seconds_of, zone_east
 
+_HOURS = re.compile(r"[+-]?\d{1,2}(?:\.\d{1,6})?")
 _LEVELS = ("READ COMMITTED", "READ UNCOMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
@@ -50,8 +53,8 @@ def read_set(words: Words, settings: SessionSettings, report: Report, in_transac
 def _assigned(words: Words, *, session: bool) -> tuple[str, str | None]:
     """The name and the value of an assignment; None for DEFAULT."""
     if words.accept("TIME", "ZONE"):
-        name = "TimeZone"
-    elif words.accept("NAMES"):
+        return "TimeZone", _time_zone(words)
+    if words.accept("NAMES"):
         name = "client_encoding"
     elif words.accept("SCHEMA"):
         name = "search_path"
@@ -63,7 +66,7 @@ def _assigned(words: Words, *, session: bool) -> tuple[str, str | None]:
         name = words.name()
         if not (words.accept("TO") or words.accept("=")):
             raise words.unexpected("SET name TO value")
-    if words.accept("DEFAULT") or (name == "TimeZone" and words.accept("LOCAL")):
+    if words.accept("DEFAULT") or (name == "timezone" and words.accept("LOCAL")):
         return name, None
     if name == "client_encoding" and not words.next():
         return name, None
@@ -71,6 +74,24 @@ def _assigned(words: Words, *, session: bool) -> tuple[str, str | None]:
     while words.accept(","):
         values.append(words.value())
     return name, ", ".join(values)
+
+
+def _time_zone(words: Words) -> str | None:
+    """The zone of SET TIME ZONE; None for DEFAULT and LOCAL. Raises SqlError."""
+    if words.accept("DEFAULT") or words.accept("LOCAL"):
+        return None
+    place = words.place
+    if not words.accept("INTERVAL"):
+        hours = words.next()
+        return zone_east(float(words.value()) * 3_600) if _HOURS.fullmatch(hours) else words.value()
+    seconds = seconds_of(words.value())
+    if not any(words.accept(*fields) for fields in (("HOUR", "TO", "MINUTE"), ("HOUR", "TO", "SECOND"), ("HOUR",))):
+        words.end()
+    if seconds is None:
+        raise words.source.error(
+            "the interval is not a time zone", place, hint="write INTERVAL '+02:00' HOUR TO MINUTE"
+        )
+    return zone_east(seconds)
 
 
 def _modes(words: Words, settings: SessionSettings, report: Report, prefix: str) -> Utility:

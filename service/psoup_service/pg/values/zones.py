@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 _SECOND = 1_000_000
 _HOURS = re.compile(r"([+-]?)(\d{1,2})(?::?([0-5]\d))?(?::?([0-5]\d))?$")
 _POSIX = re.compile(
-    r"<?[A-Za-z0-9+-]*[A-Za-z0-9]>?([+-]\d{1,2}(?::[0-5]\d){0,2}|(?<=[A-Za-z>])\d{1,2}(?::[0-5]\d){0,2})$"
+    r"(?:<[A-Za-z0-9:+-]+>|[A-Za-z0-9+-]*[A-Za-z0-9])([+-]\d{1,2}(?::[0-5]\d){0,2}|(?<=[A-Za-z>])\d{1,2}(?::[0-5]\d){0,2})$"
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]*")
 _MOST_LETTERS = 60
@@ -144,6 +144,15 @@ def _is_zone(name: str) -> bool:
 @cache
 def _names() -> dict[str, str]:
     return {name.lower(): name for name in available_timezones()} | {"utc": "UTC", "gmt": "GMT"}
+
+
+def zone_east(seconds: float) -> str:
+    """The name of the zone that is `seconds` east of UTC, as PostgreSQL shows it: "<+02>-02" for two hours."""
+    minutes, rest = divmod(round(abs(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours:02}", *([f"{minutes:02}"] if minutes or rest else []), *([f"{rest:02}"] if rest else [])]
+    offset, signs = ":".join(parts), "+-" if seconds >= 0 else "-+"
+    return f"<{signs[0]}{offset}>{signs[1]}{offset}"
 
 
 def seconds_of(text: str) -> int | None:

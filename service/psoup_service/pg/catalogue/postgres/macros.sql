@@ -107,6 +107,8 @@ CREATE MACRO f_clock_timestamp() AS now();
 CREATE MACRO f_statement_timestamp() AS now();
 CREATE MACRO f_transaction_timestamp() AS now();
 CREATE MACRO f_txid_current() AS 1::BIGINT;
+CREATE MACRO f_txid_current_if_assigned() AS NULL::BIGINT;
+CREATE MACRO f_pg_blocking_pids(p) AS []::INTEGER[];
 CREATE MACRO f_age(x) AS 0;
 CREATE MACRO f_mxid_age(x) AS 0;
 CREATE MACRO f_inet_server_addr() AS NULL::VARCHAR;
