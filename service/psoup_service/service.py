@@ -325,6 +325,8 @@ class Service:
 
         parts = self.settings, self._answering, self._serving, self.certificates
         self.pg = await opened_port(*parts, CatalogueSource(self.host))
+        if self.pg is not None:
+            self._metrics.by_pg_connection(self.pg.figures)
 
     def _snapshot(self) -> Snapshot | None:
         """The present snapshot. None while the service starts."""

@@ -186,6 +186,10 @@ class Metrics:
         """Add the lag of each group of followers. `lags`: as for `by_follower`."""
         self.registry.register(_Lags("group", "Tuples that a group of followers has not confirmed", lags))
 
+    def by_pg_connection(self, connections: Collector) -> None:
+        """Show the connections of clients of PostgreSQL. `connections`: see `pg_connections`."""
+        self.registry.register(connections)
+
     def by_stage(self, times: StageTimes) -> None:
         """Show the durations of the stages that commands pass."""
         self.registry.register(StageDurations(times))

@@ -35,6 +35,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Freshness and the clock": ("freshness_seconds", "watermark_", "clock_", "rows_expired"),
     "Readers": ("pending_reads", "reads_", "sort_bytes", "pin", "streams_behind", "results_offered", "ahead_refused"),
+    "Clients of PostgreSQL": ("pg_",),
     "Queries": ("queries", "clauses", "dear_", "results_bytes", "installed"),
     "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
@@ -46,6 +47,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 _BY = {
     "calls": ("method", "code", "protocol"),
+    "pg_refused_connections": ("why",),
     "refused_by_budget": ("budget",),
     "refused_tuples": ("why",),
     "tenant_refused": ("tenant", "quota"),
@@ -54,6 +56,7 @@ _BY = {
 
 _LABELS = {
     "freshness_seconds": ("tenant", "stream"),
+    "pg_connections": ("state",),
     "follower_lag_tuples": ("tenant", "stream", "follower"),
     "group_lag_tuples": ("tenant", "stream", "group"),
     "table_keys": ("tenant", "table"),

@@ -9,6 +9,7 @@ from typing import Literal, cast
 from psoup.events.tenants import FIRST_TENANT, Tenant
 from psoup_service.figures.durations import StageTimes
 from psoup_service.figures.metrics import FIGURES, Metrics
+from psoup_service.figures.pg_connections import PgConnections
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -54,6 +55,7 @@ def families() -> list[Family]:
     metrics.list_all()
     metrics.by_follower(dict)
     metrics.by_group(dict)
+    metrics.by_pg_connection(PgConnections(dict))
     metrics.by_table(lambda: None)
     metrics.by_stage(StageTimes())
     metrics.by_stream(lambda: None, lambda: 0)

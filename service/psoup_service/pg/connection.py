@@ -28,7 +28,7 @@ from psoup_service.pg.extended_queries import SYNC, ExtendedQueries, OpenPortal
 from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
 from psoup_service.pg.sink import ClientSink, Exchange, run_into
-from psoup_service.pg.startup import Encryption, first_packet, sign_in
+from psoup_service.pg.startup import Encryption, first_packet, reason_of_refusal, sign_in
 from psoup_service.pg.statement_texts import LONG, check_size
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
@@ -78,6 +78,10 @@ class PgConnection:
         self.token = ""
         self.certificate_names: Sequence[str] = ()
         self.certificate_ends = 0
+        self.refused = ""
+        """The reason for which the connection was refused at its start: one of `pg_connections.REASONS`, or ""."""
+
+        self._session: Session | None = None
         notice_vanished(channel.extra("socket"))
 
     async def serve(self, refusal: PSoupError | None) -> None:
@@ -86,16 +90,17 @@ class PgConnection:
         channel.left = self._left
         try:
             async with asyncio.timeout(self._limits.handshake_s):
-                session = await self._start(refusal)
+                session = self._session = await self._start(refusal)
             if session is not None:
                 await self._converse(session)
-        except OSError:  # the client has left, is late, or has failed in the handshake of TLS
-            pass
+        except OSError as problem:  # the client has left, is late, or has failed in the handshake of TLS
+            self._refuse(problem)
         except asyncio.CancelledError:
             self._fatal(_shutting_down())
             if not channel.lost:
                 raise
         except PSoupError as problem:
+            self._refuse(problem)
             self._fatal(problem)
         except Exception as defect:
             _log.exception("a defect ended a connection")
@@ -121,6 +126,16 @@ class PgConnection:
     def report(self, name: str, value: str) -> None:
         """Tell the client the value of a setting."""
         self._channel.write(messages.parameter_status(name, value))
+
+    @property
+    def state(self) -> str:
+        """The state of the connection: one of `pg_connections.STATES`. Any thread may ask for it."""
+        session = self._session
+        if session is None:
+            return "starting"
+        if self._running:
+            return "active"
+        return "idle" if session.status == b"I" else "idle in transaction"
 
     @property
     def number(self) -> int:
@@ -287,6 +302,11 @@ class PgConnection:
     def _failed(self, session: Session, problem: PSoupError, text: str) -> None:
         session.failed()
         self._channel.write(messages.told(b"E", errors.fields_of(problem, text)))
+
+    def _refuse(self, problem: PSoupError | OSError) -> None:
+        """Note the reason for an end before the first statement. A client that leaves by itself is not refused."""
+        if self._session is None:
+            self.refused = reason_of_refusal(problem)
 
     def _fatal(self, problem: PSoupError) -> None:
         self._channel.write(messages.told(b"E", errors.fields_of(problem, severity="FATAL")))

@@ -7,11 +7,13 @@ accepted ─> `PgConnection` ─> its session ─> calls
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from psoup.errors import ResourceExhausted
+from psoup_service.figures.pg_connections import PgConnections
 from psoup_service.gate.addresses import opened_unix_socket
 from psoup_service.gate.certificates import POSTGRESQL, Certificates
 from psoup_service.gate.client_sockets import BACKLOG, bounded_by_files, opened_socket
@@ -58,6 +60,7 @@ class PgPort:
         self._tasks = set[asyncio.Task[None]]()
         self._open = set[PgConnection]()
         self._around: Surroundings
+        self.figures = PgConnections(self._states)
         self.address = ""
 
     async def start(self, place: Listener, certificates: Certificates | None, *, needs_certificate: bool) -> None:
@@ -122,6 +125,7 @@ class PgPort:
 
     def _begin(self, channel: Channel) -> None:
         if len(self._tasks) >= self._most + REFUSED:
+            self.figures.refuse("limit")
             channel.abort()
             return
         refusal = _too_many(self._most) if len(self._tasks) >= self._most else None
@@ -129,11 +133,17 @@ class PgPort:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _states(self) -> Counter[str]:
+        """The number of open connections by state. Any thread may call it."""
+        return Counter(connection.state for connection in list(self._open))
+
     async def _serve(self, channel: Channel, refusal: ResourceExhausted | None) -> None:
         connection = PgConnection(channel, self._around)
         self._open.add(connection)
         try:
             await connection.serve(refusal)
+            if connection.refused:
+                self.figures.refuse(connection.refused)
         finally:
             self._open.discard(connection)
 

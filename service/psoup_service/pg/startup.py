@@ -16,7 +16,7 @@ import ssl
 import struct
 from dataclasses import dataclass
 
-from psoup.errors import InvalidInput, PermissionDenied, Unauthenticated
+from psoup.errors import InvalidInput, PermissionDenied, PSoupError, Unauthenticated
 from psoup_service.gate.certificates import POSTGRESQL
 from psoup_service.gate.principal import Principal
 from psoup_service.pg import messages
@@ -34,6 +34,15 @@ _PASSWORD_BYTES = 16 * 1024
 
 _HANDSHAKE = b"\x16"
 """The first byte of a handshake of TLS. A start-up packet with it would have 350 MB."""
+
+_REASONS = {
+    "TOO_MANY_CONNECTIONS": "limit",
+    "TLS_NEEDED": "tls",
+    "PROTOCOL": "protocol",
+    "NOT_SUPPORTED": "protocol",
+    "DRAINING": "stopping",
+}
+"""The reasons in metrics by the reasons of errors."""
 
 _NUMBER = struct.Struct("!I")
 
@@ -100,6 +109,19 @@ async def sign_in(calls: Calls, client: Client, channel: Channel, seconds: float
             reason="NO_CREDENTIAL",
         )
     return await calls.sign_in()
+
+
+def reason_of_refusal(problem: PSoupError | OSError) -> str:
+    """The reason for which a connection ends at its start: one of `pg_connections.REASONS`; "" if the client leaves."""
+    if isinstance(problem, TimeoutError):
+        return "late"
+    if isinstance(problem, ssl.SSLError):
+        return "tls"
+    if isinstance(problem, OSError):
+        return ""
+    if isinstance(problem, Unauthenticated):
+        return "credential"
+    return _REASONS.get(problem.reason, "other")
 
 
 async def _direct_tls(channel: Channel, encryption: Encryption, seconds: float) -> None:
