@@ -191,6 +191,9 @@ class OpenPortal:
         """Whether a row was read last, and neither the begin nor the end of the rows."""
         return self._portal.on_row
 
+    def fail(self) -> None:
+        """Do nothing: the transaction has failed, and the portal ends with it."""
+
     async def read(self, limit: int | None, take: Take) -> int:
         """Hand the next rows to `take`. Returns their number."""
         return await self._portal.read(self._sink, limit, take)

@@ -114,6 +114,8 @@ class Portal:
 
         `sink`: for a portal that has not begun. Raises as `execute` does.
         """
+        if limit == 0:
+            return 0
         sink = self._sink = self._sink or sink
         before, sink.taker = sink.rows, take
         try:

@@ -76,7 +76,7 @@ class Cursor:
         """
         if not self._usable:
             raise FailedPrecondition(
-                f'cursor "{self.name[:63]}" cannot be read: its last FETCH did not reach its end; close it',
+                f'cursor "{self.name[:63]}" cannot be read: an earlier FETCH or MOVE has failed; close it',
                 reason="CURSOR_BROKEN",
             )
         self._usable, before = False, self.position
@@ -95,6 +95,10 @@ class Cursor:
                 self._feed.go_on()
         self._usable = True
         return self.position - before
+
+    def fail(self) -> None:
+        """Note that a FETCH or MOVE has failed, so that the cursor cannot be read any more."""
+        self._usable = False
 
     def notices(self) -> list[Notice]:
         """The notices of the SELECT since the last call."""

@@ -41,6 +41,10 @@ class Readable(Protocol):
         """Whether a row was read last, and neither the begin nor the end of the rows."""
         ...
 
+    def fail(self) -> None:
+        """Note that a FETCH or MOVE has failed."""
+        ...
+
     async def read(self, limit: int | None, take: Take) -> int:
         """Hand the next rows to `take`: at most `limit`, or all if it is None. Returns their number."""
         ...
@@ -48,7 +52,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The rows to take: `count` rows, or all if it is None, after `skipped` rows. A negative number goes back.
+    """The rows to take: `count` rows, or all if it is None, after `skipped` rows. `backward`: before the present row.
 
     `absolute`: `skipped` counts from the first row of the cursor, and not from its present position.
     """
@@ -56,11 +60,13 @@ class Steps:
     count: int | None
     skipped: int = 0
     absolute: bool = False
+    backward: bool = False
 
     async def fetch(self, cursor: Readable, take: Take) -> int:
         """Hand the rows to `take`. Returns their number. Raises FailedPrecondition for rows that were read before."""
         skipped = self.skipped - (cursor.position if self.absolute else 0)
-        if skipped < 0 or (self.count is not None and self.count < 0) or (self.count == 0 and cursor.on_row):
+        if self.backward or skipped < 0 or (self.count == 0 and cursor.on_row):
+            cursor.fail()
             raise FailedPrecondition(
                 f'cursor "{cursor.name[:63]}" can only scan forward; declare it again to read from its first row',
                 reason="CURSOR_FORWARD",
@@ -71,9 +77,16 @@ class Steps:
 
     async def move(self, cursor: Readable) -> int:
         """Leave the rows out. Returns their number. Raises FailedPrecondition for rows that were read before."""
-        if self.count == 0 and not (self.skipped or self.absolute):
-            return int(cursor.on_row)
+        if self.count == 0 and not self.absolute:
+            on_row = cursor.on_row
+            return int(on_row) + await cursor.read(0, _leave_out)
+        if self == _TO_START and not cursor.position:
+            return await cursor.read(0, _leave_out)
         return await self.fetch(cursor, _leave_out)
+
+
+_TO_START = Steps(None, backward=True)
+"""BACKWARD ALL. MOVE takes it before the first row."""
 
 
 def read_steps(words: Words) -> tuple[Steps, str]:
@@ -94,21 +107,19 @@ def _has_steps(words: Words) -> bool:
 
 def _steps(words: Words) -> Steps:
     if words.accept("PRIOR") or words.accept("LAST"):
-        return Steps(-1)
+        return Steps(1, backward=True)
     if words.accept("FIRST"):
         return Steps(1, absolute=True)
-    if words.accept("ABSOLUTE"):
+    absolute = words.accept("ABSOLUTE")
+    if absolute or words.accept("RELATIVE"):
         number = _number(words)
-        return Steps(min(number, 1), max(0, number - 1), absolute=True)
-    if words.accept("RELATIVE"):
-        number = _number(words)
-        return Steps(max(-1, min(number, 1)), max(0, number - 1))
+        return Steps(min(abs(number), 1), max(0, number - 1), absolute, backward=number < 0)
     words.accept("NEXT")
     back = not words.accept("FORWARD") and words.accept("BACKWARD")
     if words.accept("ALL"):
-        return Steps(-1 if back else None)
+        return _TO_START if back else Steps(None)
     number = _number(words) if _NUMBER.fullmatch(words.next()) else 1
-    return Steps(-number if back else number)
+    return Steps(abs(number), backward=number < 0 if not back else number >= 0)
 
 
 def _number(words: Words) -> int:
