@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from standardwebhooks import Webhook
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 Reply = Callable[[socket.socket], None]
 
 
@@ -132,7 +132,9 @@ class Receiver:
     def until(self, wanted: Callable[[list[Received]], bool]) -> list[Received]:
         """All requests, once they are as wanted."""
         with self._news:
-            assert self._news.wait_for(lambda: wanted(self.requests), PATIENCE), [r.body for r in self.requests[-3:]]
+            assert self._news.wait_for(lambda: wanted(self.requests), PATIENCE), [
+                (r.data["reset"], r.data["came"], r.data["left"]) for r in self.requests
+            ]
             return list(self.requests)
 
 

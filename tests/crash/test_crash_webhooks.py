@@ -1,0 +1,88 @@
+"""Webhooks across kill -9: of the service, at any moment, and of the receiver.
+
+Each ID has one body. The deliveries, each taken once, add up to the answer, in the order in which they first came.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from psoup_client import Client, ClientOptions, RetryOptions
+from psoup_client.errors import PSoupError
+from psoup_testing.oracles.questions import again
+from psoup_testing.services.receivers import Received, Receiver, closes, folded, replies, row_text
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import SEED, replayable, scaled
+
+pytestmark = pytest.mark.long
+STATEMENT = "SELECT x, y FROM s WHERE x > 2 BEGIN (NOW - 30 ROWS)"
+IMPATIENT = ClientOptions(retry=RetryOptions(attempts=1))
+
+
+def sound(requests: list[Received]) -> None:
+    """Check that each ID has one body, and that deliveries come in order."""
+    bodies: dict[str, bytes] = {}
+    for request in requests:
+        assert bodies.setdefault(request.id, request.body) == request.body
+    first = {request.id: request.data["sequence"] for request in reversed(requests)}
+    sequences = [first[name] for name in dict.fromkeys(request.id for request in requests)]
+    assert sequences == sorted(sequences)
+
+
+@pytest.mark.parametrize("number", range(scaled(2)))
+def test_deliveries_add_up_whoever_is_killed(number: int, tmp_path: Path) -> None:
+    draw = random.Random(SEED + number)
+    with replayable(SEED + number), Receiver() as receiver, Zygote(PSOUP_WEBHOOK_HOSTS=receiver.origin) as zygote:
+        zygote.start(str(tmp_path / "data"))
+        address = zygote.ready()
+        with Client(address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT, y TEXT)")
+            client.register(STATEMENT, key="hot")
+            client.add_webhook("hot", receiver.url)
+        for _ in range(5):
+            with Client(address, options=IMPATIENT) as client:
+                for _ in range(draw.randrange(1, 12)):
+                    if not receiver.script and draw.random() < 0.3:
+                        receiver.script.append(draw.choice([replies(500), closes]))
+                    rows = [{"x": draw.randrange(9), "y": draw.choice("abc")} for _ in range(draw.randrange(1, 6))]
+                    client.push("s", rows)
+            zygote.kill()
+            zygote.start(str(tmp_path / "data"), port=int(address.rpartition(":")[2]))
+            address = zygote.ready()
+        with Client(address) as client:
+            answer = again(client.query(key="hot").invoke)
+            rows_now = Counter(map(row_text, answer.to_arrow().to_pylist()))
+            sent = receiver.until(lambda requests: folded(requests) == rows_now)
+            sound(sent)
+            assert sum(request.data["reset"] for request in sent if request.id != sent[0].id) == 0
+
+
+def test_a_receiver_that_is_dead_for_a_while_gets_the_same_delivery(tmp_path: Path) -> None:
+    with Receiver() as receiver:
+        port, origin = receiver.port, receiver.origin
+        with Zygote(PSOUP_WEBHOOK_HOSTS=origin) as zygote:
+            zygote.start(str(tmp_path / "data"))
+            address = zygote.ready()
+            with Client(address) as client:
+                client.create_stream("CREATE STREAM s (x BIGINT, y TEXT)")
+                client.register(STATEMENT, key="hot")
+                client.add_webhook("hot", receiver.url)
+                receiver.wait(1)
+                receiver.__exit__()
+                client.push("s", [{"x": 5, "y": "dead"}])
+                while not (waiting := client.webhooks()[0].waiting) or not client.webhooks()[0].error:
+                    pass
+                client.push("s", [{"x": 6, "y": "later"}])
+            zygote.kill()
+            with Receiver(port) as receiver:
+                zygote.start(str(tmp_path / "data"))
+                zygote.ready()
+                first, second = receiver.wait(2)[:2]
+    assert first.id == waiting and [row["y"] for row in first.data["came"]] == ["dead"]
+    assert [row["y"] for row in second.data["came"]] == ["later"]
+    with pytest.raises(PSoupError), Client(address, options=IMPATIENT) as client:
+        client.webhooks()
