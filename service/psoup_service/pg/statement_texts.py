@@ -2,8 +2,8 @@
 
     INSERT INTO s VALUES (';'); SELECT n FROM s  -- one; two   ──>   two statements
 
-Only quotes, comments and semicolons are read, by one expression, because a text may have 16 MiB. Long texts belong on a
-thread. A quote or a comment without an end reaches to the end of the text.
+Only quotes, comments and semicolons are read, because a text may have 16 MiB. Long texts belong on a thread. A quote or
+a comment without an end reaches to the end of the text.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from psoup.errors import ResourceExhausted
+from psoup_service.pg.quotes import after_space, end_of_comment, end_of_quoted, searched
 
 LONG = 16 * 1024
 """The characters above which a text is read on a thread."""
@@ -18,20 +19,10 @@ LONG = 16 * 1024
 MOST_STATEMENTS = 10_000
 """The most statements in one text."""
 
-_PARTS = re.compile(
-    r"""
-      (?<![\w$])[eE]'(?:[^'\\]|\\.|'')*+(?:'|\Z)   # a text with escapes
-    | '[^']*+(?:'|\Z)                              # a text; a doubled quote is two texts
-    | "[^"]*+(?:"|\Z)                              # a name
-    | --[^\n]*+                                    # a comment
-    | /\*
-    | (?<![\w$])(?P<dollar>\$(?:[A-Za-z_]\w*+)?\$)
-    | ;
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_SPACE = re.compile(r"(?:\s|--[^\n]*+)*+")
-_COMMENT = re.compile(r"/\*|\*/")
+_MARK = re.compile(r"['\"$;/-]")
+"""The first characters of quotes and comments, and the semicolon."""
+_ESCAPES = re.compile(r"(?<=[eE])(?<![\w$][eE])'")
+_DOLLARS = re.compile(r"(?<![\w$])\$(?:[A-Za-z_]\w*+)?\$")
 _INSERT = re.compile(rb"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)*+INSERT\b", re.IGNORECASE)
 _AHEAD = 4_096
 """The bytes in which the first word of a long text must stand."""
@@ -54,44 +45,41 @@ def statements_of(text: str) -> list[str]:
 
     Raises ResourceExhausted for more than MOST_STATEMENTS.
     """
-    at, start, parts = 0, 0, list[str]()
-    while (match := _PARTS.search(text, at)) is not None:
-        at = match.end()
-        if match["dollar"]:
-            end = text.find(match["dollar"], at)
-            at = len(text) if end < 0 else end + len(match["dollar"])
-        elif match.group() == "/*":
-            at = _after_comment(text, at)
-        elif match.group() == ";":
-            parts.append(text[start : match.start()])
-            start = at
-            if len(parts) > MOST_STATEMENTS:
-                raise ResourceExhausted(
-                    f"the text has more than {MOST_STATEMENTS:,} statements; send some of them in another text",
-                    reason="MESSAGE_TOO_LARGE",
-                    limit=MOST_STATEMENTS,
-                )
+    start, parts, at = 0, list[str](), 0
+    while (match := searched(_MARK, text, at)) is not None:
+        at, mark = match.end(), match.group()
+        if mark != ";":
+            at = _after(text, mark, match.start())
+            continue
+        parts.append(text[start : match.start()])
+        start = at
+        if len(parts) > MOST_STATEMENTS:
+            raise ResourceExhausted(
+                f"the text has more than {MOST_STATEMENTS:,} statements; send some of them in another text",
+                reason="MESSAGE_TOO_LARGE",
+                limit=MOST_STATEMENTS,
+            )
     return [part for part in (*parts, text[start:]) if not is_empty(part)]
 
 
 def is_empty(text: str) -> bool:
     """Whether a text has only spaces and comments. O(characters)."""
-    at = 0
-    while at < len(text):
-        match = _SPACE.match(text, at)
-        assert match is not None, "it matches no characters, too"
-        at = match.end()
-        if not text.startswith("/*", at):
-            return at == len(text)
-        at = _after_comment(text, at + 2)
-    return True
+    return after_space(text, 0) == len(text)
 
 
-def _after_comment(text: str, at: int) -> int:
-    """The end of a comment whose begin stands before `at`. Comments nest."""
-    depth = 1
-    for match in _COMMENT.finditer(text, at):
-        depth += 1 if match.group() == "/*" else -1
-        if not depth:
-            return match.end()
-    return len(text)
+def _after(text: str, mark: str, at: int) -> int:
+    """The offset after what begins with `mark` at `at`: a quote, a comment, or the mark alone."""
+    if mark == "'" and _ESCAPES.match(text, at) is not None:
+        end = end_of_quoted(text, at, escapes=True)
+    elif mark in "'\"":
+        end = text.find(mark, at + 1) + 1 or -1  # a doubled quote is two texts
+    elif text.startswith("--", at):
+        end = text.find("\n", at)
+    elif text.startswith("/*", at):
+        end = end_of_comment(text, at + 2)
+    elif mark == "$" and (opening := _DOLLARS.match(text, at)) is not None:
+        closing = text.find(opening.group(), opening.end())
+        end = closing if closing < 0 else closing + len(opening.group())
+    else:
+        return at + 1
+    return len(text) if end < 0 else end

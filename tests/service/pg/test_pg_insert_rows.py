@@ -76,6 +76,7 @@ def test_pieces_add_up_and_errors_keep_their_places(monkeypatch: pytest.MonkeyPa
     assert (parameters, rows, 1) == whole
     assert pieces > 10
     assert rows[4] == {"a": 8, "b": None}
+    assert outcome(r"(1, E'a\nb\'c')", *attributes)[1] == [{"a": 1, "b": "a\nb'c"}]
     for wrong, message, column in (
         (f"{text}, ('z', 'b')", 'invalid input syntax for type bigint: "z" (column "a")', len(text) + 25),
         (f"{text}, (1, 'b') RETURNING a", "RETURNING is not supported", len(text) + 33),

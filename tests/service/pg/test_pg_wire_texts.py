@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from psoup_service.pg import quotes
 from psoup_service.pg.statement_texts import statements_of
+from psoup_service.pg.statements.words import Words
 
 PARTS = (
     "SELECT ';'",
@@ -46,3 +51,40 @@ def test_no_character_is_lost(text: str) -> None:
     parts = statements_of(text)
     assert all(part in text and part.strip() for part in parts)
     assert sum(map(len, parts)) <= len(text)
+
+
+WORD = re.compile(
+    r"\s+|--[^\n]*|(?P<word>[eE]'(?:[^'\\]|\\.|'')*+'|'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"|[\w.$+-]+|\S)", re.DOTALL
+)
+"""A space, a comment or a word, by one expression."""
+
+
+@given(st.text(alphabet="'\"$;-\nEa\\ .", max_size=40))
+def test_words_end_where_one_expression_ends_them(text: str) -> None:
+    places, words = list[int](), Words(text)
+    while words.next():
+        places.append(words.place)
+        words.skip()
+    expected = [match for match in WORD.finditer(text) if match["word"] is not None]
+    if expected and expected[-1]["word"] == ";":
+        expected.pop()
+    assert places == [match.start() for match in expected]
+
+
+@given(st.text(alphabet=";'\"$/*-\nEa\\ "))
+def test_a_search_in_steps_finds_the_same(text: str) -> None:
+    parts = statements_of(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quotes, "STEP", 1)
+        assert statements_of(text) == parts
+
+
+@pytest.mark.parametrize("part", ["(1,2),", " ", "a"])
+def test_one_search_reads_a_long_text_without_quotes_in_some_nanoseconds_a_character(part: str) -> None:
+    text = part * ((4 << 20) // len(part))
+    began = time.thread_time()
+    assert len(statements_of(f"INSERT {text};'{text}'")) == 2
+    words = Words(f"'{text}'", 5 << 20)
+    words.skip()
+    words.end()
+    assert time.thread_time() - began < 0.2, "a search holds the interpreter"

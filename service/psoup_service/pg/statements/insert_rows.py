@@ -39,12 +39,17 @@ _MOST_COLUMNS = 64
 """The most columns of a row that one pattern matches."""
 _MOST_BYTES = 16 << 20
 """The most bytes of arguments in the rows of a piece."""
-_TOKEN = (
-    r"\s*+('[^']*+(?:''[^']*+)*+'|[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?|\$[1-9][0-9]{0,4}"
-    r"|(?i:NULL|DEFAULT|TRUE|FALSE))\s*+"
-    rf"(?:::\s*+(?i:{'|'.join(map(re.escape, sorted(CASTS, reverse=True)))})\s*+)?+"
+_SPACE = r"\s{0,1000}+"
+_VALUE = (
+    r"('[^']*+(?:''[^']*+){0,1000}+'|[+-]?(?:[0-9]{1,1000}+(?:\.[0-9]{0,1000}+)?|\.[0-9]{1,1000}+)(?:[eE][+-]?[0-9]{1,9}+)?"
+    r"|\$[1-9][0-9]{0,4}|(?i:NULL|DEFAULT|TRUE|FALSE))"
 )
-"""A constant or a parameter, with spaces and a cast. The cast changes nothing, because the column has a type."""
+_TYPE = "|".join(map(re.escape, sorted(CASTS, reverse=True)))
+_TOKEN = rf"{_SPACE}{_VALUE}{_SPACE}(?:::{_SPACE}(?i:{_TYPE}){_SPACE})?+"
+"""A constant or a parameter, with spaces and a cast. The cast changes nothing, because the column has a type.
+
+Repetitions are bounded, so that a match does not hold the interpreter for long.
+"""
 
 
 @dataclass(slots=True)
@@ -232,7 +237,7 @@ class Filling:
 @lru_cache(_MOST_COLUMNS)
 def _plain_row(columns: int) -> re.Pattern[str]:
     """The pattern of a row of constants and parameters, with a comma after it. O(columns), half a millisecond each."""
-    return re.compile(rf"\s*+\({_TOKEN}{f',{_TOKEN}' * (columns - 1)}\)\s*+(,)?")
+    return re.compile(rf"{_SPACE}\({_TOKEN}{f',{_TOKEN}' * (columns - 1)}\){_SPACE}(,)?")
 
 
 def _array(values: Sequence[Any], attribute: Attribute) -> pa.Array:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 
 from psoup.errors import SqlError
-from psoup.sql.parser.texts import after_comment
+from psoup.sql.parser.texts import said
 from psoup.sql.source import StatementText
+from psoup_service.pg.quotes import after_space, end_of_quoted
 
-_SPACE = re.compile(r"(?:\s+|--[^\n]*)+")
-_WORD = re.compile(r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$+-]+|\S")
+_WORD = re.compile(r"[\w.$+-]{1,10000}+|\S")
+"""A word without quotes."""
 _NOT_A_LINE = re.compile(r"[^\n]")
 LONGEST = 100_000
 """The most characters of a statement that is read word by word."""
@@ -34,7 +35,7 @@ class Words:
         self._words = list[tuple[str, int]]()
         """Some words that were taken, and words after them that were looked at."""
         self._at = 0
-        self._end = _after_space(text, 0)
+        self._end = after_space(text, 0)
         """The offset of the first word that was not looked at."""
 
     @property
@@ -97,8 +98,8 @@ class Words:
         """Take a value: a text, a number, or a word as it is written."""
         word = self._take("a value")
         if word[-1] == "'" and len(word) > 1:
-            inner = word[word.index("'") + 1 : -1].replace("''", "'")
-            return re.sub(r"\\(.)", r"\1", inner) if word[0] in "eE" else inner
+            mark = "'" if word[0] == "'" else "E'"
+            return said(self.source, self._words[self._at - 1][1], mark, word[len(mark) : -1])
         return word[1:-1].replace('""', '"') if word[0] == '"' else word
 
     def matched(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -111,7 +112,7 @@ class Words:
 
     def go_to(self, place: int) -> None:
         """Go on with the word at an offset."""
-        self._words, self._at, self._end = [], 0, _after_space(self.source.text, place)
+        self._words, self._at, self._end = [], 0, after_space(self.source.text, place)
 
     def end(self) -> None:
         """Check that no word is left."""
@@ -144,24 +145,22 @@ class Words:
         for _ in range(max(count, _AHEAD)):
             if at >= len(text):
                 break
-            match = _WORD.match(text, at)
-            assert match is not None, "the pattern matches any character"
-            begin, at = at, _after_space(text, match.end())
-            if at < len(text) or match.group() != ";":
-                self._words.append((match.group(), begin))
+            end = _word_end(text, at)
+            begin, word, at = at, text[at:end], after_space(text, end)
+            if at < len(text) or word != ";":
+                self._words.append((word, begin))
         self._end = at
         return len(self._words) - self._at >= count
 
 
-def _after_space(text: str, at: int) -> int:
-    """The offset after spaces and comments."""
-    while True:
-        match = _SPACE.match(text, at)
-        if match is not None:
-            at = match.end()
-        elif text.startswith("/*", at):
-            at = after_comment(text, at + 2)
-            if at < 0:
-                return len(text)
-        else:
-            return at
+def _word_end(text: str, at: int) -> int:
+    """The offset after the word at `at`. A quote without an end is a word."""
+    if text[at] in "'\"":
+        end = end_of_quoted(text, at)
+        return at + 1 if end < 0 else end
+    if text[at] in "eE" and text.startswith("'", at + 1):
+        end = end_of_quoted(text, at + 1, escapes=True)
+        return at + 1 if end < 0 else end
+    match = _WORD.match(text, at)
+    assert match is not None, "the pattern matches any character"
+    return match.end()
