@@ -26,7 +26,7 @@ from psoup_service.assistants.errors import NOT_FOUND, facts_of, rpc_code, wrong
 from psoup_service.assistants.event_streams import EventStream
 from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.subscriptions import Subscriptions, key_of, registered
-from psoup_service.assistants.tool import Arguments, without_titles
+from psoup_service.assistants.tool import Arguments, plain_schema
 
 EXTENSION = "io.modelcontextprotocol/events"
 """The identifier of the extension."""
@@ -165,9 +165,9 @@ _DESCRIPTION = {
     "description": _TEXT,
     "delivery": ["push", "poll"],
     "inputSchema": {
-        **without_titles(EventArguments.model_json_schema()),
+        **plain_schema(EventArguments),
         "oneOf": [{"required": ["key"]}, {"required": ["sql"]}],
     },
-    "payloadSchema": without_titles(AnswerChanged.model_json_schema()),
+    "payloadSchema": plain_schema(AnswerChanged),
 }
 """The event type as events/list has it."""

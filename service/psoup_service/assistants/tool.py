@@ -80,13 +80,15 @@ class Tool:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments."""
-        schema: dict[str, Any] = without_titles(self.arguments.model_json_schema())
+        schema = plain_schema(self.arguments)
+        fields = schema["properties"]
+        schema["properties"] = dict(sorted(fields.items(), key=lambda field: field[0] in Bounded.model_fields))
         return schema
 
     @cached_property
     def output_schema(self) -> dict[str, Any]:
         """The JSON schema of the results, and of errors."""
-        return _or_error(without_titles(self.output.model_json_schema()))
+        return _or_error(plain_schema(self.output))
 
     async def call(self, calls: McpCalls, arguments: dict[str, Any]) -> Facts:
         """The result for some arguments. Raises a PSoupError."""
@@ -99,7 +101,7 @@ class Tool:
         try:
             given = self.arguments.model_validate(arguments)
         except ValidationError as problem:
-            raise wrong_arguments(problem, list(self.arguments.model_fields)) from None
+            raise wrong_arguments(problem, list(self.input_schema["properties"])) from None
         result = await self.run(calls, given)
         size = result.size()
         if size > calls.bounds.size:
@@ -146,7 +148,7 @@ def token_bytes(text: str, field: str) -> bytes:
 
 def _or_error(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a result or an error. Some clients check results with isError, too."""
-    fault = without_titles(ErrorFacts.model_json_schema())
+    fault = plain_schema(ErrorFacts)
     return {
         "type": "object",
         "properties": {**schema["properties"], "error": fault},
@@ -155,16 +157,26 @@ def _or_error(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_titles(schema: Any) -> Any:
-    """A schema without the titles that pydantic makes of names: they cost a model's context and say nothing."""
+def plain_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a class, as simple as forms and models like it.
+
+    It lacks titles, which pydantic makes of names. A field that may be left out has one type, without null.
+    """
+    schema: dict[str, Any] = _plain(model.model_json_schema())
+    return schema
+
+
+def _plain(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [without_titles(part) for part in schema]
+        return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1 and schema.get("default", 0) is None:
+        rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+        return _plain({**kinds[0], **rest})
     return {
-        name: {field: without_titles(part) for field, part in value.items()}
-        if name == "properties"
-        else without_titles(value)
+        name: {field: _plain(part) for field, part in value.items()} if name == "properties" else _plain(value)
         for name, value in schema.items()
         if name != "title" or not isinstance(value, str)
     }

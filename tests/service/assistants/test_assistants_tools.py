@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ def test_all_tools_are_listed_with_schemas_and_whether_they_only_read(url: str) 
         assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
         assert tool.input_schema["additionalProperties"] is False
         assert tool.description
+        assert '"null"' not in json.dumps(tool.input_schema), "forms show one type of a field"
     assert [tool.name for tool in tools if tool.annotations.destructive_hint] == ["unregister"]
 
 
