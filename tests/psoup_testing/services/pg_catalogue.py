@@ -100,7 +100,7 @@ def answer(filled: Store, text: str, arguments: tuple[Argument, ...] = (), secon
     """The rows of a statement."""
     read = prepared(text, VALUES, [])
     assert read is not None, f"the catalogue does not answer {text}"
-    return typed(Running(filled, rendered(read, arguments), VARIABLES, seconds).run(), read.columns)
+    return typed(Running(filled, *rendered(read, arguments), VARIABLES, seconds).run(), read.columns)
 
 
 def released(serving: Serving, now: float = float("inf")) -> int:

@@ -10,6 +10,17 @@ from psoup_service.pg.catalogue.store import Store
 from psoup_service.pg.errors import state_of
 from psoup_testing.services.pg_catalogue import VALUES, answer, store
 
+_ARRAY = "SELECT array(SELECT attnum FROM pg_attribute LIMIT 1900) AS q"
+_TEXTS = f"SELECT array(SELECT '{'x' * 3_000}' || attname FROM pg_attribute LIMIT 1900) AS q"
+_AGGREGATE = "SELECT array_agg(a.attname) AS q FROM pg_attribute a, pg_type b"
+_LONG = f"SELECT '{'x' * 30_000}' || attname AS t, attnum FROM pg_attribute"
+_SIGN = "'x'"
+
+
+def _each(expression: str, count: int) -> str:
+    """A SELECT list that repeats an expression. DuckDB does not interrupt the evaluation of one list."""
+    return ", ".join(f"{expression} AS c{number}" for number in range(count))
+
 
 @pytest.fixture(scope="module")
 def filled() -> Store:
@@ -45,6 +56,17 @@ def filled() -> Store:
         ("SELECT oid FROM pg_class ORDER BY nothing", "42703"),
         ("SELECT x.oid FROM pg_class", "42P01"),
         ("SELECT '{1,2'::int[]", "22P02"),
+        ("SELECT $" + "9" * 5_000, "0A000"),
+        ("SELECT " + ", ".join(["a.*"] * 70) + " FROM pg_attribute a", "54011"),
+        (f"SELECT {_each('lower(relname)', 201)} FROM pg_class", "54001"),
+        (f"WITH l AS ({_ARRAY}) SELECT {_each('q || a.attnum', 40)} FROM l, pg_attribute a", "22023"),
+        (f"WITH l AS ({_TEXTS}) SELECT q || a.attname FROM l, pg_attribute a", "22023"),
+        (f"WITH l AS ({_AGGREGATE}) SELECT array_remove(q, a.attname) FROM l, pg_attribute a", "22023"),
+        (f"WITH l AS ({_LONG}) SELECT {_each('CASE WHEN attnum > 1 THEN t ELSE t END', 20)} FROM l", "53200"),
+        (f"WITH l AS ({_LONG}) SELECT {_each(f'regexp_replace(t, {_SIGN}, {_SIGN})', 3)} FROM l", "22023"),
+        (f"WITH l AS ({_LONG}) SELECT t ~ '(x*)*y$' FROM l", "22023"),
+        (f"SELECT {_each('array(SELECT generate_series(1, 2000))', 20)} FROM pg_attribute a", "22023"),
+        (f"WITH l AS ({_ARRAY}) SELECT {_each('coalesce(q, q)', 100)} FROM l, pg_attribute a", "53200"),
     ],
 )
 def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state: str) -> None:
@@ -58,6 +80,7 @@ def test_names_with_quotes_and_statements_in_them_are_names(filled: Store) -> No
     quoted = odd.replace('"', '""')
     table = answer(filled, f'SELECT relname AS "{quoted}" FROM pg_class AS "{quoted}" LIMIT 1')
     assert table.column_names == [odd]
+    assert answer(filled, "SELECT " + "9" * 30 + " AS n").num_rows == 1
     assert answer(filled, "SELECT $$a'b\\$$ AS v, E'\\'' AS w").to_pylist() == [{"v": "a'b\\", "w": "'"}]
 
 

@@ -26,6 +26,9 @@ OWNER, DATABASE, HEAP, BTREE = 10, 5, 2, 403
 SEARCH_PATH = "streams, queries"
 """The schemas in which a name without a schema is looked for, in order."""
 
+MOST_SHOWN = 65_000
+"""The characters of a statement up to which the catalogue shows it whole."""
+
 _FIRST_STREAM, _FIRST_QUERY, _LAST = 16_384, 1 << 27, 1 << 31
 FILLED = frozenset(
     ("pg_catalog", name)
@@ -268,6 +271,11 @@ def _attribute(oid: int, number: int, name: str, kind: str, modifier: int, requi
     }
 
 
+def _shown(statement: str) -> str:
+    """The beginning of a statement, so that work over all definitions stays small."""
+    return statement if len(statement) <= MOST_SHOWN else f"{statement[:MOST_SHOWN]} /* and so on */"
+
+
 def _name(content: Content, oid: int, shown: str, schema: str, name: str, visible: bool) -> None:
     spelled = {f"{schema}.{quoted(name)}", f'"{schema}"."{name}"', f'{schema}."{name}"'}
     if visible:
@@ -284,7 +292,7 @@ def _add_stream(content: Content, stream: Any) -> None:
     _add_relation(content, oid, stream.name, STREAMS, "r", columns, **more)
     _name(content, oid, quoted(stream.name), "streams", stream.name, True)
     if stream.statement:
-        comment = {"objoid": oid, "classoid": 1259, "description": stream.statement}
+        comment = {"objoid": oid, "classoid": 1259, "description": _shown(stream.statement)}
         content.add("pg_catalog", "pg_description", [comment])
     if key:
         _add_key(content, oid, stream, key)
@@ -358,7 +366,7 @@ def _add_query(content: Content, query: Any, shadowed: bool) -> None:
     _add_relation(content, oid, query.key, QUERIES, "v", columns)
     shown = f"queries.{quoted(query.key)}" if shadowed else quoted(query.key)
     _name(content, oid, shown, "queries", query.key, not shadowed)
-    content.add("known", "definitions", [{"oid": oid, "definition": query.statement.strip().rstrip(";") + ";"}])
+    content.add("known", "definitions", [{"oid": oid, "definition": _shown(query.statement.strip().rstrip(";")) + ";"}])
     content.add(
         "pg_catalog",
         "pg_rewrite",

@@ -52,6 +52,10 @@ MOST_PARAMETERS = 65_535
 """The most parameters of a statement: the protocol counts them in 16 bits."""
 
 
+_DIGITS = 19
+"""The digits of the greatest BIGINT. Python refuses to read thousands of digits."""
+
+
 class Expressions:
     """Translates the expressions of a statement. `query`: translates a subselect, and returns its columns."""
 
@@ -120,7 +124,9 @@ class Expressions:
         if node.is_string:
             return UNKNOWN
         text = node.name
-        return ("int4" if int(text) < 1 << 31 else "int8") if text.isdecimal() else "numeric"
+        if not text.isdecimal() or len(text) > _DIGITS or int(text) >= 1 << 63:
+            return "numeric"
+        return "int4" if int(text) < 1 << 31 else "int8"
 
     def _escaped(self, node: exp.Expression, scope: Scope) -> str:
         """A text constant with escapes: E'\\n'."""
@@ -129,7 +135,7 @@ class Expressions:
 
     def parameter(self, node: exp.Expression, wanted: str) -> str:
         """The type of a parameter. `wanted`: the type that its place expects."""
-        number = int(node.name) if node.name.isdecimal() else 0
+        number = int(node.name) if node.name.isdecimal() and len(node.name) <= _DIGITS else 0
         if not 1 <= number <= MOST_PARAMETERS:
             raise refused(self.text, node)
         while len(self._parameters) < number:
@@ -225,10 +231,10 @@ class Expressions:
         if not is_array(left) and not is_array(right):
             node.replace(special_calls.concatenated([node.this, node.expression]))
             return "text"
-        joiner = "f_list_append" if is_array(left) else "f_list_prepend"
-        name = "f_list_concat" if is_array(left) == is_array(right) else joiner
-        node.replace(exp.Anonymous(this=name, expressions=[node.this, node.expression]))
-        return left if is_array(left) else right
+        kind = left if is_array(left) else right
+        end = "concat" if is_array(left) == is_array(right) else "append" if is_array(left) else "prepend"
+        node.replace(exp.Anonymous(this=special_calls.joiner(kind, end), expressions=[node.this, node.expression]))
+        return kind
 
     def _bracket(self, node: exp.Bracket, scope: Scope) -> str:
         kind = self.type_of(node.this, scope)

@@ -14,8 +14,11 @@ MOST_BYTES = 64 * 1024
 MOST_DEPTH = 50
 """The deepest nesting of brackets, CASE and prefix operators."""
 
-MOST_WORDS = 20_000
+MOST_WORDS = 10_000
 """The most words and signs of a statement."""
+
+MOST_COLUMNS = 1_664
+"""The most columns of a SELECT, as in PostgreSQL."""
 
 MOST_NODES = 100_000
 """The most nodes of a translated statement, if each macro repeats its arguments three times."""
@@ -43,6 +46,15 @@ def checked(text: str) -> None:
                 f"a statement over the catalogue has at most {MOST_DEPTH} levels and {MOST_WORDS:,} words",
                 reason="TOO_DEEP",
             )
+
+
+def check_columns(count: int) -> None:
+    """Raise ResourceExhausted for a SELECT list that is too long."""
+    if count > MOST_COLUMNS:
+        raise ResourceExhausted(
+            f"a SELECT over the catalogue has at most {MOST_COLUMNS:,} columns, and this one has {count:,}",
+            reason="TOO_MANY_COLUMNS",
+        )
 
 
 def check_size(tree: exp.Expression) -> None:

@@ -16,6 +16,7 @@ from psoup.errors import InvalidInput
 from psoup_service.pg.catalogue.functions import MACROS
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.scope import Scope
+from psoup_service.pg.catalogue.types import element_of, storage_of
 
 Change = tuple[str, exp.Expression, bool]
 """A setting, its new value, and whether it lasts only for the transaction."""
@@ -216,13 +217,18 @@ def generated(types: Types, node: exp.Expression, scope: Scope) -> str:
     return "int4"
 
 
+def joiner(kind: str, end: str) -> str:
+    """The macro that joins arrays of a type. It also measures texts. `end`: "concat", "append" or "prepend"."""
+    return f"f_{'texts' if storage_of(element_of(kind)) == 'VARCHAR' else 'list'}_{end}"
+
+
 def appended(types: Types, node: exp.Expression, scope: Scope) -> str:
     """`array_append(array, element)` and `array_cat(array, array)`."""
     kind = types.type_of(node.this, scope)
     elements = node.expressions or [node.expression]
     for other in list(elements):
         types.type_of(other, scope)
-    name = "f_list_append" if isinstance(node, exp.ArrayAppend) else "f_list_concat"
+    name = joiner(kind, "append" if isinstance(node, exp.ArrayAppend) else "concat")
     other = (node.expressions or [node.expression])[0]
     node.replace(exp.Anonymous(this=name, expressions=[node.this.copy(), other.copy()]))
     return kind

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from psoup.errors import ResourceExhausted, SqlError
 from psoup_service.pg.catalogue.arguments import supplied
 from psoup_service.pg.catalogue.filled_store import MOST_BYTES, MOST_VIEWS
+from psoup_service.pg.catalogue.growth import Growth, bounded
 from psoup_service.pg.catalogue.guards import check_size, checked
 from psoup_service.pg.catalogue.long_lists import shortened
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
@@ -58,7 +60,7 @@ def _belongs(table: exp.Table) -> bool:
 def _tree(text: str) -> exp.Expression:
     try:
         tree: exp.Expression = exp.maybe_parse(text, dialect="postgres")
-    except (SqlglotError, RecursionError) as problem:
+    except SqlglotError as problem:
         raise SqlError(f"this cannot be read as SQL: {str(problem).splitlines()[0]}") from None
     return tree
 
@@ -85,7 +87,8 @@ def _parsed(text: str) -> exp.Expression:
 class Prepared:
     """A translated statement. `columns`: names and types. `parameters`: types. `strange`: unknown relations.
 
-    `changes`: the settings that it changes. `sleeps`: the seconds that it waits. `lists`: its long lists.
+    `changes`: the settings that it changes. `sleeps`: the seconds that it waits. `lists`: its long lists. `growth`:
+    limits of its texts and arrays.
     """
 
     tree: exp.Expression
@@ -95,6 +98,7 @@ class Prepared:
     changes: list[Change]
     sleeps: list[exp.Expression]
     lists: list[list[str]]
+    growth: Growth
 
     @property
     def lists_objects(self) -> bool:
@@ -125,7 +129,7 @@ def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -
     short, lists = shortened(text)
     try:
         tree = _parsed(short)
-    except SqlError:
+    except (SqlError, RecursionError):
         if _OF_CATALOGUE.search(text) is None:
             return None
         raise
@@ -135,24 +139,31 @@ def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -
     translator = Translator(short, values, list(parameters), lists)
     columns = translator.statement(holder)
     check_size(holder)
-    effects = translator.expressions
-    return Prepared(
-        holder.this, columns, translator.parameters, translator.strange, effects.changes, effects.sleeps, lists
-    )
+    growth, effects = bounded(holder), translator.expressions
+    parts = translator.parameters, translator.strange, effects.changes, effects.sleeps
+    return Prepared(holder.this, columns, *parts, lists, growth)
 
 
-def rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
+class Rendering(NamedTuple):
+    """The text of a statement for DuckDB, with the limits of its texts and arrays."""
+
+    text: str
+    growth: Growth
+
+
+def rendered(statement: Prepared, arguments: Sequence[Argument]) -> Rendering:
     """The text for DuckDB. Raises ResourceExhausted."""
     with _bounded():
-        return _rendered(statement, arguments)
+        return Rendering(_rendered(statement, arguments), statement.growth)
 
 
 def _rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
+    """The text. DuckDB keeps the rows before Arrow gets them: it counts only the memory of rows that it keeps."""
     tree = supplied(statement.tree, statement.parameters, arguments, statement.lists)
     names = [f"c{at}" for at in range(len(statement.columns))]
     shown = [_shown(name, kind) for name, (_, kind) in zip(names, statement.columns, strict=True)]
     inner = tree.sql(dialect="duckdb", identify=True)
-    return f"SELECT {', '.join(shown)} FROM ({inner}) AS q({', '.join(names)})"
+    return f"WITH q({', '.join(names)}) AS MATERIALIZED ({inner}) SELECT {', '.join(shown)} FROM q"
 
 
 def _shown(name: str, kind: str) -> str:
@@ -193,10 +204,11 @@ class CatalogueStatement:
         """Run it, and hand over the rows."""
         reading, statement = self._reading, self._statement
         size = sum(len(argument.raw or b"") for argument in arguments)
-        text = await reading.stores.read(reading.tenant, size, lambda: rendered(statement, arguments))
+        work = lambda: rendered(statement, arguments)  # noqa: E731
+        text, growth = await reading.stores.read(reading.tenant, size, work)
         self._change(arguments)
         await self._sleep(arguments)
-        async with reading.stores.answer(reading.visitor, text, reading.variables()) as answer:
+        async with reading.stores.answer(reading.visitor, text, growth, reading.variables()) as answer:
             rows = typed(answer.rows, statement.columns)
             if answer.hidden and statement.lists_objects and reading.settings.notices and not reading.noticed:
                 reading.noticed = True

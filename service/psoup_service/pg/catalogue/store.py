@@ -15,6 +15,7 @@ import pyarrow as pa
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 from psoup_service.pg.catalogue.content import FILLED, Content, Row, system_content
+from psoup_service.pg.catalogue.growth import Growth
 from psoup_service.pg.catalogue.relations import relations
 from psoup_service.pg.catalogue.types import storage_of
 from psoup_service.pg.catalogue.views import definition_of, views
@@ -31,7 +32,7 @@ _ROWS_OF_A_BATCH = 16_384
 
 _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
-    "memory_limit": "128MB",
+    "memory_limit": "192MB",
     "temp_directory": "",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -168,14 +169,22 @@ class Store:
 
 
 class Running:
-    """A run of a statement that `translation` wrote. `variables`: values of the session. `budget`: holds the rows.
+    """A run of a statement that `translation` wrote. `growth`: its limits. `variables`: values of the session.
 
-    A variable with many values is set only for a statement with its name: `settings` for one that reads a setting.
+    `budget`: holds the rows. A variable with many values is set only for a statement with its name: `settings` for one
+    that reads a setting.
     """
 
     def __init__(
-        self, store: Store, text: str, variables: Variables, seconds: float, budget: ReadBudget = UNBOUNDED
+        self,
+        store: Store,
+        text: str,
+        growth: Growth,
+        variables: Variables,
+        seconds: float,
+        budget: ReadBudget = UNBOUNDED,
     ) -> None:
+        self._growth = growth
         self._budget = budget
         self._cursor = store.cursor()
         self._text = text
@@ -191,6 +200,8 @@ class Running:
         timer = threading.Timer(self._seconds, self._cursor.interrupt)
         timer.start()
         try:
+            for name, limit in self._growth._asdict().items():
+                self._cursor.execute(f"SET VARIABLE {name} = {limit}")
             text = self._text.lower()
             for name, value in self._variables.items():
                 if isinstance(value, str) or name[:-1] in text:

@@ -23,6 +23,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup_proto.v1 import queries_pb2, streams_pb2
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.catalogue.filled_store import FilledStore
+from psoup_service.pg.catalogue.growth import Growth
 from psoup_service.pg.catalogue.lists import identity
 from psoup_service.pg.catalogue.store import Running, Store, Variables
 from psoup_service.pg.versions import CatalogueSource
@@ -37,7 +38,9 @@ UNUSED_S = 600.0
 MOST_STORES = 16
 """The most stores that no statement uses. The store that was used last by the earliest statement is emptied first."""
 
-_WORKERS = 2
+_WORKERS = 4
+"""The statements that run at once, each of another tenant. A step of a statement takes some seconds at worst."""
+
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -101,8 +104,8 @@ class Stores:
                 _log.warning("a client of PostgreSQL reads %r, which the catalogue does not have; it is empty", name)
 
     @asynccontextmanager
-    async def answer(self, visitor: Visitor, text: str, variables: Variables) -> AsyncIterator[Answer]:
-        """The rows of a statement that `translation` wrote, over what the caller may see.
+    async def answer(self, visitor: Visitor, text: str, growth: Growth, variables: Variables) -> AsyncIterator[Answer]:
+        """The rows of a statement that `translation` wrote, over what the caller may see. `growth`: its limits.
 
         The rows are charged to the tenant until the context ends. Raises InvalidInput and ResourceExhausted.
         """
@@ -111,7 +114,7 @@ class Stores:
         try:
             async with place.store.turn:
                 store = await self._filled(place, visitor.calls)
-                running = Running(store, text, variables, self._seconds, budget)
+                running = Running(store, text, growth, variables, self._seconds, budget)
                 try:
                     answer = Answer(await self._work(running.run), place.store.hidden)
                 except asyncio.CancelledError:

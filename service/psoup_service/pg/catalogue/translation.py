@@ -17,6 +17,7 @@ from sqlglot import exp
 from psoup_service.pg.catalogue.content import FILLED
 from psoup_service.pg.catalogue.expressions import Expressions
 from psoup_service.pg.catalogue.functions import ROWS
+from psoup_service.pg.catalogue.guards import check_columns
 from psoup_service.pg.catalogue.output_names import name_of
 from psoup_service.pg.catalogue.refusals import refused, unknown
 from psoup_service.pg.catalogue.relations import SCHEMAS, relation_of
@@ -93,6 +94,7 @@ class Translator:
             self._joined(start.this, scope)
         self._joined(node, scope)
         self._expand(node, scope)
+        check_columns(len(node.expressions))
         columns = self._projections(node, scope)
         scope.output = dict(columns)
         for part in ("where", "group", "having", "distinct", "windows"):

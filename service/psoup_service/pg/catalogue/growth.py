@@ -1,0 +1,116 @@
+"""Limits of the texts and arrays within a statement.
+
+DuckDB evaluates an expression for 2,048 rows at once. It does not count the memory of arrays, and it looks for an
+interrupt only between two such steps. So the more functions make texts or arrays, the shorter these may be:
+
+    5 functions with arrays: 2,000 elements each        50 functions: 200 elements each
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from psoup.errors import ResourceExhausted
+
+MOST_CALLS = 200
+"""The most functions and operators over texts and arrays in a statement."""
+
+MOST_CHARACTERS, MOST_ELEMENTS = 65_536, 2_000
+"""The longest text, and the longest array."""
+
+_TEXTS, _ARRAYS = 8, 5
+"""The functions over texts, and over arrays, up to which the longest ones are allowed."""
+
+_OVER_TEXTS = (
+    exp.RegexpLike,
+    exp.RegexpILike,
+    exp.Like,
+    exp.ILike,
+    exp.SimilarTo,
+    exp.Lower,
+    exp.Upper,
+    exp.Trim,
+    exp.Substring,
+    exp.Left,
+    exp.Right,
+    exp.Initcap,
+    exp.Translate,
+    exp.SplitPart,
+    exp.StrPosition,
+    exp.MD5,
+    exp.Length,
+    exp.StartsWith,
+    exp.GroupConcat,
+)
+_PATTERNS = (exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
+"""Operators that may take 0.1 us for a character, so that a long text is too much for them."""
+
+_LONG = 256
+"""The characters of a constant from which a text may be long."""
+
+_OVER_ARRAYS = (exp.ArrayAgg, exp.ArrayRemove, exp.ArrayPosition)
+_TEXT_MACROS = frozenset(
+    f"f_{name}" for name in ("joined", "replace", "regexp_replace", "array_to_string", "quote_ident", "quote_literal")
+)
+_ARRAY_MACROS = frozenset(f"f_{name}" for name in ("series", "string_to_array")) | frozenset(
+    f"f_{kind}_{name}" for kind in ("list", "texts") for name in ("concat", "append", "prepend")
+)
+_AROUND = (exp.Filter, exp.Window, exp.WithinGroup)
+"""Nodes around an aggregate function that belong to it."""
+
+
+class Growth(NamedTuple):
+    """The longest text, in characters, and the longest array, in elements, that a function of a statement makes."""
+
+    characters: int = MOST_CHARACTERS
+    elements: int = MOST_ELEMENTS
+
+
+def bounded(tree: exp.Expression) -> Growth:
+    """The limits of a translated statement. Puts a check around each aggregate function that makes a text or array.
+
+    Raises ResourceExhausted for too many functions.
+    """
+    nodes = list(tree.walk())
+    texts = sum(isinstance(node, _OVER_TEXTS) or _is_macro(node, _TEXT_MACROS) for node in nodes)
+    arrays = sum(isinstance(node, _OVER_ARRAYS) or _is_macro(node, _ARRAY_MACROS) or _is_query(node) for node in nodes)
+    if texts + arrays > MOST_CALLS:
+        raise ResourceExhausted(
+            f"a statement over the catalogue has at most {MOST_CALLS} functions and operators over texts and arrays,"
+            f" and this one has {texts + arrays:,}; divide it",
+            reason="TOO_DEEP",
+        )
+    for node in nodes:
+        if isinstance(node, exp.ArrayAgg) or _is_query(node):
+            _check(node, "f_checked_array")
+        elif isinstance(node, exp.GroupConcat):
+            _check(node, "f_checked_text")
+        elif isinstance(node, _PATTERNS) and any(map(_may_be_long, nodes)):
+            _check(node.this, "f_short_text")
+    return Growth(MOST_CHARACTERS * _TEXTS // max(_TEXTS, texts), MOST_ELEMENTS * _ARRAYS // max(_ARRAYS, arrays))
+
+
+def _may_be_long(node: exp.Expr) -> bool:
+    """Whether a node makes texts longer than names."""
+    if isinstance(node, exp.Literal):
+        return len(node.name) > _LONG
+    return isinstance(node, exp.GroupConcat) or _is_macro(node, _TEXT_MACROS - {"f_quote_ident"})
+
+
+def _is_macro(node: exp.Expr, names: frozenset[str]) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name in names
+
+
+def _is_query(node: exp.Expr) -> bool:
+    """Whether a node is ARRAY(SELECT …)."""
+    return isinstance(node, exp.Array) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query)
+
+
+def _check(node: exp.Expr, macro: str) -> None:
+    while isinstance(node.parent, _AROUND) and node.arg_key == "this":
+        node = node.parent
+    checked = exp.Anonymous(this=macro)
+    node.replace(checked)
+    checked.set("expressions", [node])
