@@ -8,6 +8,7 @@ no answer   a statement by itself, or within `pytest.raises`
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,9 @@ TESTS = Path(__file__).resolve().parent.parent
 ASKS = frozenset(
     ("invoke", "invoke_many", "invoke_table", "invoke_stream", "ask", "ask_many", "ask_table", "ask_stream")
 )
+ASKING = re.compile(rf"\b(?:{'|'.join(ASKS)})\s*\(")
+"""A call in the text of a module. A module without one is not parsed, which saves most of the time."""
+
 CHANCE = frozenset(("random", "hypothesis", "default_rng"))
 BUDGET = "psoup_testing.suite.budget"
 _CHANGES = "a question for changes: what the client holds is compared with an answer that is asked for again"
@@ -88,6 +92,8 @@ def test_random_tests_ask_by_the_shared_helper() -> None:
 
 def asked_once(path: Path, root: Path = TESTS) -> Iterator[tuple[str, int]]:
     """The places of a module that are random and ask for an answer once: `folder/file.py function`, and a line."""
+    if ASKING.search(path.read_text()) is None:
+        return
     units, chance = units_of(path), random_units(path)
     used = {name for unit in chance for name in mentioned(units[unit])}
     shared = "psoup_testing" in path.parts
