@@ -1,14 +1,17 @@
 """The stores of a service: one for each group of callers that see the same.
 
-caller ─> may list streams? queries? ─> (tenant, what it may list) ─> a store, which follows each change
+    caller ─> may list streams? queries? ─> (tenant, what it may list) ─> a store, which follows each change
+    statement ─> its tenant's turn ── not done after `QUICK_S` ──> the tenant's turn for long ones, from the beginning
 
-A store whose callers have left is emptied after some time, and so is a store that no caller asks.
+So a slow statement delays only further slow ones of its tenant. A store whose callers have left is emptied after some
+time, and so is a store that no caller asks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,6 +31,12 @@ from psoup_service.pg.catalogue.lists import identity
 from psoup_service.pg.catalogue.store import Running, Store, Variables
 from psoup_service.pg.versions import CatalogueSource
 from psoup_service.wire.decoders import Decoders
+
+QUICK_S = 0.1
+"""The seconds after which a statement is long."""
+
+_MOST_LONG = 1_000
+"""The most statements that are remembered as long."""
 
 LEFT_S = 60.0
 """The seconds after which a store without callers is emptied."""
@@ -77,8 +86,12 @@ class Stores:
         self._seconds = seconds
         self._places = dict[Hashable, _Place]()  # the place that was used last is the last one
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._long_turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._long = dict[int, None]()
+        """The hashes of statements that were long, the latest last."""
         self._readers = Decoders()
         self._runners = ThreadPoolExecutor(_WORKERS, thread_name_prefix="pg-catalogue")
+        self._long_runners = ThreadPoolExecutor(_WORKERS, thread_name_prefix="pg-catalogue-long")
         self._strange = set[str]()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -87,7 +100,8 @@ class Stores:
         if self._timer is not None:
             self._timer.cancel()
         self._readers.close()
-        self._runners.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._runners, self._long_runners):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def read(self, tenant: str, size: int, function: Callable[[], T]) -> T:
         """The result of a function that reads or writes a text of some size, on a thread. Tenants take turns."""
@@ -110,21 +124,42 @@ class Stores:
         The rows are charged to the tenant until the context ends. Raises InvalidInput and ResourceExhausted.
         """
         place, tenant = await self._place(visitor)
-        budget = self._source.budget(tenant)
+        number, budget = hash(text), self._source.budget(tenant)
         try:
             async with place.store.turn:
                 store = await self._filled(place, visitor.calls)
-                running = Running(store, text, growth, variables, self._seconds, budget)
                 try:
-                    answer = Answer(await self._work(running.run), place.store.hidden)
-                except asyncio.CancelledError:
-                    running.stop()
-                    raise
+                    rows = None
+                    if number not in self._long:
+                        running = Running(store, text, growth, variables, min(QUICK_S, self._seconds), budget)
+                        rows = await _run(self._runners, running)
+                except ResourceExhausted as problem:
+                    if problem.reason not in ("DEADLINE_EXCEEDED", "MEMORY"):  # a long one may have the memory
+                        raise
+                    budget.close()
+                    budget = self._source.budget(tenant)
                 finally:
                     self._note(place)
-            yield answer
+            if rows is None:
+                rows = await self._run_long(
+                    number, Running(store, text, growth, variables, self._seconds, budget), tenant
+                )
+            yield Answer(rows, place.store.hidden)
         finally:
             budget.close()
+
+    async def _run_long(self, number: int, running: Running, tenant: str) -> pa.Table:
+        """The rows of a statement that may be long. `number`: the hash of its text."""
+        async with self._long_turns.setdefault(tenant, asyncio.Lock()):
+            began = time.perf_counter()
+            try:
+                return await _run(self._long_runners, running)
+            finally:
+                self._long.pop(number, None)
+                if time.perf_counter() - began > QUICK_S:
+                    self._long[number] = None
+                if len(self._long) > _MOST_LONG:
+                    del self._long[next(iter(self._long))]
 
     async def _filled(self, place: _Place, calls: Calls) -> Store:
         """The filled store of a place. Without room for it, stores without callers are emptied."""
@@ -187,3 +222,12 @@ class Stores:
         for key in keys:
             self._places.pop(key).store.empty()
         return len(keys)
+
+
+async def _run(threads: ThreadPoolExecutor, running: Running) -> pa.Table:
+    """The rows of a statement. It is interrupted if its caller leaves."""
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, running.run)
+    except asyncio.CancelledError:
+        running.stop()
+        raise
