@@ -39,7 +39,7 @@ from benchmarks.answers import (
 )
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
-from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
+from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web, webhooks
 from benchmarks.ingest import (
     calls,
     cdc,
@@ -86,6 +86,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "sync.many": sync_many.rows,
     "follow": follow.rows,
     "watch": watch.rows,
+    "webhook": webhooks.rows,
     "web": web.rows,
     "web.page": page.rows,
     "search": point.rows,

@@ -38,6 +38,7 @@ ROWS = """
     sync.many sync.many.idle50
     follow.50k follow.10k follow.10k.told follow.10k.page
     watch.1k watch.1k.p99 watch.1k.arrival watch.stalled watch.stalled.memory watch.detect.10k
+    webhook.arrive
     web.watch web.watch.p99 web.idle.memory web.idle.push
     search.point.uncovered search.point.text
     join.invoke.w65536.p2 join.invoke.w65536.p10 join.invoke.w65536.all

@@ -32,8 +32,6 @@ MOST_PAUSE_S = 600.0
 """The most seconds between two attempts."""
 PATIENCE_US = 3 * 86_400 * 1_000_000
 """Microseconds of failures after which a webhook is paused."""
-ROUND_S = 0.01
-"""Seconds between the end of a delivery and the next look."""
 PROGRESS_S = 15.0
 """The most seconds between two looks. Rows leave a window while no tuple comes."""
 _NO_QUERY_S = 1.0
@@ -199,7 +197,6 @@ class Deliveries:
         await self._log(AdvanceWebhook(self._id, delivery.token, None, True, self._tenant))
         self._token, self.delivery = delivery.token, None
         self.progress = Progress(status=self.progress.status)
-        await asyncio.sleep(ROUND_S)
 
     async def _give_up(self, webhook: Webhook) -> None:
         _log.warning(
