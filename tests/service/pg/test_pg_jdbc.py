@@ -9,53 +9,30 @@ arrays and COPY, sets a savepoint, and reads the catalogue.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import struct
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from psoup_client import Client
 from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.pg_socket import PgSocket, fields
+from psoup_testing.services.pg_trades import fill
 from psoup_testing.services.threaded_service import Serving
 
 _FIXTURE = Path(__file__).parents[2] / "fixtures" / "pg-jdbc.jsonl"
 _BESIDE = (b"N", b"S", b"K")
 """Notices, settings and keys: PSoup has its own. It finds a wrong column at Describe, and PostgreSQL at Parse."""
 
-ROWS = 30
-COLUMNS = "sym TEXT NOT NULL, price DOUBLE, n BIGINT, amount DECIMAL(10,2), up BOOLEAN, at TIMESTAMP, day DATE"
-START = dt.datetime(2026, 11, 29, 8, tzinfo=dt.UTC)
-
 
 @pytest.fixture(scope="module")
 def socket(running: Serving) -> Iterator[PgSocket]:
     """A connection to a service with the rows of the recorded tables."""
-    with Client(running.address, timeout=20) as client:
-        client.create_stream(f"CREATE STREAM trades ({COLUMNS})")
-        client.create_stream("CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT)")
-        client.register("SELECT sym, price FROM trades WHERE price > 10", key="dear")
-        client.push("trades", [_row(number) for number in range(ROWS)])
-        client.upsert("people", [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}])
+    fill(running)
     with PgSocket(pg_address(running)) as opened:
         yield opened
-
-
-def _row(number: int) -> dict[str, Any]:
-    return {
-        "sym": "ABCDE"[number % 5],
-        "price": None if number % 50 == 7 else number * 0.01,
-        "n": number,
-        "amount": Decimal(number) / 100,
-        "up": number % 3 == 0,
-        "at": START + dt.timedelta(seconds=4 * number),
-        "day": dt.date(2026, 11, 1 + number % 29),
-    }
 
 
 def comparable(kind: bytes, body: bytes) -> tuple[bytes, Any]:

@@ -78,6 +78,7 @@ ROWS: dict[str, dict[str, str]] = {
     "pg_listening_channels": {"pg_listening_channels": "text"},
     "pg_get_publication_tables": {"relid": "oid"},
     "pg_partition_ancestors": {"relid": "regclass"},
+    "pg_partition_tree": {"relid": "regclass", "parentrelid": "regclass", "isleaf": "bool", "level": "int4"},
     "pg_lock_status": {"locktype": "text", "pid": "int4"},
 }
 """Functions that return rows, with their columns. None of them has rows here."""
