@@ -86,7 +86,7 @@ FIGURES = {
     "webhook_age_seconds": "Age of the oldest delivery of a webhook that waits for its receiver, else 0",
     "webhook_deliveries": "Deliveries of webhooks that receivers have taken since the start",
     "webhook_failures": "Attempts of deliveries that failed since the start; each is made again",
-    "webhooks": "Webhooks",
+    "webhooks": "Webhooks that tenants have added, paused ones among them",
     "webhooks_failed": "Webhooks that the service has paused, as their receivers took nothing for three days",
     "webhooks_waiting": "Webhooks with a delivery that their receiver has not taken yet",
     "watermark_jumps": "Watermarks that got a minute past the clock since the start",
