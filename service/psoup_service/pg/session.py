@@ -90,7 +90,7 @@ class PgSession:
         self._catalogue = CatalogueReads(catalogues, calls, client.tenant, options, self.settings, self._facts)
         self._calls = calls
         account = Account(calls.answering.receiving, client.tenant)
-        self._cursors = Cursors(self._query, self._is_within, client.portal, account)
+        self._cursors = Cursors(self._query, self._is_within, client.portal, account, catalogues.moment)
         self._transactions = Transactions(
             self.settings,
             self._report,

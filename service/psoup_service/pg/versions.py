@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from psoup.model import StreamSpec
+from datetime import UTC, datetime
+
+from psoup.model import SECOND, StreamSpec
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_service.host.host import Host
@@ -41,6 +43,10 @@ class CatalogueSource:
     def directory(self) -> Directory:
         """The streams and queries of the published snapshot. O(streams). Raises Unavailable during the replay."""
         return Directory(self._host.snapshot())
+
+    def moment(self) -> str:
+        """The present time in UTC, as ISO 8601."""
+        return datetime.fromtimestamp(self._host.clock.now() / SECOND, UTC).isoformat()
 
     def budget(self, tenant: str) -> ReadBudget:
         """A new account of a tenant's reads, which the caller closes."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -27,11 +26,12 @@ _ENTRY_BYTES = 1_000
 class Cursor:
     """An open cursor. `text`: its statement. `with_hold`: it outlives its transaction. `position`: the rows read."""
 
-    def __init__(self, name: str, text: str, account: Account, *, with_hold: bool) -> None:
+    def __init__(self, name: str, text: str, account: Account, created: str, *, with_hold: bool) -> None:
+        """`created`: the present time, as ISO 8601."""
         self.name = name
         self.text = text
         self.with_hold = with_hold
-        self.created = datetime.now(UTC)
+        self.created = created
         self.position = 0
         self._account = account
         self._size = 0

@@ -33,6 +33,7 @@ class Cursors:
     """The cursors of a session. `read`: reads a SELECT. `in_transaction`: whether one is under way.
 
     `portal`: finds a portal of the extended protocol, in which MOVE leaves out rows, too. asyncpg relies on it.
+    `moment`: returns the present time, as ISO 8601.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Cursors:
         in_transaction: Callable[[], bool],
         portal: Callable[[str], Readable | None],
         account: Account,
+        moment: Callable[[], str],
     ) -> None:
         self._portal = portal
         self._read = read
         self._in_transaction = in_transaction
         self._account = account
+        self._moment = moment
         self._open = dict[str, Cursor]()
         self._of_transaction = list[Cursor]()
         """The cursors of the present transaction, in the order of DECLARE; also closed ones."""
@@ -58,8 +61,7 @@ class Cursors:
     def listed(self) -> Mapping[str, str]:
         """The open cursors as pg_cursors shows them: by name, with `t` or `f` for WITH HOLD, the time, and the text."""
         return {
-            cursor.name: f"{'ft'[cursor.with_hold]} {cursor.created.isoformat()} {cursor.text}"
-            for cursor in self._open.values()
+            cursor.name: f"{'ft'[cursor.with_hold]} {cursor.created} {cursor.text}" for cursor in self._open.values()
         }
 
     def mark(self) -> int:
@@ -101,7 +103,9 @@ class Cursors:
         select, text = await self._read(words.rest_in_place, types), words.source.text
 
         async def declare(arguments: Sequence[Argument]) -> None:
-            await self._declare(Cursor(name, text, self._account, with_hold=with_hold), select, arguments)
+            await self._declare(
+                Cursor(name, text, self._account, self._moment(), with_hold=with_hold), select, arguments
+            )
 
         return _Declare(select, declare)
 

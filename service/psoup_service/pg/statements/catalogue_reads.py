@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -21,10 +20,13 @@ Facts = Mapping[str, str | Mapping[str, str]]
 
 
 class Catalogues:
-    """The catalogues of a port. `source`: its streams and queries. `started`: the port's start."""
+    """The catalogues of a port. `source`: its streams and queries.
+
+    `started`: the port's start, as ISO 8601. `moment`: returns the present time.
+    """
 
     def __init__(self, source: CatalogueSource) -> None:
-        self.started = datetime.now(UTC)
+        self.started, self.moment = source.moment(), source.moment
         self._source = source
         self._loaded: tuple[Any, Any] | None = None
 
@@ -57,7 +59,7 @@ class CatalogueReads:
         facts: Callable[[], Facts],
     ) -> None:
         self._catalogues = catalogues
-        every = lambda: {"started": catalogues.started.isoformat(), **facts()}  # noqa: E731
+        every = lambda: {"started": catalogues.started, **facts()}  # noqa: E731
         self._parts = calls, tenant, options, settings, every
         self._catalogue: Any = None
 
