@@ -33,6 +33,10 @@ CONF = {
     # nothing here runs long enough for the second compiler, or for a collector with threads, to pay
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+JDBC = Path("/usr/share/java/postgresql.jar")
+"""PostgreSQL's driver, where Debian's package libpostgresql-jdbc-java puts it."""
+if JDBC.exists():
+    CONF["spark.driver.extraClassPath"] = str(JDBC)
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17, and there is none"
 )
