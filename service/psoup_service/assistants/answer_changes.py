@@ -6,9 +6,10 @@ cursor ─> pages of Sync ─> event, next cursor
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+
+import xxhash
 
 from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import sync_pb2
@@ -65,26 +66,29 @@ class Merged:
         self.token = since
         self.was_reset = False
         self._key = key
-        self._hash = hashlib.blake2b(since, digest_size=12)
+        self._hash = xxhash.xxh3_128(since)
         self._bounds = Bounds(min(bounds.rows, _MOST_ROWS), min(bounds.size // 2, _MOST_ROWS * _ROW_BYTES))
         self._came = 0
         self._left: int | None = 0
         self._rows = list[dict[str, Any]]()
         self._last: Page | None = None
 
-    def add(self, page: Page) -> None:
+    async def add(self, page: Page, calls: McpCalls) -> None:
         """Add a page. After a reset, pages lead to a first position, and make no event."""
         change = page.change
         self.was_reset = self.was_reset or bool(change.reset)
         self.complete, self.token = change.complete, page.token
         if not change.token or self.was_reset:
             return
-        self._hash.update(change.SerializeToString(deterministic=True))
+        self._hash.update(repr((change.rows, *change.keep, *change.removed)).encode())
+        for raw in change.batches:
+            self._hash.update(raw)
         left = page.left()
         self._came += change.rows
         self._left = None if left is None or self._left is None else self._left + left
         if len(self._rows) < self._bounds.rows and change.rows:
-            self._rows += fitting_rows(page.table().slice(0, self._bounds.rows - len(self._rows)), self._bounds.size)
+            first = page.table().slice(0, self._bounds.rows - len(self._rows))
+            self._rows += await calls.made(first.nbytes, lambda: fitting_rows(first, self._bounds.size))
         self._last = page
 
     def event(self, clock: int) -> dict[str, Any] | None:
@@ -131,7 +135,7 @@ async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, limit: in
     want.max_bytes, pages = MOST_BYTES, 0
     while True:
         page = await next_page(calls, want)
-        merged.add(page)
+        await merged.add(page, calls)
         pages += 1
         cursor = Cursor(page.body.clock, merged.token)
         if merged.complete or (pages >= limit and not merged.was_reset):

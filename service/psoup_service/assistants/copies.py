@@ -23,7 +23,9 @@ from psoup_service.wire.written import Written
 
 MOST_BYTES = 3 << 20
 """The most bytes of rows in one reply of Sync."""
-_FORMS = 1_000
+_FORMS = 256
+_FORM_BYTES = 16 * 1024
+"""The bytes of a form above which it is not remembered."""
 
 
 class Page(NamedTuple):
@@ -104,10 +106,14 @@ class Forms:
             if outcome.HasField("failure"):
                 raise _error(outcome.failure)
             self._keep(query_id, outcome.change.form)
+            form: sync_pb2.CopyForm = outcome.change.form
+            return form
         self._known.move_to_end(query_id)
         return self._known[query_id]
 
     def _keep(self, query_id: str, form: sync_pb2.CopyForm) -> None:
+        if form.ByteSize() > _FORM_BYTES:
+            return
         self._known[query_id] = form
         self._known.move_to_end(query_id)
         while len(self._known) > _FORMS:

@@ -80,7 +80,7 @@ class EventStream:
         if not body.outcomes:
             return
         page = await self._calls.forms.page(self._calls, self._want, body)
-        self._merged.add(page)
+        await self._merged.add(page, self._calls)
         self._want.token = page.token
         if not self._merged.complete:
             return

@@ -18,11 +18,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from psoup.errors import NotFound, PSoupError
+from psoup.errors import NotFound
 from psoup_service.assistants.answer_changes import NAME, AnswerChanged, Changes, changes_since, first_position
 from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.cursors import read_cursor
-from psoup_service.assistants.errors import NOT_FOUND, facts_of, rpc_code, wrong_arguments
+from psoup_service.assistants.errors import NOT_FOUND, wrong_arguments
 from psoup_service.assistants.event_streams import EventStream
 from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.subscriptions import Subscriptions, key_of, registered
@@ -89,12 +89,9 @@ class Events:
     async def _poll(self, context: ServerRequestContext[Any, Any], given: Poll) -> dict[str, Any]:
         _check_version(context)
         calls, arguments = calls_of(context), _arguments(given)
-        try:
-            if arguments.sql is not None:
-                self._subscriptions.polled(calls, key_of(arguments.sql))
-            looked = await _looked(calls, arguments, given)
-        except PSoupError as error:
-            raise rpc_error(error) from None
+        if arguments.sql is not None:
+            self._subscriptions.polled(calls, key_of(arguments.sql))
+        looked = await _looked(calls, arguments, given)
         return {
             "events": [] if looked.event is None else [looked.event],
             "cursor": looked.cursor.text(),
@@ -106,10 +103,7 @@ class Events:
     async def _stream(self, context: ServerRequestContext[Any, Any], given: Subscription) -> dict[str, Any]:
         _check_version(context)
         calls, arguments = calls_of(context), _arguments(given)
-        try:
-            looked = await _looked(calls, arguments, given)
-        except PSoupError as error:
-            raise rpc_error(error) from None
+        looked = await _looked(calls, arguments, given)
         key = arguments.key or key_of(arguments.sql or "")
         stream = EventStream(context.session, context.request_id, calls, key)
         if arguments.sql is None:
@@ -133,25 +127,20 @@ async def _looked(calls: McpCalls, arguments: EventArguments, given: Subscriptio
             raise
         await registered(calls, arguments.sql)  # it expired, or was unregistered
         return Changes(None, await first_position(calls, key), truncated=True, more=False)
-    if given.max_age_ms is not None and looked.cursor.time - cursor.time > given.max_age_ms * 1_000:
-        return Changes(None, await first_position(calls, key), truncated=True, more=False)
+    age = looked.cursor.time - cursor.time
+    if given.max_age_ms is not None and age > given.max_age_ms * 1_000 and (looked.event or looked.more):
+        return Changes(None, looked.cursor, truncated=True, more=looked.more)
     return looked
 
 
 def _arguments(given: Subscription) -> EventArguments:
-    """The arguments of a subscription. Raises MCPError for another event, and for wrong arguments."""
+    """The arguments of a subscription. Raises MCPError for another event, InvalidInput for wrong arguments."""
     if given.name != NAME:
         raise MCPError(NOT_FOUND, f"there is no event {given.name[:64]!r}; there is {NAME}", {"kind": "event"})
     try:
         return EventArguments.model_validate(given.arguments)
     except ValidationError as problem:
-        raise rpc_error(wrong_arguments(problem, list(EventArguments.model_fields))) from None
-
-
-def rpc_error(error: PSoupError) -> MCPError:
-    """An error as one of JSON-RPC."""
-    facts = facts_of(error)
-    return MCPError(rpc_code(error), facts["message"], facts)
+        raise wrong_arguments(problem, list(EventArguments.model_fields)) from None
 
 
 def _check_version(context: ServerRequestContext[Any, Any]) -> None:

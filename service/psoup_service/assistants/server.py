@@ -12,12 +12,13 @@ from typing import Any
 
 import orjson
 from mcp import types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
-from psoup.errors import Internal, PermissionDenied, PSoupError
-from psoup_service.assistants.errors import INVALID_PARAMS, facts_of
+from psoup.errors import PermissionDenied, PSoupError
+from psoup_service.assistants.errors import INTERNAL, INVALID_PARAMS, facts_of, rpc_code
 from psoup_service.assistants.events import Events
 from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.tool import Tool
@@ -44,9 +45,23 @@ def made_server(events: Events) -> Server[Any]:
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,
     )
-    server.middleware.clear()  # spans of calls are made where all protocols have them
+    server.middleware[:] = [_with_errors]  # spans of calls are made where all protocols have them
     events.add_to(server)
     return server
+
+
+async def _with_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Handle a message. Its errors become errors of JSON-RPC, and defects are logged."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except PSoupError as error:
+        facts = facts_of(error)
+        raise MCPError(rpc_code(error), facts["message"], facts) from None
+    except Exception as defect:
+        _log.exception("a defect ended a request of an assistant", extra={"call": ctx.method})
+        raise MCPError(INTERNAL, f"the request failed by a defect ({type(defect).__name__})") from None
 
 
 async def _list_tools(
@@ -71,9 +86,6 @@ async def _call_tool(
         facts = result.model_dump(exclude_unset=True)
     except PSoupError as error:
         return _failed(error)
-    except Exception as defect:
-        _log.exception("a defect ended a tool", extra={"tool": tool.name})
-        return _failed(Internal(f"the tool {tool.name} failed by a defect ({type(defect).__name__})"))
     return _result(facts, orjson.dumps(facts).decode(), failed=False)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +16,7 @@ import pytest
 
 from psoup.errors import InvalidInput
 from psoup_client import Client
+from psoup_service.assistants import tools
 from psoup_service.process.settings import Settings
 from psoup_service.web import assistant_gateway
 from psoup_testing.services.threaded_service import Serving, serving
@@ -116,3 +119,26 @@ def test_a_service_without_the_package_says_which_one_it_needs(monkeypatch: pyte
     monkeypatch.setattr(assistant_gateway, "import_module", missing)
     with pytest.raises(InvalidInput, match=r"pip install 'psoup\[server,mcp\]'"), watched():
         pass
+
+
+def test_a_defect_of_a_tool_is_an_error_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(calls: object, given: object) -> None:
+        raise ZeroDivisionError
+
+    with watched() as (running, _, host, port):
+        monkeypatch.setitem(tools.BY_NAME, "list", replace(tools.BY_NAME["list"], run=failing))
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": "list",
+        }
+        params = {"name": "list", "arguments": {}, "_meta": _META}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        connection = http.client.HTTPConnection(host, port, timeout=20)
+        connection.request("POST", "/mcp", body, headers)
+        reply = json.loads(connection.getresponse().read())
+        connection.close()
+        assert reply["error"] == {"code": -32603, "message": "the request failed by a defect (ZeroDivisionError)"}
+        assert running.service.host.state == "serving"

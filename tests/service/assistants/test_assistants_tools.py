@@ -191,6 +191,22 @@ def test_lists_go_on_by_pages(call: Call) -> None:
     assert call("list", page="x").is_error
 
 
+def test_a_stream_with_many_columns_and_a_long_statement_are_cut(call: Call, running: Serving) -> None:
+    names = ", ".join(f"column_{number} INT" for number in range(900))
+    listed = ", ".join(str(number) for number in range(3_000))
+    with Client(running.address) as client:
+        client.create_stream(f"CREATE STREAM zz_columns ({names})")
+        client.register(f"SELECT sym FROM trades WHERE n IN ({listed})", key="in")
+        client.wait_for(client.last_sequence)
+    streams = call("list", kind="streams").structured_content["streams"]["items"]
+    assert (streams[-1]["name"], len(streams[-1]["columns"]), streams[-1]["more_columns"]) == ("zz_columns", 50, 850)
+    described = call("describe", stream="zz_columns").structured_content["stream"]
+    assert (len(described["columns"]), described["more_columns"]) == (500, 400)
+    queries = {query["key"]: query for query in call("list", kind="queries").structured_content["queries"]["items"]}
+    assert len(queries["in"]["statement"]) == 501
+    assert len(call("describe", key="in").structured_content["query"]["statement"]) > 10_000
+
+
 @pytest.mark.long
 def test_another_client_reads_the_same_tools(url: str) -> None:
     import fastmcp  # two seconds

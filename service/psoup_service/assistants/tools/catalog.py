@@ -12,6 +12,10 @@ from psoup_service.assistants.facts import ColumnFacts, Facts, QueryFacts, colum
 from psoup_service.assistants.tool import Arguments, Bounded, Tool
 
 _MOST_PAGE = 1_000
+_LISTED_COLUMNS = 50
+_LISTED_CHARACTERS = 500
+_DESCRIBED_COLUMNS = 500
+_DESCRIBED_CHARACTERS = 8_000
 
 
 class ListArguments(Bounded):
@@ -28,11 +32,12 @@ class ListArguments(Bounded):
 
 
 class StreamFacts(Facts):
-    """A stream or a table. `tuples`: the number that queries can see."""
+    """A stream or a table. `more_columns`: columns that are left out. `tuples`: the number that queries can see."""
 
     name: str
     kind: Literal["stream", "table"]
     columns: list[ColumnFacts]
+    more_columns: int | None = None
     tuples: int
     primary_key: list[str] | None = None
     time_column: str | None = None
@@ -114,7 +119,7 @@ async def _streams(calls: McpCalls, bounds: Bounds, page: str) -> StreamList:
         reply = await calls.one(
             "StreamService/ListStreams", streams_pb2.ListStreamsRequest(page_size=rows, page_token=page)
         )
-        listed = StreamList(items=[_stream(stream) for stream in reply.streams])
+        listed = StreamList(items=[_stream(stream, _LISTED_COLUMNS) for stream in reply.streams])
         if reply.next_page_token:
             listed.next_page = reply.next_page_token
         size = listed.size()
@@ -129,7 +134,7 @@ async def _queries(calls: McpCalls, bounds: Bounds, page: str) -> QueryList:
         reply = await calls.one(
             "QueryService/ListQueries", queries_pb2.ListQueriesRequest(page_size=rows, page_token=page)
         )
-        listed = QueryList(items=[query_facts(query, columns=False) for query in reply.queries])
+        listed = QueryList(items=[_brief(query) for query in reply.queries])
         if reply.next_page_token:
             listed.next_page = reply.next_page_token
         size = listed.size()
@@ -143,13 +148,24 @@ def _fewer(rows: int, size: int, bounds: Bounds) -> int:
     return max(rows * bounds.size * 3 // (4 * size), 1) if rows > 1 else 1
 
 
-def _stream(stream: streams_pb2.Stream) -> StreamFacts:
+def _brief(query: queries_pb2.Query) -> QueryFacts:
+    """A query without its columns, and with the beginning of its statement."""
+    facts = query_facts(query, columns=False)
+    if len(facts.statement) > _LISTED_CHARACTERS:
+        facts.statement = f"{facts.statement[:_LISTED_CHARACTERS]}…"
+    return facts
+
+
+def _stream(stream: streams_pb2.Stream, limit: int) -> StreamFacts:
+    """A stream with at most `limit` of its columns."""
     facts = StreamFacts(
         name=stream.name,
         kind="table" if stream.primary_key else "stream",
-        columns=columns_of(stream.columns),
+        columns=columns_of(stream.columns[:limit]),
         tuples=stream.tuples,
     )
+    if len(stream.columns) > limit:
+        facts.more_columns = len(stream.columns) - limit
     if stream.primary_key:
         facts.primary_key = list(stream.primary_key)
     if stream.time_column:
@@ -163,8 +179,9 @@ async def _describe(calls: McpCalls, given: DescribeArguments) -> Description:
         reply = await calls.one("QueryService/GetQuery", request)
         return Description(query=query_facts(reply.query, columns=True))
     reply = await calls.one("StreamService/GetStream", streams_pb2.GetStreamRequest(name=given.stream))
-    facts = _stream(reply.stream)
-    facts.statement = reply.stream.statement
+    facts = _stream(reply.stream, _DESCRIBED_COLUMNS)
+    if len(reply.stream.statement) <= _DESCRIBED_CHARACTERS:
+        facts.statement = reply.stream.statement
     facts.queries = reply.stream.queries
     if reply.stream.HasField("now"):
         facts.now = time_text(reply.stream.now)
