@@ -8,7 +8,7 @@ from math import gcd
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
-from psoup.remembered import REMEMBERED, Remembered
+from psoup.retry_memory import REMEMBERED, Remembered
 from psoup.work.read_budget import NO_LIMIT
 
 CHUNK_ROWS = 65_536

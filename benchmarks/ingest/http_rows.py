@@ -48,9 +48,9 @@ def rows(run: Run) -> Iterator[Row]:
         place = f"{_page(client)}/api/streams/sent/rows"
         turns = [partial(_send, place, path, count, itertools.count()), partial(_peer, client, path)]
         rounds = [[count / seconds(turn) for turn in turns] for _ in range(samples + 1)]
-        found = client.ask(f"SELECT DISTINCT id FROM sent WHERE id >= {count - 1_000} ORDER BY id").rows()
-        if found != [(n,) for n in range(count - 1_000, count)]:
-            raise AssertionError(f"the last rows are not those of the file: {len(found)} of 1,000")
+        last = client.ask(f"SELECT DISTINCT id FROM sent WHERE id >= {count - 1_000} ORDER BY id").rows()
+        if last != [(n,) for n in range(count - 1_000, count)]:
+            raise AssertionError(f"the last rows differ from the file: {len(last)} of 1,000")
     ours, theirs = (Sample.of(list(values)) for values in zip(*rounds[1:], strict=True))
     note = f"NDJSON of {count:,} rows of 4 columns"
     yield Row("push.http", ours, "tuples/s", "PyArrow, then a producer", theirs, Target(at_least=0.5), note)

@@ -2,8 +2,8 @@
 
     key ──> digest of the body, event, counts, time        forgotten `key_idle` later, the oldest first
 
-In commands, events and the log, a key is a producer with a name of its own form and a single batch (`key_name`). A key
-needs no `since`, because no key is forgotten before its time. A stream with too many keys refuses further ones.
+In the log a key is a producer of one batch. Its name has a form of its own (`key_name`). It needs no `since`,
+because no key is forgotten before its time. A stream with too many keys refuses further ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Push, Recall
 from psoup.events.events import Pushed
 from psoup.invariants import ensure
-from psoup.remembered import KEY_FORM
+from psoup.retry_memory import KEY_FORM
 
 KEY_BYTES = 500
 """Bytes of a key in memory, as measured."""
@@ -91,17 +91,17 @@ class IdempotencyKeys:
 
     def check_room(self, now: int, full: ResourceExhausted | None) -> None:
         """Raise ResourceExhausted if one more key has no room. `full`: the error if the memory is used up, or None."""
-        most = self._config.idempotency_keys
-        if full is None and len(self._known) < most:
+        limit = self._config.idempotency_keys
+        if full is None and len(self._known) < limit:
             return
         oldest = next(iter(self._known.values()), None)
         if oldest is not None and now - oldest.time > self._config.key_idle:
             return
         raise full or ResourceExhausted(
-            f"the stream remembers {most:,} idempotency keys, the most it may; send more rows in each request, or let"
+            f"the stream remembers {limit:,} idempotency keys, the most it may; send more rows in each request, or let"
             " the operator remember keys for a shorter time (idempotency_key_s)",
             reason="TOO_MANY_KEYS",
-            limit=most,
+            limit=limit,
         )
 
     def record(self, event: Pushed) -> None:

@@ -7,7 +7,7 @@
 A store knows events, but neither the engine's state nor the network.
 """
 
-from psoup.remembered import REMEMBERED, Remembered
+from psoup.retry_memory import REMEMBERED, Remembered
 from psoup_storage.contract import Store
 from psoup_storage.durable import DurableStore
 from psoup_storage.durable.directory import refuse_other_owner

@@ -28,8 +28,8 @@ def references(value: Any) -> list[str]:
         return [name for inner in value for name in references(inner)]
     if not isinstance(value, dict):
         return []
-    own = [value["$ref"]] if "$ref" in value else []
-    return own + [name for inner in value.values() for name in references(inner)]
+    target_names = [value["$ref"]] if "$ref" in value else []
+    return target_names + [name for inner in value.values() for name in references(inner)]
 
 
 def test_every_call_is_described(document: Any) -> None:
@@ -62,22 +62,22 @@ def test_the_description_is_read_only(page: Page) -> None:
     assert refused.status == 405 and refused.headers["allow"] == "GET"
 
 
-@pytest.mark.seeded("a comment of a .proto file is missing, or is that of another declaration")
+@pytest.mark.seeded("a comment of a .proto file is missing, or belongs to another declaration")
 def test_the_comments_are_those_that_protoc_reads(tmp_path: Path) -> None:
     with as_file(files("psoup_proto")) as folder:
         sources = sorted(str(path) for path in folder.joinpath("v1").glob("*.proto"))
         target = tmp_path / "set"
         arguments = ["protoc", f"-I{folder.parent}", "--include_source_info", f"--descriptor_set_out={target}"]
         assert protoc.main([*arguments, *sources, f"-I{files('grpc_tools')}/_proto"]) == 0
-    found = dict[str, str]()
+    documented = dict[str, str]()
     for file in descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes()).file:
         for place in file.source_code_info.location:
             name = name_of(file, list(place.path)) if place.leading_comments else ""
             if name:
                 lines = place.leading_comments.rstrip("\n").split("\n")
-                found[name] = "\n".join(line.removeprefix(" ") for line in lines)
-    assert len(found) > 500
-    assert json.dumps(dict(comments()), sort_keys=True, indent=1) == json.dumps(found, sort_keys=True, indent=1)
+                documented[name] = "\n".join(line.removeprefix(" ") for line in lines)
+    assert len(documented) > 500
+    assert json.dumps(dict(comments()), sort_keys=True, indent=1) == json.dumps(documented, sort_keys=True, indent=1)
 
 
 def name_of(file: Any, path: list[int]) -> str:

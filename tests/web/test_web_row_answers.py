@@ -37,13 +37,13 @@ def ask(page: Page, body: str, **headers: str) -> Response:
 def test_a_select_answers_in_json(asking: Page) -> None:
     response = ask(asking, SELECT)
     assert response.headers["content-type"] == "application/json" and response.headers["cache-control"] == "no-store"
-    told = response.json
+    answer = response.json
     first = {"at": "2024-05-01T12:00:00Z", "name": 'a "b", c', "price": "1.50", "x": "NaN", "ok": True}
-    assert told["rows"] == [first, {"at": None, "name": "d", "price": None, "x": None, "ok": None}]
-    assert told["rowCount"] == 2
-    assert told["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)"}
-    assert told["completeness"] == json.loads(response.headers["psoup-completeness"])
-    assert told["completeness"]["final"] is False and int(told["completeness"]["sequence"]) > 0
+    assert answer["rows"] == [first, {"at": None, "name": "d", "price": None, "x": None, "ok": None}]
+    assert answer["rowCount"] == 2
+    assert answer["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)"}
+    assert answer["completeness"] == json.loads(response.headers["psoup-completeness"])
+    assert answer["completeness"]["final"] is False and int(answer["completeness"]["sequence"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_large_answer_comes_in_pieces(asking: Page) -> None:
 
 
 def test_errors_have_place_and_hint(asking: Page) -> None:
-    told = ask(asking, "SELECT nam FROM answered")
-    assert told.status == 400
-    assert (told.json["line"], told.json["column"]) == (1, 8) and "did you mean 'name'" in told.json["hint"]
+    answer = ask(asking, "SELECT nam FROM answered")
+    assert answer.status == 400
+    assert (answer.json["line"], answer.json["column"]) == (1, 8) and "did you mean 'name'" in answer.json["hint"]
 
 
 @pytest.mark.seeded("a page of another site may ask")

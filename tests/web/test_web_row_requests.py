@@ -82,11 +82,11 @@ def test_a_key_survives_a_restart_and_is_forgotten_after_its_time(tmp_path: Path
         clock.advance(seconds=seconds)
         store = DurableStore(tmp_path, reserve_bytes=0)
         with serving(settings, clock, store) as served, Client(served.address) as soup:
-            there = Rows(Page(served.service), soup)
-            there.stream = "kept"
+            sender = Rows(Page(served.service), soup)
+            sender.stream = "kept"
             soup.create_stream("CREATE STREAM kept (name TEXT)", if_not_exists=True)
-            replies.append(there.send([{"name": "a"}], {"idempotency-key": "one"}).json)
-            assert there.names() == ["a"] * (2 if seconds > 60 else 1)
+            replies.append(sender.send([{"name": "a"}], {"idempotency-key": "one"}).json)
+            assert sender.names() == ["a"] * (2 if seconds > 60 else 1)
     assert [reply["duplicate"] for reply in replies] == [False, True, False]
     assert replies[0]["sequence"] == replies[1]["sequence"] != replies[2]["sequence"]
 
@@ -105,15 +105,15 @@ def test_every_bad_row_is_named_by_line_and_none_is_taken(rows: Rows) -> None:
         b'{"name":"x"}',
         b'{"at":"2024","z":1}',
     ]
-    status, told = rows.refused(b"\r\n".join(lines))
-    assert status == 422 and told["reason"] == "BAD_ROWS" and told["more"] is False
-    assert [row["line"] for row in told["rows"]] == [2, 4, 6, 7, 8]
-    assert told["rows"][0]["column"] == "name" and "not a valid TEXT" in told["rows"][0]["message"]
-    assert "TIMESTAMP" not in told["rows"][3]["message"] and "'at' is missing" in told["rows"][3]["message"]
-    assert told["message"].startswith("line 2: 5 in column 'name'") and "No row was taken" in told["message"]
+    status, refusal = rows.refused(b"\r\n".join(lines))
+    assert status == 422 and refusal["reason"] == "BAD_ROWS" and refusal["more"] is False
+    assert [row["line"] for row in refusal["rows"]] == [2, 4, 6, 7, 8]
+    assert refusal["rows"][0]["column"] == "name" and "not a valid TEXT" in refusal["rows"][0]["message"]
+    assert "TIMESTAMP" not in refusal["rows"][3]["message"] and "'at' is missing" in refusal["rows"][3]["message"]
+    assert refusal["message"].startswith("line 2: 5 in column 'name'") and "No row was taken" in refusal["message"]
     assert rows.names() == []
-    status, told = rows.refused([{"at": 1}] * 1_000)
-    assert len(told["rows"]) == 100 and told["more"]
+    status, refusal = rows.refused([{"at": 1}] * 1_000)
+    assert len(refusal["rows"]) == 100 and refusal["more"]
 
 
 def test_late_rows_are_named_or_counted(rows: Rows) -> None:
@@ -122,9 +122,9 @@ def test_late_rows_are_named_or_counted(rows: Rows) -> None:
     rows.stream = stream
     assert rows.send([{"at": "2024-05-02"}]).status == 200
     body = b'\n{"at":"2024-05-03"}\n{"at":"2024-05-01"}\n'
-    status, told = rows.refused(body)
-    assert status == 422 and told["reason"] == "ROWS_REFUSED" and told["lateLines"] == [3]
-    assert told["message"].startswith("line 3: ") and "?refused=count" in told["message"]
+    status, refusal = rows.refused(body)
+    assert status == 422 and refusal["reason"] == "ROWS_REFUSED" and refusal["lateLines"] == [3]
+    assert refusal["message"].startswith("line 3: ") and "?refused=count" in refusal["message"]
     taken = rows.send(body, path=f"/api/streams/{stream}/rows?refused=count").json
     assert (taken["accepted"], taken["late"]) == ("1", "1")
 
@@ -136,10 +136,10 @@ def test_a_table_takes_upserts_deletions_and_patches(rows: Rows) -> None:
     rows.send([{"id": 1, "name": "a", "city": "x"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}])
     rows.send([{"id": 1, "name": "A"}, {"id": 2, "_deleted": True}])
     assert rows.send([{"id": 3, "city": "z", "_patch": True}]).status == 200
-    kept = rows.soup.ask(f"SELECT id, name, city FROM {table} ORDER BY id")
-    assert list(kept) == [{"id": 1, "name": "A", "city": None}, {"id": 3, "name": "c", "city": "z"}]
-    status, told = rows.refused([{"id": 1, "city": "z", "_patch": True}, {"id": 1, "name": "q", "_patch": True}])
-    assert status == 422 and told["rows"][0]["line"] == 1 and "the patch lacks 'name'" in told["message"]
+    remaining = rows.soup.ask(f"SELECT id, name, city FROM {table} ORDER BY id")
+    assert list(remaining) == [{"id": 1, "name": "A", "city": None}, {"id": 3, "name": "c", "city": "z"}]
+    status, refusal = rows.refused([{"id": 1, "city": "z", "_patch": True}, {"id": 1, "name": "q", "_patch": True}])
+    assert status == 422 and refusal["rows"][0]["line"] == 1 and "the patch lacks 'name'" in refusal["message"]
     assert rows.refused([{"name": "q"}])[1]["rows"][0]["column"] == "id"
 
 
@@ -154,8 +154,8 @@ def test_a_body_may_be_gzip_with_a_mark_and_any_line_ends(rows: Rows) -> None:
         (b"no", "is not gzip"),
         (gzip.compress(b"\n") * 1_001, "more than 1000 members"),
     ):
-        status, told = rows.refused(raw, {"content-encoding": "gzip"})
-        assert status == 415 and words in told["message"]
+        status, refusal = rows.refused(raw, {"content-encoding": "gzip"})
+        assert status == 415 and words in refusal["message"]
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_a_body_may_be_gzip_with_a_mark_and_any_line_ends(rows: Rows) -> None:
 )
 def test_bodies_that_are_not_rows(rows: Rows, body: bytes, line: int, words: str) -> None:
     rows.create()
-    status, told = rows.refused(body)
-    assert status == 422 and told["rows"][0]["line"] == line and words in told["rows"][0]["message"]
+    status, refusal = rows.refused(body)
+    assert status == 422 and refusal["rows"][0]["line"] == line and words in refusal["rows"][0]["message"]
 
 
 @pytest.mark.seeded("a request without a key is taken")
@@ -191,8 +191,8 @@ def test_heads_that_are_refused(rows: Rows) -> None:
         ({"transfer-encoding": "chunked"}, 411, "say its length"),
     ]
     for headers, status, words in cases:
-        told = rows.refused(b"", headers)
-        assert told[0] == status and words in told[1]["message"], headers
+        refusal = rows.refused(b"", headers)
+        assert refusal[0] == status and words in refusal[1]["message"], headers
     for path, status, words in (
         ("/api/streams/nothing/rows", 404, "no stream 'nothing'"),
         ("/api/streams/%ff/rows", 400, "not UTF-8"),
@@ -220,19 +220,19 @@ def test_arrow_goes_in(rows: Rows) -> None:
 def test_a_body_is_bounded(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     rows.create()
     monkeypatch.setattr(reader, "MOST_TEXT_BYTES", 1_000_000)
-    status, told = rows.refused(gzip.compress(b"\n" * 5_000_000), {"content-encoding": "gzip"})
-    assert status == 413 and "more than 1,000,000 bytes" in told["message"]
+    status, refusal = rows.refused(gzip.compress(b"\n" * 5_000_000), {"content-encoding": "gzip"})
+    assert status == 413 and "more than 1,000,000 bytes" in refusal["message"]
 
 
 def test_a_long_body_comes_in_pieces(rows: Rows) -> None:
     rows.create("n BIGINT, name TEXT")
     body = b"".join(b'{"n":%d,"name":"number %d"}\n' % (n, n) for n in range(30_000))
     assert rows.send(body).json["accepted"] == "30000"
-    found = rows.soup.ask(f"SELECT count(*) AS rows, sum(n) AS total FROM {rows.stream}").rows()
-    assert found == [(30_000, 30_000 * 29_999 // 2)]
+    result = rows.soup.ask(f"SELECT count(*) AS rows, sum(n) AS total FROM {rows.stream}").rows()
+    assert result == [(30_000, 30_000 * 29_999 // 2)]
     body += b"oops\n"
-    status, told = rows.refused(body)
-    assert status == 422 and [row["line"] for row in told["rows"]] == [30_001]
+    status, refusal = rows.refused(body)
+    assert status == 422 and [row["line"] for row in refusal["rows"]] == [30_001]
 
 
 CSV = {"content-type": "text/csv; charset=utf-8; header=present"}
@@ -248,8 +248,8 @@ def test_a_csv_goes_in(rows: Rows) -> None:
     ).encode()
     path = f"/api/streams/{rows.stream}/rows?null=n%2Fa&null=NULL"
     assert rows.send(body, CSV, path).json["accepted"] == "3"
-    found = [tuple(map(str, row)) for row in rows.soup.ask(f"SELECT * FROM {rows.stream}").rows()]
-    assert found == [
+    result = [tuple(map(str, row)) for row in rows.soup.ask(f"SELECT * FROM {rows.stream}").rows()]
+    assert result == [
         ("2024-05-01 10:00:00+00:00", 'a; "b"\nc', "1.50", "7"),
         ("2024-05-01 00:00:00+00:00", "é", "None", "None"),
         ("2024-05-01 10:00:00.500000+00:00", "None", "2.00", "None"),
@@ -261,13 +261,13 @@ def test_bad_rows_of_a_csv_are_named_by_line(rows: Rows) -> None:
     rows.create()
     lines = [b'2024-05-01,"two\nlines",1', b"2024,x,1", b"2024-05-01,caf\xe9,2", b"", b",y,3", b"2024-05-01,z"]
     body = b"\n".join([b"at,name,price", *lines, b"2024-05-01,z,no"])
-    status, told = rows.refused(body, CSV)
+    status, refusal = rows.refused(body, CSV)
     assert status == 422
-    assert [(row["line"], row.get("column")) for row in told["rows"]] == [
+    assert [(row["line"], row.get("column")) for row in refusal["rows"]] == [
         (4, "at"), (5, "name"), (7, "at"), (8, None), (9, "price"),
     ]  # fmt: skip
     words = ["not a valid TIMESTAMP", "byte e9 in column 'name' is not utf-8", "missing or NULL", "it has 2 values"]
-    for row, part in zip(told["rows"], words, strict=False):
+    for row, part in zip(refusal["rows"], words, strict=False):
         assert part in row["message"] and "--" not in row["message"]
     assert rows.names() == []
 
@@ -285,15 +285,15 @@ def test_bad_rows_of_a_csv_are_named_by_line(rows: Rows) -> None:
 )
 def test_csvs_that_are_refused(rows: Rows, body: bytes, line: int, words: str) -> None:
     rows.create()
-    status, told = rows.refused(body, CSV)
-    assert status == 422 and told["rows"][0]["line"] == line and words in told["rows"][0]["message"]
-    assert "--" not in told["message"]
+    status, refusal = rows.refused(body, CSV)
+    assert status == 422 and refusal["rows"][0]["line"] == line and words in refusal["rows"][0]["message"]
+    assert "--" not in refusal["message"]
 
 
 def test_a_refusal_of_very_many_bad_rows_is_quick(rows: Rows) -> None:
     rows.create()
     for line in (b"%d.x,a,1,1", b"2024-05-01,a,%dx,1", b"2024-05-01,a,1,%dx"):
         body = b"at,name,price,size\n" + b"\n".join(line % n for n in range(30_000))
-        status, told = rows.refused(body, CSV)
-        assert status == 422 and len(told["rows"]) == 100 and told["more"]
-        assert [row["line"] for row in told["rows"]] == list(range(2, 102))
+        status, refusal = rows.refused(body, CSV)
+        assert status == 422 and len(refusal["rows"]) == 100 and refusal["more"]
+        assert [row["line"] for row in refusal["rows"]] == list(range(2, 102))

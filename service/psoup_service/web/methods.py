@@ -45,9 +45,7 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class WebMethod:
-    """A method: its name, its descriptor, the classes of its requests and replies, the function that serves it, and
-    whether it streams replies.
-    """
+    """A method. `asked`: its name. `behaviour`: the function that serves it. `streams`: whether it has many replies."""
 
     asked: NamedCall
     descriptor: MethodDescriptor

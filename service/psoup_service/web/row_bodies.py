@@ -41,20 +41,20 @@ _REFUSED = {"raise": True, "count": False}
 
 def body_length(headers: Headers, form: str) -> int:
     """The length of the body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
-    given, most = headers.getlist("content-length"), MOST_ARROW_BYTES if form == ARROW else MOST_BYTES
+    given, limit = headers.getlist("content-length"), MOST_ARROW_BYTES if form == ARROW else MOST_BYTES
     text = given[0] if len(given) == 1 else ""
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
         raise InvalidInput(
             "a request with rows says how long its body is (Content-Length); curl does with --data-binary @FILE",
             reason="LENGTH_REQUIRED",
         )
-    if int(text) > most:
+    if int(text) > limit:
         raise ResourceExhausted(
-            f"the body has {int(text):,} bytes; {most:,} is the most as {form}: send it in parts, each with an"
+            f"the body has {int(text):,} bytes; {limit:,} is the most as {form}: send it in parts, each with an"
             " Idempotency-Key of its own",
             reason="MESSAGE_TOO_LARGE",
             bytes=int(text),
-            limit=most,
+            limit=limit,
         )
     return int(text)
 
@@ -127,7 +127,7 @@ class RowsBody:
 
     async def _pieces(self) -> AsyncIterator[tuple[bytes, bool]]:
         """The bytes of the body, and whether they are the last. Raises ResourceExhausted if the client stalls."""
-        parts, held, more = list[bytes](), 0, True
+        parts, size, more = list[bytes](), 0, True
         while more:
             try:
                 async with asyncio.timeout(self.idle_s):
@@ -140,11 +140,11 @@ class RowsBody:
             if message["type"] != "http.request":
                 raise asyncio.CancelledError
             parts.append(message.get("body", b""))
-            held += len(parts[-1])
+            size += len(parts[-1])
             more = message.get("more_body", False)
-            if held >= PIECE_BYTES or not more:
+            if size >= PIECE_BYTES or not more:
                 yield b"".join(parts), not more
-                parts, held = [], 0
+                parts, size = [], 0
 
 
 class _Plain:

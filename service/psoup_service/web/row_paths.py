@@ -121,7 +121,7 @@ def is_zipped(headers: Headers) -> bool:
 
 
 def answer_type(headers: Headers) -> str:
-    """The media type that the client prefers among those of answers. Raises InvalidInput if it takes none of them."""
+    """The media type that the client prefers for an answer. Raises InvalidInput if it takes none of them."""
     given = ",".join(headers.getlist("accept")) or "*/*"
     ranges = [_range(part) for part in given.split(",") if part.strip()]
     weighted = [(_quality(ranges, kind), -place, kind) for place, kind in enumerate(ANSWER_TYPES)]

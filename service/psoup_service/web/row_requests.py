@@ -109,7 +109,7 @@ def _refused(error: PSoupError, reader: RowReader | None) -> Response:
         ]
         return _unprocessable(error, {"rows": rows, "more": error.more})
     if reader is not None and isinstance(error, InvalidBatch | RowsRefused):
-        error.message = _ROW.sub(lambda found: f"line {reader.line_of(int(found[1]))}", error.message)
+        error.message = _ROW.sub(lambda match: f"line {reader.line_of(int(match[1]))}", error.message)
         if isinstance(error, RowsRefused):
             error.message += " (?refused=count)"
         facts = {f"{kind}Lines": _lines(error, f"{kind}_rows", reader) for kind in ("late", "ahead")}

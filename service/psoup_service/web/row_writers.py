@@ -1,9 +1,6 @@
 """Rows of an answer as JSON, NDJSON, CSV or Arrow, a piece at a time. Threads call the writers.
 
-JSON     {"columns": […], "rows": [{…}, …], "rowCount": 2, "completeness": {…}}
-NDJSON   {…}                             a row on each line
-CSV      name,price                      NULL is an empty field
-Arrow    the IPC stream of AskStream
+Each writer gets pieces of an Arrow IPC stream. JSON and NDJSON have the values of PushRows. CSV has times as texts.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
-from psoup.remembered import REMEMBERED, Remembered
+from psoup.retry_memory import REMEMBERED, Remembered
 from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.attachments import Adopted, adopt

@@ -16,7 +16,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidBatch, InvalidInput, PSoupError
 from psoup.events.commands import CreateStream, Push, RegisterMany
 from psoup.events.events import Event, RegisteredMany, Unregistered
-from psoup.remembered import REMEMBERED
+from psoup.retry_memory import REMEMBERED
 from psoup.sql.templates.block import BoundBlock
 from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore

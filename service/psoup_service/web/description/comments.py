@@ -25,11 +25,11 @@ _FORMS = (_RPC, _VALUE, _FIELD)
 
 def comments() -> Mapping[str, str]:
     """The comment of each service, method, message, field, enum and value, by its full name. Reads all files."""
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for file in files("psoup_proto").joinpath("v1").iterdir():
         if file.name.endswith(".proto"):
-            found.update(comments_of(file.read_text(encoding="utf-8")))
-    return found
+            texts.update(comments_of(file.read_text(encoding="utf-8")))
+    return texts
 
 
 def comments_of(text: str) -> Iterator[tuple[str, str]]:

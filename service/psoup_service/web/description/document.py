@@ -28,12 +28,12 @@ _SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 def described(methods: Iterable[MethodDescriptor], version: str) -> dict[str, Any]:
     """The document for some methods. `version`: of the service. O(fields): some ten milliseconds."""
-    told = comments()
-    schemas, paths, tags = Schemas(told), dict[str, Any](), dict[str, str]()
+    texts = comments()
+    schemas, paths, tags = Schemas(texts), dict[str, Any](), dict[str, str]()
     for method in methods:
         service = method.containing_service
-        tags[service.name] = told.get(service.full_name, "")
-        paths[f"{CALLS}{service.full_name}/{method.name}"] = {"post": _operation(method, schemas, told)}
+        tags[service.name] = texts.get(service.full_name, "")
+        paths[f"{CALLS}{service.full_name}/{method.name}"] = {"post": _operation(method, schemas, texts)}
     schemas.of(types_pb2.Completeness.DESCRIPTOR)
     paths |= row_operations(_HEADER)
     return {
@@ -56,8 +56,8 @@ def described(methods: Iterable[MethodDescriptor], version: str) -> dict[str, An
     }
 
 
-def _operation(method: MethodDescriptor, schemas: Schemas, told: Any) -> Schema:
-    text = told.get(method.full_name, "")
+def _operation(method: MethodDescriptor, schemas: Schemas, texts: Any) -> Schema:
+    text = texts.get(method.full_name, "")
     sentence = _SENTENCE.match(text)
     reply = {"schema": schemas.of(method.output_type)}
     streams = method.server_streaming

@@ -28,7 +28,7 @@ _ERRORS: Schema = {
         "hint": {"type": "string", "description": "Of a statement: a way out."},
         "retryAfterMs": {"type": "integer", "description": "Milliseconds after which the same call may succeed."},
         "rows": {"type": "array", "items": reference("BadRow"), "description": "Of rows in: the bad rows."},
-        "more": {"type": "boolean", "description": "Of rows in: whether other rows may be bad, too."},
+        "more": {"type": "boolean", "description": "Of rows in: whether more rows may be bad."},
         "lateLines": {"type": "array", "items": {"type": "integer"}},
         "aheadLines": {"type": "array", "items": {"type": "integer"}},
     },
@@ -103,8 +103,8 @@ def _answer() -> Schema:
     return {"description": "The answer.", "headers": {"psoup-completeness": _COMPLETENESS}, "content": content}
 
 
-def _in_path(name: str, told: str) -> Schema:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "description": told}
+def _in_path(name: str, text: str) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "description": text}
 
 
 def row_operations(header: Schema) -> Mapping[str, Schema]:
@@ -131,7 +131,7 @@ def row_operations(header: Schema) -> Mapping[str, Schema]:
                         "name": "refused",
                         "in": "query",
                         "description": "raise: no row is taken if one is too late, or too far ahead of the clock."
-                        " count: such rows are counted, and the others are taken.",
+                        " count: such rows are counted, and the other rows are taken.",
                         "schema": {"type": "string", "enum": ["raise", "count"], "default": "raise"},
                     },
                     {

@@ -55,9 +55,9 @@ class Schemas:
 
     def of(self, kind: Descriptor) -> Schema:
         """A reference to the schema of a message, which is made with all that it needs."""
-        known = _WELL_KNOWN.get(kind.full_name)
-        if known is not None:
-            return dict(known)
+        well_known = _WELL_KNOWN.get(kind.full_name)
+        if well_known is not None:
+            return dict(well_known)
         if short_name(kind.full_name) not in self.made:
             self.made[short_name(kind.full_name)] = schema = self._described({"type": "object"}, kind.full_name)
             schema["properties"] = {
@@ -67,22 +67,22 @@ class Schemas:
 
     def _fields(self, kind: Descriptor) -> list[tuple[str, str, Schema]]:
         """The name in JSON, the field and the schema of each property."""
-        found = [(field.json_name, field.name, self._of_field(field)) for field in kind.fields]
+        properties = [(field.json_name, field.name, self._of_field(field)) for field in kind.fields]
         read = READ_FIELDS.get(kind.full_name)
         written = WRITTEN_FIELDS.get(kind.full_name)
         if read is not None:
             schema = ROWS if read[0] == "rows" else PARAMETERS
-            found = [(name, field, dict(schema) if name == read[0] else inner) for name, field, inner in found]
+            properties = [(name, field, dict(schema) if name == read[0] else old) for name, field, old in properties]
         if written is not None:
-            found = [(name, field, dict(ROWS) if name == written[1] else inner) for name, field, inner in found]
-        return found
+            properties = [(name, field, dict(ROWS) if name == written[1] else old) for name, field, old in properties]
+        return properties
 
     def _of_field(self, field: FieldDescriptor) -> Schema:
         kind = field.message_type
         if kind is not None and kind.GetOptions().map_entry:
             return {"type": "object", "additionalProperties": self._of_one(kind.fields_by_name["value"])}
-        one = self._of_one(field)
-        return {"type": "array", "items": one} if field.is_repeated else one
+        single = self._of_one(field)
+        return {"type": "array", "items": single} if field.is_repeated else single
 
     def _of_one(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None:
@@ -97,9 +97,9 @@ class Schemas:
         name = short_name(kind.full_name)
         if name not in self.made:
             values = [value.name for value in kind.values]
-            told = [f"- {value}: {self._comments.get(f'{kind.full_name}.{value}', '')}" for value in values]
+            lines = [f"- {value}: {self._comments.get(f'{kind.full_name}.{value}', '')}" for value in values]
             schema = self._described({"type": "string", "enum": values}, kind.full_name)
-            schema["description"] = "\n".join([schema.get("description", ""), *told]).strip()
+            schema["description"] = "\n".join([schema.get("description", ""), *lines]).strip()
             self.made[name] = schema
         return reference(kind.full_name)
 

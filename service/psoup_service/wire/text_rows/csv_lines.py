@@ -108,8 +108,8 @@ def _instants(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     if len(bad) >= MOST_LISTED:
         return pa.nulls(len(texts), INSTANT), rows
     skipped = set(bad)
-    known = pa.array([None if at in skipped else value for at, value in enumerate(values.to_pylist())], pa.string())
-    return instants_of_iso(known).take(different.indices), rows
+    readable = pa.array([None if at in skipped else value for at, value in enumerate(values.to_pylist())], pa.string())
+    return instants_of_iso(readable).take(different.indices), rows
 
 
 class _PushedColumns(CsvColumns):
@@ -136,7 +136,7 @@ class _PushedColumns(CsvColumns):
                 raise CsvFault(f"line {line}: {self._unknown(field)}", line=line)
             attribute = spec.schema.attributes[place]
             name, kind = PATCH if place == FIRST_AT and spec.table is not None else attribute.name, attribute.type
-            if name in {known.name for known in chosen if known is not None}:
+            if name in {chosen_field.name for chosen_field in chosen if chosen_field is not None}:
                 raise CsvFault(f"line {line}: column {name!r} comes twice; give it once", line=line)
             arrow = arrow_type(kind)
             if pa.types.is_timestamp(arrow):

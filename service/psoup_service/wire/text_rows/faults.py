@@ -23,18 +23,18 @@ class RowFault(NamedTuple):
 
 
 class BadRows(InvalidBatch):
-    """Some rows of a body are bad, so that none was taken. `rows`: the bad rows by line. `more`: whether others may be
-    bad.
+    """Some rows of a body are bad, so that none was taken. `rows`: the bad rows by line. `more`: whether more rows may
+    be bad.
     """
 
     def __init__(self, rows: list[RowFault], more: bool) -> None:
         rows = sorted(rows)
         first, count = rows[0], len(rows)
         place = f"line {first.line}: " if first.line else ""
-        others = "" if count == 1 else f"; {counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad"
-        others += " or more" if more else ""
+        more_rows = "" if count == 1 else f"; {counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad"
+        more_rows += " or more" if more else ""
         super().__init__(
-            f"{place}{first.message}{others}. No row was taken",
+            f"{place}{first.message}{more_rows}. No row was taken",
             reason=REASON,
             bad_rows=count,
             **({"line": first.line} if first.line else {}),

@@ -121,11 +121,11 @@ def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:
             return None
         places.add(place)
         fields[name] = schema.attributes[place]
-    others = [
+    unnamed = [
         attribute for attribute in schema.attributes if schema.pushed_index(attribute.name) not in (*places, None)
     ]
     if len(schema.attributes) <= _MOST_COLUMNS:
-        fields |= {attribute.name: attribute for attribute in others if attribute.name not in fields}
+        fields |= {attribute.name: attribute for attribute in unnamed if attribute.name not in fields}
     return fields
 
 
@@ -179,7 +179,7 @@ def _read_slowly(data: bytes, line: int, schema: Schema, faults: Faults) -> tupl
 
 
 def _without_bad(rows: list[dict[str, Any]], lines: list[int], schema: Schema, faults: Faults) -> list[int]:
-    """Add each row that does not fit by itself. Returns the places of the others."""
+    """Add each row that does not fit by itself. Returns the places of the good rows."""
     good = list[int]()
     for at, row in enumerate(rows):
         try:

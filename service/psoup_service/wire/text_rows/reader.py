@@ -92,18 +92,18 @@ class RowReader:
         self._held += len(data)
         if not last and b"\n" not in data and self._held <= MOST_RECORD_BYTES:
             return
-        held = b"".join(self._waiting)
+        pending = b"".join(self._waiting)
         if self._size == self._held:
-            held = self._without_mark(held)
+            pending = self._without_mark(pending)
         try:
-            end = self._lines.cut(held, self._line, last=last)
+            end = self._lines.cut(pending, self._line, last=last)
             if end:
-                self._read(held[:end])
+                self._read(pending[:end])
         except CsvFault as problem:
             self._faults.end(problem.line, advised(problem.message))
         if end:
-            self._line += held.count(b"\n", 0, end)
-        rest = held[end:]
+            self._line += pending.count(b"\n", 0, end)
+        rest = pending[end:]
         self._waiting, self._held = [rest], len(rest)
         if len(rest) > MOST_RECORD_BYTES:
             self._faults.end(
@@ -145,8 +145,8 @@ class RowReader:
             return
         self.nbytes += batch.nbytes
         if self.nbytes > self._limits.batch_decoded_bytes:
-            most = self._limits.batch_decoded_bytes
-            raise _too_large(f"the rows take more than {most:,} bytes", most)
+            limit = self._limits.batch_decoded_bytes
+            raise _too_large(f"the rows take more than {limit:,} bytes", limit)
         if batch.num_rows:
             self._batches.append(batch)
             self._places.append(places)
@@ -201,9 +201,9 @@ class RowReader:
                 )
 
 
-def _too_large(found: str, limit: int) -> ResourceExhausted:
+def _too_large(excess: str, limit: int) -> ResourceExhausted:
     return ResourceExhausted(
-        f"{found}, the most in one request; send it in parts, each with an Idempotency-Key of its own",
+        f"{excess}, the most in one request; send it in parts, each with an Idempotency-Key of its own",
         reason="BODY_TOO_LARGE",
         limit=limit,
     )

@@ -35,7 +35,7 @@ def dates_of(texts: pa.Array) -> pa.Array:
 
 
 def _checked(array: pa.Array, numbers: pa.DataType, first: int) -> pa.Array:
-    least = pc.min(array.view(numbers)).as_py()
-    if least is not None and least < first:
+    minimum = pc.min(array.view(numbers)).as_py()
+    if minimum is not None and minimum < first:
         raise FormUnknown
     return array

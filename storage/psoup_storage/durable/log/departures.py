@@ -30,7 +30,7 @@ import numpy as np
 from psoup.errors import PSoupError
 from psoup.events.change import change_of
 from psoup.events.events import Event, StreamDropped, UnregisteredMany
-from psoup.remembered import REMEMBERED, Remembered
+from psoup.retry_memory import REMEMBERED, Remembered
 from psoup_storage.durable.log.rows import INT64, damaged
 from psoup_storage.durable.log.slices import DepartingSet, QuerySlice, SetState, bits_of, logged_block, tell
 from psoup_storage.durable.sqlite.database import Database

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from psoup.events.events import Pushed
-from psoup.remembered import REMEMBERED, Remembered
+from psoup.retry_memory import REMEMBERED, Remembered
 
 _Key = tuple[int, str]
 

@@ -22,7 +22,7 @@ import apsw
 
 from psoup.events.events import Attached
 from psoup.model import Retention
-from psoup.remembered import KEY_FORM, Remembered
+from psoup.retry_memory import KEY_FORM, Remembered
 from psoup_storage.durable.log.groups import forget_groups
 from psoup_storage.durable.log.spool import forget_spooled
 

@@ -1,4 +1,4 @@
-"""The past calls that admission remembers, to recognise a client's retries: their limits, and a form of names."""
+"""Limits of the past calls that admission and the log remember, to recognise a client's retries."""
 
 from __future__ import annotations
 
