@@ -1,7 +1,9 @@
-"""Drivers that users of PostgreSQL have: polars with ADBC, connectorx, ODBC, those of Node, and psql.
+"""Drivers that users of PostgreSQL have: polars with ADBC, connectorx, ODBC, drivers for Node, and psql.
 
-A test is skipped, with its reason, where a driver is not installed. They were tried with connectorx 0.4.6, pyodbc
-5.5.0 with Debian's odbc-postgresql 13.02, and npm's pg 8.23, pg-cursor 2.22, pg-query-stream 4.17 and postgres 3.4.
+A test is skipped, with its reason, where a driver is not installed. The tests passed with these versions:
+
+    connectorx 0.4.6     pyodbc 5.5.0, Debian's odbc-postgresql 13.02
+    npm                  pg 8.23, pg-cursor 2.22, pg-query-stream 4.17, postgres 3.4
 """
 
 from __future__ import annotations
@@ -54,14 +56,14 @@ _CONNECTORX = """
 import json, sys
 import connectorx
 address, selected, rows = sys.argv[1:]
-told = {}
+reported = {}
 for protocol in ("binary", "csv", "cursor", "simple"):
     read = connectorx.read_sql(address, selected, protocol=protocol, return_type="arrow")
-    told[protocol] = [read["n"].to_pylist(), read["price"].null_count, str(read["amount"][5])]
+    reported[protocol] = [read["n"].to_pylist(), read["price"].null_count, str(read["amount"][5])]
 ranged = f"SELECT n FROM trades WHERE n < {rows}"
 parts = connectorx.read_sql(address, ranged, partition_on="n", partition_num=3, return_type="arrow")
-told["parts"] = sorted(parts["n"].to_pylist())
-print(json.dumps(told))
+reported["parts"] = sorted(parts["n"].to_pylist())
+print(json.dumps(reported))
 """
 """A process of its own: connectorx holds the interpreter's lock while it waits for the service."""
 
@@ -73,9 +75,9 @@ def test_connectorx_reads_by_all_its_protocols(port: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told.pop("parts") == list(range(ROWS))
-    for protocol, (numbers, nulls, amount) in told.items():
+    reported = json.loads(done.stdout)
+    assert reported.pop("parts") == list(range(ROWS))
+    for protocol, (numbers, nulls, amount) in reported.items():
         assert (numbers, nulls, float(amount)) == (list(range(9)), 1, 0.05), protocol
 
 
@@ -117,14 +119,14 @@ def test_clients_for_node_read_write_and_listen(port: str, tmp_path: Path) -> No
     script = shutil.copy(_SCRIPT, tmp_path)
     done = subprocess.run(["node", script, port], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     first = {"sym": "A", "price": 0, "n": "0", "amount": "0.00", "up": True, "day": "2026-11-01"}
-    assert told["types"][0] == {**first, "at": "2026-11-29T08:00:00.000Z"}
-    assert (told["arguments"], told["named"]) == ([{"n": "3"}], [1, 2])
-    assert (told["cursor"], told["streamed"]) == ([8, 8, 4], sum(range(30)))
-    assert (told["heard"], told["fault"]) == (1, ["42703", "8"])
-    assert (told["tagged"], told["pieces"]) == ([{"n": "1"}, {"n": "2"}], [2, 1])
-    assert told["copied"] == "R\t700\nR\t701\n"
+    assert reported["types"][0] == {**first, "at": "2026-11-29T08:00:00.000Z"}
+    assert (reported["arguments"], reported["named"]) == ([{"n": "3"}], [1, 2])
+    assert (reported["cursor"], reported["streamed"]) == ([8, 8, 4], sum(range(30)))
+    assert (reported["heard"], reported["fault"]) == (1, ["42703", "8"])
+    assert (reported["tagged"], reported["pieces"]) == ([{"n": "1"}, {"n": "2"}], [2, 1])
+    assert reported["copied"] == "R\t700\nR\t701\n"
 
 
 @pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed (Debian's postgresql-client)")

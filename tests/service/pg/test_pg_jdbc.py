@@ -3,8 +3,8 @@
 `tests/fixtures/pg-jdbc.jsonl` was recorded between the driver 42.5.5 and PostgreSQL 15, over tables with the same rows.
 A line has bytes of the driver, and the messages that came back, each with its kind. Bytes are written as Latin-1.
 
-The driver prepares statements by name, fetches rows by portals within transactions, sends batches, dates with a zone,
-arrays and COPY, sets a savepoint, and reads the catalogue.
+The driver prepares statements by name, and fetches rows by portals within transactions. It sends batches, dates with a
+zone, arrays and COPY. It sets a savepoint, and reads the catalogue.
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def test_the_port_answers_the_driver_as_postgresql_did(socket: PgSocket) -> None
             message = socket.read()
             while message[0] in beside:
                 message = socket.read()
-            told = fields(message[1]) if message[0] == b"E" else ""
-            assert comparable(*message) == wanted, f"line {number}: {turn['client'][:200]!r} {told}"
+            error = fields(message[1]) if message[0] == b"E" else ""
+            assert comparable(*message) == wanted, f"line {number}: {turn['client'][:200]!r} {error}"
     assert socket.read() == (b"", b""), "the driver has said goodbye"

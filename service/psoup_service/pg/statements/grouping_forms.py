@@ -19,7 +19,7 @@ _CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _QUANTILES = {"PERCENTILE_CONT": "QUANTILE_CONT", "PERCENTILE_DISC": "QUANTILE_DISC"}
 _WITHIN = ["WITHIN", "GROUP", "(", "ORDER BY"]
 _INNER = {"HOUR": "MINUTE", "MINUTE": "SECOND"}
-"""The unit within each unit, of which it has 60."""
+"""The unit that each unit has 60 of."""
 
 _STEP = re.compile(r"([1-9]\d?) (MINUTE|SECOND)S?")
 
@@ -50,7 +50,7 @@ def quantile(text: str, tokens: Sequence[Token], at: int) -> Edit | None:
 
 
 def time_bucket(text: str, tokens: Sequence[Token], at: int) -> Edit | None:
-    """The bucket of a time that is cut to an hour or a minute, and moved by steps; None for anything else."""
+    """The bucket of a time that is cut to an hour or a minute and moved by steps. None for anything else."""
     unit, close = tokens[at + 2].text.upper(), closing(tokens, at + 1)
     inner, moved = _INNER.get(unit), tokens[at + 4 : close]
     if tokens[at].text.upper() != "DATE_TRUNC" or inner is None or not moved or close + 3 >= len(tokens):

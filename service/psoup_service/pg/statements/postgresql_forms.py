@@ -57,8 +57,8 @@ def in_psoup_sql(text: str, zone: Zone, now: Callable[[], int]) -> Edited | None
     source = StatementText(text)
     tokens, edits = tokens_of(source), list[Edit]()
     if forms:
-        found = (_edit(source, text, tokens, at, zone) for at in range(len(tokens)))
-        edits += [edit for edit in found if edit is not None]
+        possible = (_edit(source, text, tokens, at, zone) for at in range(len(tokens)))
+        edits += [edit for edit in possible if edit is not None]
     if present:
         times = present_times.constants(tokens, now(), zone)
         edits += [time for time in times if not any(edit.start <= time.start < edit.stop for edit in edits)]
