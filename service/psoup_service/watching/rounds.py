@@ -166,14 +166,16 @@ class Rounds:
             await self._news.wait()
             self._news.clear()
             self._said = False  # before the snapshot is read, so that the writer announces later publications again
+            moved = True
             try:
-                self.topics.look(self._host.snapshot())
+                moved = self.topics.look(self._host.snapshot())
             except Exception:
                 _log.exception("a round has failed")
             self.count += 1
             if self.topics.unchecked:
                 self._news.set()
-            await asyncio.sleep(ROUND_S)
+            # After an event without tuples, such as a step of a webhook, the next tuple need not wait.
+            await asyncio.sleep(ROUND_S if moved or self.topics.unchecked else 0)
 
     async def _ask(self) -> None:
         """Mark the topics whose changes only an evaluation shows, every `SLOW_S` seconds, until cancelled."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.answer.copies.watched_clauses import WatchedClauses
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup_service.watching.pages import Target
 from psoup_service.watching.watcher import Watcher
@@ -62,6 +62,8 @@ class Topics:
         self._of_place: dict[Place, Topic] = {}
         self._by_clause: dict[tuple[int, int], set[Topic]] = {}
         self._streams: dict[int, WatchedClauses] = {}
+        self._views: dict[int, StreamView] = {}
+        """The watched streams as the last look saw them."""
         self._slow = set[Topic]()
         self._queries: object = None
         self._unchecked: Array = np.zeros(0, np.int64)
@@ -121,11 +123,18 @@ class Topics:
             if not len(self._streams[name[0]]):
                 del self._streams[name[0]]
 
-    def look(self, snapshot: Snapshot) -> None:
-        """Mark the topics that new tuples have matched, and the topics whose queries are gone."""
+    def look(self, snapshot: Snapshot) -> bool:
+        """Mark the topics that new tuples have matched, and the topics whose queries are gone.
+
+        Returns whether a watched stream has changed since the last look.
+        """
+        before, self._views = self._views, {}
         for stream_id, clauses in self._streams.items():
             view = snapshot.by_id.get(stream_id)
             if view is None:  # its queries are gone
+                continue
+            self._views[stream_id] = view
+            if before.get(stream_id) is view:
                 continue
             looked = clauses.look(view)
             for sqc_id in looked.found.tolist():
@@ -137,6 +146,7 @@ class Topics:
                     topic.unsure = True
                     self._slow.add(topic)
         self._check(snapshot)
+        return any(before.get(stream_id) is not view for stream_id, view in self._views.items())
 
     def _check(self, snapshot: Snapshot) -> None:
         """Mark topics whose queries are gone. After queries have come or gone, each look checks some topics."""
