@@ -340,7 +340,7 @@ def test_pages_that_leave_at_any_moment_leave_no_watcher(served: Serving, page: 
         with page.events("SyncService/Watch", wants(query)) as events:
             next(iter(events))
     wait_for_none(served)
-    assert not served.service._sync._rounds._watchers
+    assert not served.service._servicers.sync._rounds._watchers
 
 
 @pytest.mark.seeded("a page that does not read is waited for, with its messages or with the last word")

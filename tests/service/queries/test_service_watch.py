@@ -80,7 +80,7 @@ async def watching(wire: Wire, *wants: str | sync.Want, **fields: Any) -> AsyncI
 
 
 def rounds_of(wire: Wire) -> Rounds:
-    servicer: SyncServicer = wire.service._sync
+    servicer: SyncServicer = wire.service._servicers.sync
     return servicer._rounds
 
 

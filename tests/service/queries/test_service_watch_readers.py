@@ -85,7 +85,7 @@ def test_open_read_one_cancel_leaves_no_watcher() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (n BIGINT)")
         queries = [await wire.register(f"SELECT n FROM s WHERE n > {k}") for k in range(3)]
-        rounds = wire.service._sync._rounds
+        rounds = wire.service._servicers.sync._rounds
         tasks = len(asyncio.all_tasks())
         for number in range(turns):
             call = watch(wire, queries[number % 3])
