@@ -1,0 +1,97 @@
+"""Webhooks across restarts and restores, of several tenants, and in a service that has none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from psoup_client import AccessDenied, Client, ClientOptions, NotFound
+from psoup_service.gate.audit import NAME
+from psoup_service.process.settings import Settings
+from psoup_storage import DurableStore
+from psoup_storage.durable.tools.backup import restore
+from psoup_testing.services.receivers import Receiver, replies
+from psoup_testing.services.threaded_service import Serving, serving
+
+_OFF = """
+import sys
+import psoup_service.service
+print([name for name in sys.modules if name.partition(".")[0] in ("httpcore", "certifi", "standardwebhooks")])
+"""
+
+
+@contextmanager
+def at(path: Path, receiver: Receiver) -> Iterator[Serving]:
+    settings = Settings(port=0, webhook_hosts=(receiver.origin,))
+    with serving(settings, store=DurableStore(path)) as service:
+        yield service
+
+
+@pytest.mark.long
+def test_a_service_without_webhooks_imports_no_client_of_http() -> None:
+    shown = subprocess.run([sys.executable, "-c", _OFF], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
+
+
+@pytest.mark.long
+def test_a_delivery_keeps_its_id_over_a_restart_and_gets_another_after_a_restore(tmp_path: Path) -> None:
+    with Receiver() as receiver:
+        receiver.script.append(replies(204, "X: y"))
+        with at(tmp_path / "data", receiver) as service, Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+            client.add_webhook("hot", receiver.url)
+            receiver.wait(1)
+            receiver.script.extend([replies(500)] * 100)
+            client.push("s", [{"x": 7}])
+            receiver.wait(2)
+        restore(tmp_path / "data", tmp_path / "copy")
+        for folder, script in (("data", 1), ("copy", 0)):
+            receiver.script.clear()
+            receiver.script.extend([replies(500)] * script)
+            count = len(receiver.requests)
+            with at(tmp_path / folder, receiver):
+                receiver.wait(count + 1 + script)
+    first, tried = receiver.requests[:2]
+    of_data = [request for request in receiver.requests[1:] if request.id == tried.id]
+    assert len(of_data) >= 3 and {request.body for request in of_data} == {tried.body}
+    last = receiver.requests[-1]
+    assert last.id not in (first.id, tried.id)
+    assert last.data["reset"] and last.data["came"] == [{"x": 7}]
+
+
+def test_webhooks_belong_to_a_tenant_and_need_a_role(tmp_path: Path) -> None:
+    with Receiver() as receiver, at(tmp_path / "data", receiver) as service:
+        with Client(service.address) as client:
+            secret = client.issue_token("owner", ["owner", "operator"]).secret
+        options = ClientOptions(token=secret)
+        with Client(service.address, options=options) as client:
+            client.create_tenant("acme")
+            other = client.issue_token("theirs", ["owner"], tenant="acme").secret
+            reader = client.issue_token("reader", ["reader"]).secret
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+            added = client.add_webhook("hot", receiver.url)
+            with Client(service.address, options=ClientOptions(token=other)) as theirs:
+                assert theirs.webhooks() == []
+                for call in (theirs.remove_webhook, theirs.pause_webhook, theirs.test_webhook):
+                    with pytest.raises(NotFound, match="there is no webhook"):
+                        call(added.webhook)
+                with pytest.raises(NotFound, match="no query with key 'hot'"):
+                    theirs.add_webhook("hot", receiver.url)
+            with Client(service.address, options=ClientOptions(token=reader)) as reading:
+                for refused in (reading.webhooks, lambda: reading.add_webhook("hot", receiver.url)):
+                    with pytest.raises(AccessDenied):
+                        refused()
+            client.remove_webhook(added.webhook)
+        log = (tmp_path / "data" / NAME).read_text()
+    lines = [line for line in map(json.loads, log.splitlines()) if line["call"].startswith("WebhookService/")]
+    done = [(line["call"].partition("/")[2], line["object"]) for line in lines if line["outcome"] == "OK"]
+    assert done == [("AddWebhook", "hot"), ("RemoveWebhook", added.webhook.id)]
+    assert added.secret not in log and receiver.url not in log
