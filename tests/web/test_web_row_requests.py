@@ -224,6 +224,18 @@ def test_a_body_is_bounded(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 413 and "more than 1,000,000 bytes" in refusal["message"]
 
 
+def test_few_bytes_for_very_many_columns_are_bounded(rows: Rows) -> None:
+    rows.create(", ".join(f"c{n} BIGINT" for n in range(1_000)))
+    status, refusal = rows.refused(b'{"c1":1}\n' * 40_000)
+    assert status == 413 and "the rows take more than 268,435,456 bytes" in refusal["message"]
+
+
+def test_a_refusal_reaches_a_client_that_still_sends(rows: Rows) -> None:
+    rows.create()
+    status, refusal = rows.refused(b"oops\n" * 1_000_000)
+    assert status == 422 and refusal["more"]
+
+
 def test_a_long_body_comes_in_pieces(rows: Rows) -> None:
     rows.create("n BIGINT, name TEXT")
     body = b"".join(b'{"n":%d,"name":"number %d"}\n' % (n, n) for n in range(30_000))

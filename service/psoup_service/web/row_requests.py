@@ -124,4 +124,4 @@ def _lines(error: PSoupError, fact: str, reader: RowReader) -> list[int]:
 
 def _unprocessable(error: PSoupError, facts: dict[str, Any]) -> Response:
     body = refusals.encoded({**refusals.described(error), **facts})
-    return Response(body, UNPROCESSABLE, {**NO_STORE, "connection": "close"}, media_type="application/json")
+    return Response(body, UNPROCESSABLE, NO_STORE, media_type="application/json")

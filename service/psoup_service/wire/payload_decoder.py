@@ -28,7 +28,7 @@ from psoup_service.gate.principal import Principal
 from psoup_service.host.command_facts import COMMAND_BYTES, ROW_BYTES
 from psoup_service.host.room import TakenRoom
 from psoup_service.wire import ipc, json_rows
-from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.decoders import QUICK_BYTES, Decoders
 from psoup_service.wire.envelope import Outline
 from psoup_service.wire.json_parameters import read_parameters
 from psoup_service.wire.limits import Limits
@@ -42,12 +42,14 @@ ON_LOOP_BYTES = 64 * 1024
 ON_LOOP_JSON = 1024
 """The most bytes of JSON that the event loop reads itself: half a millisecond for the shortest values."""
 _TEXT_COST = 256 * 1024
-"""The size of a job that reads a piece of a text: about a millisecond of plain lines."""
+"""The size of a job that reads a piece of a text: some ten milliseconds for plain lines."""
+_LONG_S = 0.05
+"""The processor time of a piece whose lines are not plain."""
 
 _JSON_COST = 16
 """The bytes of Arrow that take as long as a byte of JSON."""
 
-_MOST_WIDTH = 9
+MOST_WIDTH = 9
 """The most bytes of a fixed-width value in a column, including its validity."""
 
 
@@ -96,7 +98,7 @@ class Decoding:
 
         Raises InvalidBatch, and the errors of taking room.
         """
-        limits, width = self.limits, _MOST_WIDTH * len(spec.schema.attributes)
+        limits, width = self.limits, MOST_WIDTH * len(spec.schema.attributes)
         plain = ipc.plain_batch(payload, limits)
         if plain is not None:
             table, size = plain
@@ -125,7 +127,7 @@ class Decoding:
     async def json_batch(self, spec: StreamSpec, raw: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
         """Decode the rows in JSON of a push to the stream `spec`. Raises as `batch` does."""
         rows = json_rows.check_size(raw, "rows", "push in parts, or as Arrow IPC (Push)")
-        needed = check_width(spec, rows, _MOST_WIDTH * len(spec.schema.attributes) * rows, self.limits)
+        needed = check_width(spec, rows, MOST_WIDTH * len(spec.schema.attributes) * rows, self.limits)
 
         def read(place: TakenRoom) -> Decoded:
             batch = json_rows.read_rows(raw, spec.schema)
@@ -169,7 +171,7 @@ class Decoding:
         try:
             while (read := await ahead) is not None:
                 ahead = asyncio.ensure_future(anext(pieces, None))
-                while await self._decoders.run(_turns_of(sender), _TEXT_COST, read):
+                while await self._decoders.run(_turns_of(sender), _text_cost(reader), read):
                     await self._grow(place, reader.nbytes, sender)
                 await self._grow(place, reader.nbytes, sender)
             table, digest = await self._decoders.run(_turns_of(sender), max(reader.nbytes, 1), reader.table)
@@ -253,6 +255,11 @@ class Decoding:
         return await self._decoders.run(
             _turns_of(sender), max(outline.size, len(payload)), decode, dropped=place.release
         )
+
+
+def _text_cost(reader: RowReader) -> int:
+    """The size of a job that reads the next piece of a text. After a long one it goes to the thread of long jobs."""
+    return _TEXT_COST if reader.seconds < _LONG_S else QUICK_BYTES + 1
 
 
 def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:

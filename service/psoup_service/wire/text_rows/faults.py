@@ -31,10 +31,10 @@ class BadRows(InvalidBatch):
         rows = sorted(rows)
         first, count = rows[0], len(rows)
         place = f"line {first.line}: " if first.line else ""
-        more_rows = "" if count == 1 else f"; {counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad"
-        more_rows += " or more" if more else ""
+        bound = "at bound " if more else ""
+        rest = f"; {bound}{counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad" if count > 1 else ""
         super().__init__(
-            f"{place}{first.message}{more_rows}. No row was taken",
+            f"{place}{first.message}{rest}. No row was taken",
             reason=REASON,
             bad_rows=count,
             **({"line": first.line} if first.line else {}),

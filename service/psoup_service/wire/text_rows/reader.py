@@ -7,6 +7,7 @@ bytes ──> lines, the rest waits for its end ──> columns ──> … ─�
 from __future__ import annotations
 
 import codecs
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.model import PATCH, TABLE_COLUMNS, Schema, StreamSpec
 from psoup_proto.csv_rows.faults import CsvFault
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.payload_decoder import MOST_WIDTH
 from psoup_service.wire.text_rows.csv_lines import advised
 from psoup_service.wire.text_rows.faults import Faults
 from psoup_service.wire.text_rows.ndjson import read_lines
@@ -64,7 +66,7 @@ class NdjsonLines:
 
 
 class RowReader:
-    """Reads the rows of a body for the stream `spec`. `rows`, `nbytes`: of the columns so far."""
+    """Reads the rows of a body for the stream `spec`. `rows`: of the columns so far."""
 
     def __init__(self, spec: StreamSpec, lines: LineReader, limits: Limits, salt: bytes) -> None:
         """`salt`: the parts of the request that belong to its digest besides the body."""
@@ -79,11 +81,24 @@ class RowReader:
         self._batches = list[pa.RecordBatch]()
         self._places = list[Array]()
         self._faults = Faults()
+        self._values = 0
+        self._width = MOST_WIDTH * len(spec.schema.attributes)
         self.rows = 0
-        self.nbytes = 0
+        self.seconds = 0.0
+        """The processor time of the last call of `feed`. Lines that Arrow does not read take ten times as long."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all columns of the stream for the rows so far, also of columns that the rows lack."""
+        return max(self._values, self._width * self.rows)
 
     def feed(self, data: bytes, *, last: bool) -> None:
         """Read the next bytes. Raises BadRows, and ResourceExhausted for too many rows."""
+        begun = time.thread_time()
+        self._feed(data, last=last)
+        self.seconds = time.thread_time() - begun
+
+    def _feed(self, data: bytes, *, last: bool) -> None:
         self._digest.update(data)
         self._size += len(data)
         if self._size > MOST_TEXT_BYTES:
@@ -143,7 +158,7 @@ class RowReader:
             self._batches.clear()
             self._places.clear()
             return
-        self.nbytes += batch.nbytes
+        self._values += batch.nbytes
         if self.nbytes > self._limits.batch_decoded_bytes:
             limit = self._limits.batch_decoded_bytes
             raise _too_large(f"the rows take more than {limit:,} bytes", limit)
