@@ -83,7 +83,7 @@ class Exporter:
         self._queue.append(span)
         if not waiting:
             self._come.set()
-        elif waiting >= BATCH:
+        elif waiting == BATCH:
             self._many.set()
 
     def close(self) -> None:

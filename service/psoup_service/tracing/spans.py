@@ -64,18 +64,30 @@ class SpanRequests:
 
     def request(self, spans: Sequence[bytes]) -> bytes:
         """An `ExportTraceServiceRequest` of some spans. Takes less than a microsecond for each."""
-        scope = b"".join([self._scope, *(_field(_SPANS, span) for span in spans)])
+        parts = [self._scope]
+        for span in spans:
+            parts += _SPANS, _LENGTHS[len(span)] if len(span) < _SHORT else _length(len(span)), span
+        scope = b"".join(parts)
         return _field(_RESOURCE_SPANS, self._resource + _field(_SCOPE_SPANS, scope))
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
-    """A field of a message: its tag, the length of its content in groups of seven bits, its content."""
-    left, length = len(content), bytearray()
+    """A field of a message: its tag, its length, its content."""
+    return tag + _length(len(content)) + content
+
+
+def _length(left: int) -> bytes:
+    """A length in groups of seven bits, as messages have it."""
+    length = bytearray()
     while left > 0x7F:
         length.append(left & 0x7F | 0x80)
         left >>= 7
     length.append(left)
-    return tag + length + content
+    return bytes(length)
+
+
+_SHORT = 1_024
+_LENGTHS = tuple(map(_length, range(_SHORT)))
 
 
 @lru_cache(_KINDS)

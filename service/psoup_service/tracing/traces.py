@@ -9,7 +9,7 @@ So a caller with a trace decides.
 
 from __future__ import annotations
 
-import random
+from random import getrandbits, randbytes, random
 from typing import Any
 
 from psoup_service.figures.call_notes import moment
@@ -26,19 +26,21 @@ MOST_STEPS = 128
 
 
 class CallTrace:
-    """The trace of one call. `ids`: the IDs of the trace and of the call's span. `parent`: the caller's span, or empty.
+    """The trace of one call. `trace`, `span`: the IDs of the trace and of the call's span. `parent`: the caller's span.
 
-    `began`: nanoseconds since 1970.
+    The number of a step changes the last bits of `span`, which gives the ID of the step's span.
     """
 
     __slots__ = ("_began", "_exporter", "_name", "_parent", "_protocol", "_span", "_steps", "_trace")
 
-    def __init__(self, exporter: Exporter, name: str, protocol: str, ids: bytes, parent: bytes) -> None:
+    def __init__(
+        self, exporter: Exporter, name: str, protocol: str, trace: bytes, span: int, parent: bytes = b""
+    ) -> None:
         self._exporter = exporter
         self._name = name
         self._protocol = protocol
-        self._trace = ids[:16]
-        self._span = ids[16:]
+        self._trace = trace
+        self._span = span
         self._parent = parent
         self._steps = 0
         self._began = moment()
@@ -48,16 +50,16 @@ class CallTrace:
 
         Steps after the first `MOST_STEPS` are left out.
         """
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            return
-        span = random.randbytes(8)
-        self._exporter.put(step_span(name, self._trace, span, self._span, began, ended))
+        self._steps = number = self._steps + 1
+        if number <= MOST_STEPS:
+            span, parent = (self._span ^ number).to_bytes(8, "big"), self._span.to_bytes(8, "big")
+            self._exporter.put(step_span(name, self._trace, span, parent, began, ended))
 
     def ended(self, code: str, tenant: str, rows: int) -> None:
         """Finish the span of the call."""
         kind, ended = (self._name, self._protocol, code, tenant), moment()
-        self._exporter.put(call_span(kind, rows, self._trace, self._span, self._parent, self._began, ended))
+        span = self._span.to_bytes(8, "big")
+        self._exporter.put(call_span(kind, rows, self._trace, span, self._parent, self._began, ended))
 
 
 class SampledTraces:
@@ -75,11 +77,11 @@ class SampledTraces:
             if not parent.sampled:
                 return None
             return CallTrace(
-                self._exporter, name, caller.protocol, parent.trace_id + random.randbytes(8), parent.span_id
+                self._exporter, name, caller.protocol, parent.trace_id, getrandbits(64) or 1, parent.span_id
             )
-        if name in _UNTRACED or random.random() >= self._sample:
+        if name in _UNTRACED or random() >= self._sample:
             return None
-        return CallTrace(self._exporter, name, caller.protocol, random.randbytes(24), b"")
+        return CallTrace(self._exporter, name, caller.protocol, randbytes(16), getrandbits(64) or 1)
 
     def figures(self) -> dict[str, int]:
         """Counts for the operator."""
