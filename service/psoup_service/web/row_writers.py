@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import orjson
 import pyarrow as pa
-import pyarrow.csv
 from google.protobuf import json_format
 
 from psoup.plan.column_names import unique_names
@@ -98,6 +97,8 @@ class CsvWriter:
 
     def rows(self, raw: bytes) -> bytes:
         """See `RowWriter`."""
+        import pyarrow.csv  # imported at the first CSV: some milliseconds
+
         first = self._batches.schema is None
         batches = self._batches.read(raw)
         schema = self._batches.schema
