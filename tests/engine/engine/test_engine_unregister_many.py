@@ -68,7 +68,7 @@ def shown(soup: LocalPSoup) -> Any:
 @pytest.mark.parametrize("number", range(scaled(4)))
 def test_at_once_is_the_same_as_one_after_another(number: int) -> None:
     source, same = random.Random(number), random.Random(number)
-    many, loop = make(), make()
+    many, loop = make(), make("cheap")
     for soup, own in ((many, source), (loop, same)):
         fill(soup, own, 2)
     for _ in range(2):
@@ -158,7 +158,7 @@ def test_all_or_none() -> None:
 
 
 def test_a_retry_gets_the_answer_of_the_first_call() -> None:
-    soup = make()
+    soup = make("cheap")  # hundreds of events, whose structures other tests check
     ids = fill(soup, random.Random(2), 1)
     assert soup.unregister_many(ids[:4], request_id="once") == 4
     sequence = soup.admission.sequence

@@ -7,6 +7,7 @@ import pytest
 from psoup_service.pg.catalogue.long_lists import FIRST, shortened
 from psoup_service.pg.catalogue.store import Store
 from psoup_testing.services.pg_catalogue import answer, described, recorded, store
+from psoup_testing.suite.sweeps import in_parts
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +16,14 @@ def filled() -> Store:
     return store()
 
 
-def test_recorded_statements_have_the_columns_and_types_of_postgresql() -> None:
-    wrong = [(entry.client, entry.text) for entry in recorded() if described(entry) != entry.columns]
+@in_parts(3)
+def test_recorded_statements_have_the_columns_and_types_of_postgresql(part: slice) -> None:
+    wrong = [(entry.client, entry.text) for entry in recorded()[part] if described(entry) != entry.columns]
     assert not wrong
 
 
 def test_some_recorded_statements_are_answered(filled: Store) -> None:
-    for entry in recorded()[::7]:
+    for entry in recorded()[::12]:
         table = answer(filled, entry.text, entry.arguments)
         assert table.column_names == [name for name, _ in entry.columns], entry.text
 
