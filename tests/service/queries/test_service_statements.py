@@ -228,6 +228,17 @@ def test_others_go_on_while_a_long_text_is_bound_and_its_stream_may_change(monke
     run(script)
 
 
+async def begun(wire: Wire, held: Held, request: statements.AskRequest) -> Any:
+    """A call with a deadline that has not passed when its work begins: a short one, unless the machine is busy."""
+    for seconds in (1, 5, 25):
+        call = wire.statements.Ask(request, timeout=seconds)
+        while not (held.begun.is_set() or call.done()):
+            await asyncio.sleep(0)
+        if not call.done():
+            break
+    return call
+
+
 def test_a_caller_who_leaves_or_whose_deadline_passes_costs_nobody_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
 
@@ -236,9 +247,7 @@ def test_a_caller_who_leaves_or_whose_deadline_passes_costs_nobody_anything(monk
         for sql in (LONG, "SELECT x FROM s WHERE x = 1"):
             held.gate.clear()
             held.begun.clear()
-            request = statements.AskRequest(statement=sql)
-            late = wire.statements.Ask(request, timeout=1)
-            await happened(held.begun)
+            late = await begun(wire, held, statements.AskRequest(statement=sql))
             waiting = wire.statements.Ask(statements.AskRequest(statement=LONG))
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await late
