@@ -59,8 +59,8 @@ def decide_webhook(
 ) -> Prepared:
     """Decide on a command about a webhook. `sequence`: the sequence of the last event. O(webhooks).
 
-    Raises NotFound for an unknown webhook or key, AlreadyExists for a webhook that stands, and ResourceExhausted for
-    one webhook too many.
+    Raises NotFound for an unknown webhook or key, and AlreadyExists for a webhook that stands. Raises ResourceExhausted
+    for one webhook too many.
     """
     if isinstance(command, AddWebhook):
         if tags.query_of(command.tenant, command.key, owners) < 0:

@@ -99,8 +99,8 @@ class WebhookCalls(Session):
         """Send each change of the answer of the query with a key to a URL, as POST.
 
         `secret`: "whsec_" and 24 to 64 bytes in base64; None lets the service make one. Raises NotFound if no query has
-        the key, AlreadyExists if a webhook sends to this URL already, and InvalidInput for a URL that the service does
-        not send to. The call is tried once: after Unavailable look at `webhooks()`.
+        the key. Raises AlreadyExists if a webhook sends to this URL already. Raises InvalidRequest for a URL that
+        the service does not send to. The call is tried once: after Unavailable look at `webhooks()`.
         """
         check_key(key)
         request = webhooks_pb2.AddWebhookRequest(key=key, url=url, secret=secret or "")

@@ -3,9 +3,9 @@
     held     [3, 9)      window now  [5, 12)        came: matches in [9, 12)      left: matches in [3, 5)
 
 A copy alone tells which of its rows leave. A receiver without a copy needs their values, so they are read again. If the
-tuples are no longer kept, or the former answer cannot be computed, the change is the whole answer.
+streams have dropped the tuples, or the former answer cannot be computed, the change is the whole answer.
 
-`Held` describes the rows of the receiver: the tuple IDs of a range, the box of a join, or a former answer.
+`Holding` describes the rows of the receiver: the tuple IDs of a range, the box of a join, or a former answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HeldRange(NamedTuple):
     next_id: int | None
 
 
-Held: TypeAlias = HeldRange | HeldBox | Earlier
+Holding: TypeAlias = HeldRange | HeldBox | Earlier
 """The rows that a receiver holds, as the token of a copy describes them."""
 
 
@@ -62,17 +62,17 @@ class Rows:
 class ChangedRows:
     """A change of an answer. `whole`: `came` is the whole answer, and the former rows are all to be forgotten.
 
-    `held`: the rows of the receiver after the change; None for an answer that shows NOW, which always comes whole.
+    `holding`: the rows of the receiver after the change; None for an answer that shows NOW, which always comes whole.
     """
 
     completeness: Completeness
     came: Rows
     left: Rows
-    held: Held | None
+    holding: Holding | None
     whole: bool
 
 
-def changed_rows(snapshot: Snapshot, record: QueryRecord, held: Held | None, question: Question) -> ChangedRows:
+def changed_rows(snapshot: Snapshot, record: QueryRecord, holding: Holding | None, question: Question) -> ChangedRows:
     """The change of an answer for a receiver that holds some rows; None for a receiver that holds nothing.
 
     Raises the errors of `psoup.answer.invoke.invoke`. Some of them arise only when the caller reads the rows.
@@ -80,25 +80,25 @@ def changed_rows(snapshot: Snapshot, record: QueryRecord, held: Held | None, que
     plan = record.query.plan
     if record.sqc_id == NO_CLAUSE:
         if paired(plan) is not None and boxed(snapshot, record, question):
-            return _of_join(snapshot, record, held if isinstance(held, HeldBox) else None, question)
+            return _of_join(snapshot, record, holding if isinstance(holding, HeldBox) else None, question)
     elif (how := ranged(plan)) is not None:
-        return _of_range(snapshot, record, how, held if isinstance(held, HeldRange) else None, question)
+        return _of_range(snapshot, record, how, holding if isinstance(holding, HeldRange) else None, question)
     if travel_of(plan) is Travel.ALWAYS:
         answer = answer_to(snapshot, record.query_id, record.tenant, question)
         return ChangedRows(answer.completeness, Rows(_steps(answer)), _none(), None, True)
-    return _of_former(snapshot, record, held if isinstance(held, Earlier) else None, question)
+    return _of_former(snapshot, record, holding if isinstance(holding, Earlier) else None, question)
 
 
 # Ranges -----------------------------------------------------------------------------------------------------
 
 
 def _of_range(
-    snapshot: Snapshot, record: QueryRecord, how: Ranged, held: HeldRange | None, question: Question
+    snapshot: Snapshot, record: QueryRecord, how: Ranged, holding: HeldRange | None, question: Question
 ) -> ChangedRows:
-    ids, next_id = ((), None) if held is None else held
+    ids, next_id = ((), None) if holding is None else holding
     changes = since(snapshot, record, how, ids, Most(NO_LIMIT, NO_LIMIT), question, next_id=next_id)
-    leaving = None if held is None else _leaving(snapshot, record, changes, held)
-    if held is not None and leaving is None:
+    leaving = None if holding is None else _leaving(snapshot, record, changes, holding)
+    if holding is not None and leaving is None:
         changes = since(snapshot, record, how, (), Most(NO_LIMIT, NO_LIMIT), question)
     shown = slice(2, 2 + len(record.query.plan.schema))
     came = Rows(_columns(_steps(changes.answer), shown), changes.rows)
@@ -112,7 +112,9 @@ def _of_range(
     return ChangedRows(changes.answer.completeness, came, left, after, leaving is None)
 
 
-def _leaving(snapshot: Snapshot, record: QueryRecord, changes: Since, held: HeldRange) -> Sequence[ChunkMatches] | None:
+def _leaving(
+    snapshot: Snapshot, record: QueryRecord, changes: Since, holding: HeldRange
+) -> Sequence[ChunkMatches] | None:
     """The rows that leave a receiver. Returns None if they are not known any more."""
     search, lost = changes.search, changes.lost
     view = search.view
@@ -123,14 +125,14 @@ def _leaving(snapshot: Snapshot, record: QueryRecord, changes: Since, held: Held
     matches = [match for interval in lost for match in search.matches(*interval) if match.count]
     if view.spec.table is None:
         return matches
-    next_id = view.next_id if held.next_id is None else held.next_id
+    next_id = view.next_id if holding.next_id is None else holding.next_id
     ended = ended_since(snapshot, view, record.sqc_id, lost, next_id, search.budget)
     if ended is None:
         return None
-    found = [ChunkMatches(entry, np.asarray(rows, np.int64), 0, False) for entry, _, rows in located(view, ended)]
-    if sum(match.count for match in found) < len(ended):
+    ended_rows = [ChunkMatches(entry, np.asarray(rows, np.int64), 0, False) for entry, _, rows in located(view, ended)]
+    if sum(match.count for match in ended_rows) < len(ended):
         return None
-    return _in_order([*matches, *found])
+    return _in_order([*matches, *ended_rows])
 
 
 def _in_order(matches: Sequence[ChunkMatches]) -> list[ChunkMatches]:
@@ -147,10 +149,10 @@ def _in_order(matches: Sequence[ChunkMatches]) -> list[ChunkMatches]:
 # Joins ------------------------------------------------------------------------------------------------------
 
 
-def _of_join(snapshot: Snapshot, record: QueryRecord, held: HeldBox | None, question: Question) -> ChangedRows:
-    changes = joined_since(snapshot, record, held, question)
-    whole = held is None or not changes.knows_leaving
-    if held is not None and whole:
+def _of_join(snapshot: Snapshot, record: QueryRecord, holding: HeldBox | None, question: Question) -> ChangedRows:
+    changes = joined_since(snapshot, record, holding, question)
+    whole = holding is None or not changes.knows_leaving
+    if holding is not None and whole:
         changes = joined_since(snapshot, record, None, question)
     shown = slice(changes.hidden, changes.hidden + len(record.query.plan.schema))
     came = Rows(_columns((piece.rows for piece in changes.pieces(_STEP_ROWS, _STEP_BYTES)), shown))
@@ -161,26 +163,27 @@ def _of_join(snapshot: Snapshot, record: QueryRecord, held: HeldBox | None, ques
 # Former answers ---------------------------------------------------------------------------------------------
 
 
-def _of_former(snapshot: Snapshot, record: QueryRecord, held: Earlier | None, question: Question) -> ChangedRows:
-    comparison = again(snapshot, record, held or NOTHING, question)
+def _of_former(snapshot: Snapshot, record: QueryRecord, holding: Earlier | None, question: Question) -> ChangedRows:
+    comparison = again(snapshot, record, holding or NOTHING, question)
     if not isinstance(comparison, Compared):
         return ChangedRows(comparison.completeness, _none(), _none(), comparison.held, False)
     table, before = comparison.table, None
-    if held is not None:
-        before = former_rows(snapshot, record, held, question)
+    if holding is not None:
+        before = former_rows(snapshot, record, holding, question)
     after = comparison.first(table.num_rows)
     completeness = comparison.answer.completeness
     if before is None:
         return ChangedRows(completeness, _of_table(table), _none(), after, True)
     stay, at = common(before, table, question.budget)
-    return ChangedRows(completeness, _of_table(_others(table, at)), _of_table(_others(before, stay)), after, False)
+    came, left = _of_table(_other_rows(table, at)), _of_table(_other_rows(before, stay))
+    return ChangedRows(completeness, came, left, after, False)
 
 
-def _others(table: pa.Table, places: Array) -> pa.Table:
+def _other_rows(table: pa.Table, places: Array) -> pa.Table:
     """The rows of a table except those at some places."""
-    others = np.ones(table.num_rows, np.bool_)
-    others[places] = False
-    return table.filter(pa.array(others))
+    marks = np.ones(table.num_rows, np.bool_)
+    marks[places] = False
+    return table.filter(pa.array(marks))
 
 
 # Rows -------------------------------------------------------------------------------------------------------
@@ -199,7 +202,7 @@ def _steps(answer: Answer) -> Iterator[pa.RecordBatch]:
 
 
 def _columns(batches: Iterator[pa.RecordBatch], shown: slice) -> Iterator[pa.RecordBatch]:
-    """The batches with some columns only: those of the query."""
+    """The batches with the columns of the query only."""
     cut = partial(_cut, shown=shown)
     return map(cut, batches)
 

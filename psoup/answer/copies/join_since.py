@@ -253,30 +253,30 @@ class JoinedSince:
     @property
     def knows_leaving(self) -> bool:
         """Whether the streams still keep all tuples of the rows that leave."""
-        before, held = self._before, self._before.target
-        if before.place is not None:
+        target = self._before.target
+        if self._before.place is not None:
             return False
-        for _, box in steps(held, cut(self.keep, held)):
+        for _, box in steps(target, cut(self.keep, target)):
             for (view, _), (low, high), source in zip(self._sides, box, self._record.query.sources, strict=True):
                 if source.as_of is None:
-                    lost = low < min(view.first_id, high)
+                    is_lost = low < min(view.first_id, high)
                 else:
                     met, first = self._sides[source.as_of][0], box[source.as_of][0]
-                    lost = met.timeline().time_of(first) < view.lost_before
-                if lost:
+                    is_lost = met.timeline().time_of(first) < view.lost_before
+                if is_lost:
                     return False
         return True
 
     @property
     def shown(self) -> slice:
-        """The columns of the query among those of `leaving`."""
+        """The places of the query's columns in the rows of `leaving`."""
         first = self.how.sources + len(self._widths)
         return slice(first, first + len(self._record.query.plan.schema))
 
     def leaving(self, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows that leave a client without a `place`, if `knows_leaving`."""
-        held = self._before.target
-        for _, box in steps(held, cut(self.keep, held)):
+        target = self._before.target
+        for _, box in steps(target, cut(self.keep, target)):
             for rows, _ in _batches(self._joined(box), max_rows, max_bytes):
                 yield rows
 

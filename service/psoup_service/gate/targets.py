@@ -73,16 +73,16 @@ def target_of(url: str, trusted: frozenset[Origin]) -> Target:
 def is_public(address: str) -> bool:
     """Whether an IP address is public, and also each IPv4 address that it contains."""
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:  # an address with a zone is of one link
         return False
-    if not found.is_global or found.is_multicast:
+    if not ip.is_global or ip.is_multicast:
         return False
-    if isinstance(found, ipaddress.IPv4Address):
+    if isinstance(ip, ipaddress.IPv4Address):
         return True
-    inner = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
-    if found in _NAT64:
-        inner.append(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF))
+    inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    if ip in _NAT64:
+        inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     return all(part is None or is_public(str(part)) for part in inner)
 
 
@@ -99,7 +99,7 @@ def _split(url: str) -> SplitResult:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise _not_valid(url, "write https://HOST/PATH")
     if "@" in parts.netloc:
-        raise _not_valid(url, "it has a user name or a password; the signature tells the receiver who sends")
+        raise _not_valid(url, "it has a user name or a password; the signature is enough for the receiver")
     if "#" in url:
         raise _not_valid(url, "it has a fragment (#), which is never sent")
     return parts

@@ -32,8 +32,8 @@ class Addresses:
             self._pool, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )
         async with asyncio.timeout(RESOLVE_S):
-            found = await resolved
-        addresses = [*dict.fromkeys(str(info[4][0]) for info in found)][:_MOST]
+            infos = await resolved
+        addresses = [*dict.fromkeys(str(info[4][0]) for info in infos)][:_MOST]
         for address in addresses:
             if not target.trusted and not is_public(address):
                 raise refused(host, f"it has the address {address}, which is not public")

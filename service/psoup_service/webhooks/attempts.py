@@ -1,4 +1,4 @@
-"""One attempt to send a message: resolve, check, connect to the checked address, POST, and read the status.
+"""An attempt to send a message: resolve, check, connect to the checked address, POST, and read the status.
 
     URL ─ name resolved once ─> addresses, all checked ─ connect to one of them ─> POST, signed ─> status
 

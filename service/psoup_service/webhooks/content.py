@@ -16,7 +16,7 @@ import orjson
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from psoup.answer.copies.changed_rows import ChangedRows, Held, HeldRange, Rows, changed_rows
+from psoup.answer.copies.changed_rows import ChangedRows, HeldRange, Holding, Rows, changed_rows
 from psoup.answer.copies.id_intervals import Interval
 from psoup.answer.copies.join_since import HeldBox
 from psoup.answer.copies.versions_since import is_too_old
@@ -77,18 +77,18 @@ class Looking:
         """Look at the answer of the query with a key. `now`: the clock. Raises the errors of an invocation."""
         record = snapshot.query_with(key, tenant)
         rows = self._rows(snapshot, record, token, now)
-        held = None if rows is None else _held(rows)
+        holding = None if rows is None else _holding(rows)
         question = Question(now, accept_truncation=True, budget=budget)
-        change = changed_rows(snapshot, record, held, question)
+        change = changed_rows(snapshot, record, holding, question)
         body, digest = _Body(change), b""
-        if change.held is None:
+        if change.holding is None:
             digest = body.digest()
-        after = ClientRows(record.query_id, _WINDOW, **_described(change.held), digest=digest)
-        if change.held is None:
+        after = ClientRows(record.query_id, _WINDOW, **_described(change.holding), digest=digest)
+        if change.holding is None:
             tells = moved = rows is None or digest != rows.digest
         else:
             tells = change.whole or bool(body.came.count or body.left.count)
-            moved = tells or _is_behind(snapshot, record, held, change.held, now)
+            moved = tells or _is_behind(snapshot, record, holding, change.holding, now)
         written = self._tokens.write(after, tenant, snapshot.sequence) if moved else token
         target = _target(snapshot, record)
         text = body.text(key, self._ids.query(record.query_id), record, now) if tells else None
@@ -106,29 +106,29 @@ class Looking:
         return None if reset else rows
 
 
-def _held(rows: ClientRows) -> Held:
+def _holding(rows: ClientRows) -> Holding:
     if rows.box is not None:
         return rows.box
     return HeldRange(rows.intervals, rows.next_id) if rows.earlier is None else rows.earlier
 
 
-def _described(held: Held | None) -> dict[str, Any]:
+def _described(holding: Holding | None) -> dict[str, Any]:
     """The fields of a token that describe rows."""
-    if held is None:
+    if holding is None:
         return {}
-    if isinstance(held, HeldRange):
-        return {"intervals": held.intervals, "next_id": held.next_id}
-    return {"box": held} if isinstance(held, HeldBox) else {"earlier": held}
+    if isinstance(holding, HeldRange):
+        return {"intervals": holding.intervals, "next_id": holding.next_id}
+    return {"box": holding} if isinstance(holding, HeldBox) else {"earlier": holding}
 
 
-def _ends(held: Held) -> Sequence[Interval]:
+def _ends(holding: Holding) -> Sequence[Interval]:
     """The tuple IDs of each source; none of a range without rows."""
-    if isinstance(held, HeldRange):
-        return [(held.intervals[0][0], held.intervals[-1][1])] if held.intervals else []
-    return held.target if isinstance(held, HeldBox) else held.ranges
+    if isinstance(holding, HeldRange):
+        return [(holding.intervals[0][0], holding.intervals[-1][1])] if holding.intervals else []
+    return holding.target if isinstance(holding, HeldBox) else holding.ranges
 
 
-def _is_behind(snapshot: Snapshot, record: QueryRecord, before: Held | None, after: Held, now: int) -> bool:
+def _is_behind(snapshot: Snapshot, record: QueryRecord, before: Holding | None, after: Holding, now: int) -> bool:
     """Whether a position must be replaced although there is nothing to tell.
 
     A position far behind makes later looks slow. The rows of a position whose tuples retention drops are not known.
@@ -183,7 +183,7 @@ class _Body:
 
     def __init__(self, change: ChangedRows) -> None:
         self._change = change
-        self.came = _Listed(change.came, MOST_BYTES, hashed=change.held is None)
+        self.came = _Listed(change.came, MOST_BYTES, hashed=change.holding is None)
         self.left = _Listed(change.left, MOST_BYTES - self.came.size if self.came.parts is not None else 0)
 
     def digest(self) -> bytes:

@@ -43,9 +43,9 @@ def test_a_webhook_from_its_addition_to_its_removal(
     file = tmp_path / "secret"
     added = psoup("webhook", "add", "hot", receiver.url, "--secret-file", str(file))
     assert (added.code, added.out, stat.S_IMODE(file.stat().st_mode)) == (0, "", 0o600)
-    found = re.search(r"Webhook (w-[0-9a-f]{8}-\d+) sends the changes of hot to http", added.err)
-    assert found is not None
-    webhook_id = found[1]
+    line = re.search(r"Webhook (w-[0-9a-f]{8}-\d+) sends the changes of hot to http", added.err)
+    assert line is not None
+    webhook_id = line[1]
     receiver.wait(1)[0].verify(file.read_text().strip())
     (row,) = psoup("webhook", "list", "hot", "--json").rows
     assert (row["id"], row["key"], row["url"]) == (webhook_id, "hot", receiver.url) and "secret" not in row

@@ -40,7 +40,7 @@ def added(gate: Gate, key: str = "hot", url: str = URL) -> int:
 
 
 def known(gate: Gate) -> dict[int, Webhook]:
-    """The webhooks of the engine, which are those of admission."""
+    """The webhooks of the engine, which equal the ones of admission."""
     engine = Engine()
     engine.apply(gate.events)
     snapshot = dict(engine.snapshot().webhooks)

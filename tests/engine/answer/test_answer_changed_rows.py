@@ -1,6 +1,6 @@
 """Changes with the values of the rows that left: a receiver that keeps nothing else has the answer after each change.
 
-Histories are random, as those of `test_answer_again`. A receiver adds the rows that came, and takes away the rows that
+Histories are random. A receiver adds the rows that came, and takes away the rows that
 left. Each row that left must be one that the receiver has.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from psoup.answer.copies.changed_rows import Held, Rows, changed_rows
+from psoup.answer.copies.changed_rows import Holding, Rows, changed_rows
 from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
@@ -45,7 +45,7 @@ class Receiver:
 
     def __init__(self, soup: LocalPSoup, query_id: int) -> None:
         self.soup, self.query_id = soup, query_id
-        self.held: Held | None = None
+        self.held: Holding | None = None
         self.rows = Counter[str]()
         self.seen = Counter[str]()
 
@@ -63,7 +63,7 @@ class Receiver:
             assert left <= self.rows
             self.rows = self.rows - left + came
         self.seen["whole" if change.whole else "left" if left else "came"] += 1
-        self.held = change.held
+        self.held = change.holding
         answer = again(self.soup.invoke, self.query_id, accept_truncation=True)
         assert self.rows == Counter(map(repr, rows_in(answer.batches()))), record.query.text
 

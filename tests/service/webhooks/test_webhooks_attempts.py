@@ -32,10 +32,10 @@ class Names:
 
     def _resolve(self, host: str, port: int, **kind: Any) -> list[tuple[Any, ...]]:
         self.asked.append(host)
-        found = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
-        if not found:
+        listed = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
+        if not listed:
             raise socket.gaierror(-2, "Name or service not known")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in listed]
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def test_a_name_is_resolved_once_for_each_attempt_and_stays_in_the_request(names
     }
 
 
-@pytest.mark.parametrize("found", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::ffff:127.0.0.1"]])
-def test_a_name_that_changes_its_address_leads_nowhere(names: Names, receiver: Receiver, found: list[str]) -> None:
-    names.addresses = [found]
+@pytest.mark.parametrize("listed", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::ffff:127.0.0.1"]])
+def test_a_name_that_changes_its_address_leads_nowhere(names: Names, receiver: Receiver, listed: list[str]) -> None:
+    names.addresses = [listed]
     (outcome,) = sent(target_of(f"https://rebound.example:{receiver.port}/", frozenset()))
     assert outcome.status == 0 and "which is not public; name the host" in outcome.error
     assert not receiver.requests

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks by a service, to receivers that take them, fail, redirect and end in the middle of a reply."""
+"""Deliveries of webhooks to receivers that take them, fail, redirect, or end in the middle of a reply."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_a_delivery_is_signed_and_tells_which_rows_came_and_left(
     for request in sent:
         request.verify(hook.secret)
         assert request.headers["content-type"] == "application/json"
-    (first, *others), names = sent, {request.id for request in sent}
-    assert first.data["reset"] and not any(request.data["reset"] for request in others)
+    (first, *later), names = sent, {request.id for request in sent}
+    assert first.data["reset"] and not any(request.data["reset"] for request in later)
     assert len(names) == len(sent) and all(name.startswith("msg_") for name in names)
-    came = [row for request in others for row in request.data["came"]]
+    came = [row for request in later for row in request.data["came"]]
     assert came[-2:] == [{"x": str(2**60), "y": "ü"}, {"x": 1, "y": None}]
-    assert others[-1].data["query_id"] == client.query(key="hot").id and others[-1].data["key"] == "hot"
+    assert later[-1].data["query_id"] == client.query(key="hot").id and later[-1].data["key"] == "hot"
     assert folded(sent) == Counter()
 
 

@@ -19,7 +19,7 @@ from psoup_testing.histories.webhooks import SECRET, delivery
 
 
 def history() -> Gate:
-    """Three webhooks, of which one is removed and one is of a tenant that is dropped."""
+    """Three webhooks. One is removed, and the tenant of another is dropped."""
     gate = Gate(now=3)
     gate.send(CreateTenant("acme", Quotas()))
     for tenant in ("default", "acme"):

@@ -136,7 +136,7 @@ def send_test(webhook_id: Id, address: Address = None) -> None:
     Examples:
       psoup webhook test w-7f3a91c2-12
 
-    Send a signed message of the type webhook.test to the URL of a webhook, once, and print the status of the reply. The
+    Send a signed message of the type webhook.test to the URL of a webhook, once. Print the status of the reply. The
     exit code is 1 if the receiver has not taken the message.
     """
     with connect(address) as client:

@@ -1,6 +1,6 @@
 """Webhooks in the log: rows of the kinds `webhook` and `unhook`, and the removal of outdated ones.
 
-A row `webhook` has all facts of one webhook. Its column `refused` has the position, and the column `tuples` the content
+A row `webhook` has all facts of one webhook. Its column `refused` has the position. The column `tuples` has the content
 of a delivery that the receiver has not taken. So the webhook's previous row is deleted in its transaction. A removed
 webhook's rows are deleted, and so are earlier removals.
 """
