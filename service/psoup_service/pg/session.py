@@ -100,7 +100,7 @@ class PgSession:
         )
         self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
-        self._reads = Reads(calls, self.settings)
+        self._reads = Reads(calls, self.settings, catalogues.now)
         self._listening = Listening(calls, client, account)
         transactions, settings = self._transactions, self.settings
         self._readers: dict[str, Callable[[Words], Statement]] = {

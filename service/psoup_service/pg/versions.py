@@ -44,9 +44,13 @@ class CatalogueSource:
         """The streams and queries of the published snapshot. O(streams). Raises Unavailable during the replay."""
         return Directory(self._host.snapshot())
 
+    def now(self) -> int:
+        """The present time of the service's clock, in microseconds."""
+        return self._host.clock.now()
+
     def moment(self) -> str:
         """The present time in UTC, as ISO 8601."""
-        return datetime.fromtimestamp(self._host.clock.now() / SECOND, UTC).isoformat()
+        return datetime.fromtimestamp(self.now() / SECOND, UTC).isoformat()
 
     def budget(self, tenant: str) -> ReadBudget:
         """A new account of a tenant's reads, which the caller closes."""

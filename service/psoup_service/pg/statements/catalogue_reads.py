@@ -22,11 +22,12 @@ Facts = Mapping[str, str | Mapping[str, str]]
 class Catalogues:
     """The catalogues of a port. `source`: its streams and queries.
 
-    `started`: the port's start, as ISO 8601. `moment`: returns the present time.
+    `started`: the port's start, as ISO 8601. `moment`: returns the present time in this form. `now`: returns it in
+    microseconds.
     """
 
     def __init__(self, source: CatalogueSource) -> None:
-        self.started, self.moment = source.moment(), source.moment
+        self.started, self.moment, self.now = source.moment(), source.moment, source.now
         self._source = source
         self._loaded: tuple[Any, Any] | None = None
 

@@ -5,8 +5,7 @@ Ask ──too large──> AskStream        Invoke ──too large──> Invoke
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,16 +27,16 @@ _AT_ONCE = 4 << 20
 """The most bytes of an answer in one message."""
 
 
-def _clock() -> int:
-    return time.time_ns() // 1_000
-
-
 class Reads:
-    """Answers questions with the session's `psoup.as_of` and `psoup.window`."""
+    """Answers questions with the session's `psoup.as_of` and `psoup.window`.
 
-    def __init__(self, calls: Calls, settings: SessionSettings) -> None:
+    `clock`: returns the service's time in microseconds.
+    """
+
+    def __init__(self, calls: Calls, settings: SessionSettings, clock: Callable[[], int]) -> None:
         self._calls = calls
         self._settings = settings
+        self._clock = clock
 
     @property
     def zone(self) -> Zone:
@@ -60,7 +59,7 @@ class Reads:
         as_of, moment = self._settings.as_of, self._calls.moment
         if as_of is not None:
             return as_of
-        return _clock() if moment is None else moment.now(_clock)
+        return self._clock() if moment is None else moment.now(self._clock)
 
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""
