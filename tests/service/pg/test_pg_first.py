@@ -17,6 +17,7 @@ def address(running: Serving) -> str:
     with Client(running.address, timeout=20) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT)")
         client.push("trades", [{"sym": "A", "price": 1.5, "n": 3}, {"sym": "B", "price": 2.5, "n": None}])
+        client.ask("SELECT n FROM trades")  # once the tuples are visible, as clients of PostgreSQL do not wait for them
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     return f"host={host} port={port} user=anybody dbname=any"
