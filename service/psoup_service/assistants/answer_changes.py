@@ -28,6 +28,8 @@ _MOST_PAGES = 16
 """The most pages of Sync of one event. A further event has the rest."""
 _MOST_FIRST_PAGES = 64
 """The most pages of Sync that lead to a first position."""
+_NO_GAP = frozenset({sync_pb2.RESET_UNSPECIFIED, sync_pb2.RESET_WHOLE})
+"""Changes without a gap. An answer that shows NOW comes whole each time."""
 _ROW_BYTES = 1_024
 """The bytes of rows for each row that an event may have."""
 
@@ -36,7 +38,8 @@ class AnswerChanged(Facts):
     """A change of an answer.
 
     `came`: the number of rows that came. `rows`: the first of them. `left`: the number of rows that left, or null if
-    only the client can tell: rows leave whose _id is not in `stays`.
+    only the client can tell: rows leave whose _id is not in `stays`. `whole`: the rows that came are the whole answer,
+    and all earlier rows left.
     """
 
     key: str
@@ -46,6 +49,7 @@ class AnswerChanged(Facts):
     rows: list[dict[str, Any]]
     more_rows: int
     stays: list[tuple[int, int]] | None = None
+    whole: bool | None = None
     completeness: CompletenessFacts
 
 
@@ -68,6 +72,7 @@ class Merged:
         self._key = key
         self._hash = xxhash.xxh3_128(since)
         self._bounds = Bounds(min(bounds.rows, _MOST_ROWS), min(bounds.size // 2, _MOST_ROWS * _ROW_BYTES))
+        self._whole = False
         self._came = 0
         self._left: int | None = 0
         self._rows = list[dict[str, Any]]()
@@ -76,7 +81,8 @@ class Merged:
     async def add(self, page: Page, calls: McpCalls) -> None:
         """Add a page. After a reset, pages lead to a first position, and make no event."""
         change = page.change
-        self.was_reset = self.was_reset or bool(change.reset)
+        self._whole = self._whole or change.reset == sync_pb2.RESET_WHOLE
+        self.was_reset = self.was_reset or change.reset not in _NO_GAP
         self.complete, self.token = change.complete, page.token
         if not change.token or self.was_reset:
             return
@@ -94,7 +100,7 @@ class Merged:
     def event(self, clock: int) -> dict[str, Any] | None:
         """The event of the changes; None if there are none. `clock`: the time of the service."""
         page = self._last
-        if page is None or (not self._came and self._left == 0):
+        if page is None or (not self._came and self._left == 0 and not self._whole):
             return None
         facts = AnswerChanged(
             key=self._key,
@@ -105,7 +111,9 @@ class Merged:
             more_rows=self._came - len(self._rows),
             completeness=completeness_facts(page.completeness()),
         )
-        if self._left is None:
+        if self._whole:
+            facts.left, facts.whole = None, True
+        elif self._left is None:
             facts.stays = page.intervals()
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock)
         return {

@@ -38,7 +38,6 @@ class EventStream:
         self._meta = {_SUBSCRIPTION: request_id}
         self._calls = calls
         self._key = key
-        self._cursor = Cursor(0, b"")
         self._want = sync_pb2.Want(key=key)
         self._merged = Merged(key, b"", calls.bounds)
 

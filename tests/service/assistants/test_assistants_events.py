@@ -126,6 +126,17 @@ def test_an_answer_that_is_compared_as_a_whole_tells_how_many_rows_left(url: str
     assert (event["data"]["came"], event["data"]["left"]) == (1, 1)
 
 
+def test_an_answer_that_shows_now_comes_whole_with_each_event(url: str, client: Client) -> None:
+    client.register("SELECT sym, NOW AS at FROM trades WHERE n = 55", key="shows-now")
+    pushed(client, {"sym": "N", "n": 55})
+    start = polled(url, arguments={"key": "shows-now"})
+    pushed(client, {"sym": "O", "n": 55})
+    changed = polled(url, start["cursor"], arguments={"key": "shows-now"})
+    [event] = changed["events"]
+    assert changed["truncated"] is False
+    assert (event["data"]["whole"], event["data"]["came"], event["data"]["left"]) == (True, 2, None)
+
+
 def test_many_rows_are_counted_and_the_first_ones_told(url: str, client: Client) -> None:
     start = polled(url, arguments={"key": "large"})
     pushed(client, *({"sym": "M", "n": n + 3} for n in range(1_000)))
