@@ -109,85 +109,95 @@ def _in_path(name: str, text: str) -> Schema:
 
 def row_operations(header: Schema) -> Mapping[str, Schema]:
     """The paths of rows. `header`: the parameter X-Psoup."""
+    return {
+        "/api/streams/{stream}/rows": {"post": _push()},
+        ASK: {"post": _ask(header)},
+        "/api/queries/{key}/rows": {"post": _invoke(header)},
+    }
+
+
+def _push_parameters() -> list[Schema]:
+    return [
+        _in_path("stream", "The stream or table, in any case."),
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": True,
+            "description": "A text of its own for each request, such as a UUID. A stream remembers it.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        },
+        {
+            "name": "refused",
+            "in": "query",
+            "description": "raise: no row is taken if one is too late, or too far ahead of the clock."
+            " count: such rows are counted, and the other rows are taken.",
+            "schema": {"type": "string", "enum": ["raise", "count"], "default": "raise"},
+        },
+        {
+            "name": "delimiter",
+            "in": "query",
+            "description": "Of a CSV: the character between fields. The default: found out.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 1},
+        },
+        {
+            "name": "null",
+            "in": "query",
+            "description": "Of a CSV: texts that mean NULL, besides an empty field.",
+            "schema": {"type": "array", "items": {"type": "string"}},
+        },
+    ]
+
+
+def _push() -> Schema:
     forms = sorted(set(ROW_TYPES.values()))
     return {
-        "/api/streams/{stream}/rows": {
-            "post": {
-                "operationId": "pushRows",
-                "tags": ["Rows"],
-                "summary": "Pushes rows, once for each key, all of them or none.",
-                "description": "NDJSON has an object on each line, with the values of a row by column, as PushRows. The"
-                " reply comes when the rows are on disk and in answers. Of bad rows every one is named by its line.",
-                "parameters": [
-                    _in_path("stream", "The stream or table, in any case."),
-                    {
-                        "name": "Idempotency-Key",
-                        "in": "header",
-                        "required": True,
-                        "description": "A text of its own for each request, such as a UUID. A stream remembers it.",
-                        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-                    },
-                    {
-                        "name": "refused",
-                        "in": "query",
-                        "description": "raise: no row is taken if one is too late, or too far ahead of the clock."
-                        " count: such rows are counted, and the other rows are taken.",
-                        "schema": {"type": "string", "enum": ["raise", "count"], "default": "raise"},
-                    },
-                    {
-                        "name": "delimiter",
-                        "in": "query",
-                        "description": "Of a CSV: the character between fields. The default: found out.",
-                        "schema": {"type": "string", "minLength": 1, "maxLength": 1},
-                    },
-                    {
-                        "name": "null",
-                        "in": "query",
-                        "description": "Of a CSV: texts that mean NULL, besides an empty field.",
-                        "schema": {"type": "array", "items": {"type": "string"}},
-                    },
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {form: {"schema": _BINARY if form == ARROW else {"type": "string"}} for form in forms},
-                },
-                "responses": {
-                    "200": {
-                        "description": "The rows were taken, now or before.",
-                        "content": {JSON: {"schema": reference("RowsTaken")}},
-                    },
-                    "409": {**ERROR, "description": "The key was used for another body."},
-                    "422": {**ERROR, "description": "Some rows are bad. None was taken."},
-                    "default": ERROR,
-                },
-            }
+        "operationId": "pushRows",
+        "tags": ["Rows"],
+        "summary": "Pushes rows, once for each key, all of them or none.",
+        "description": "NDJSON has an object on each line, with the values of a row by column, as PushRows. The"
+        " reply comes when the rows are on disk and in answers. Of bad rows every one is named by its line.",
+        "parameters": _push_parameters(),
+        "requestBody": {
+            "required": True,
+            "content": {form: {"schema": _BINARY if form == ARROW else {"type": "string"}} for form in forms},
         },
-        ASK: {
-            "post": {
-                "operationId": "askRows",
-                "tags": ["Rows"],
-                "summary": "Answers a SELECT.",
-                "description": "As AskStream, in the form that Accept names.",
-                "parameters": [header],
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        JSON: {"schema": reference("Question")},
-                        "text/plain": {"schema": {"type": "string", "description": "The SELECT."}},
-                    },
-                },
-                "responses": {"200": _answer(), "default": ERROR},
-            }
+        "responses": {
+            "200": {
+                "description": "The rows were taken, now or before.",
+                "content": {JSON: {"schema": reference("RowsTaken")}},
+            },
+            "409": {**ERROR, "description": "The key was used for another body."},
+            "422": {**ERROR, "description": "Some rows are bad. None was taken."},
+            "default": ERROR,
         },
-        "/api/queries/{key}/rows": {
-            "post": {
-                "operationId": "invokeRows",
-                "tags": ["Rows"],
-                "summary": "Answers a registered query.",
-                "description": "As InvokeStream, in the form that Accept names.",
-                "parameters": [_in_path("key", "The key with which the query was registered."), header],
-                "requestBody": {"content": {JSON: {"schema": reference("Reading")}}},
-                "responses": {"200": _answer(), "default": ERROR},
-            }
+    }
+
+
+def _ask(header: Schema) -> Schema:
+    return {
+        "operationId": "askRows",
+        "tags": ["Rows"],
+        "summary": "Answers a SELECT.",
+        "description": "As AskStream, in the form that Accept names.",
+        "parameters": [header],
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {"schema": reference("Question")},
+                "text/plain": {"schema": {"type": "string", "description": "The SELECT."}},
+            },
         },
+        "responses": {"200": _answer(), "default": ERROR},
+    }
+
+
+def _invoke(header: Schema) -> Schema:
+    return {
+        "operationId": "invokeRows",
+        "tags": ["Rows"],
+        "summary": "Answers a registered query.",
+        "description": "As InvokeStream, in the form that Accept names.",
+        "parameters": [_in_path("key", "The key with which the query was registered."), header],
+        "requestBody": {"content": {JSON: {"schema": reference("Reading")}}},
+        "responses": {"200": _answer(), "default": ERROR},
     }
