@@ -189,7 +189,7 @@ async def opened_gateway(
     """The gateway of the settings; None if it is off. `serving`: the servicer of each service of the contract.
 
     If another program has the default port, the gateway is left out, with a message in the log. Raises InvalidInput if
-    a port of the settings cannot be opened.
+    a port of the settings, or the port of assistants, cannot be opened.
     """
     place = settings.web_listener()
     if place is None:
@@ -203,7 +203,8 @@ async def opened_gateway(
     try:
         await gateway.start(place, certificates, answering.limits.handshake_s)
     except InvalidInput as problem:
-        if settings.web_port is not None:
+        gateway.close()
+        if settings.web_port is not None or settings.mcp:
             raise
         _log.warning("there is no page", extra={"problem": problem.message})
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import subprocess
 import sys
 from urllib.parse import urlsplit
@@ -10,11 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import ValidationError
 
+from psoup.errors import InvalidInput
 from psoup_service.process.settings import Settings
 from psoup_testing.services.threaded_service import serving
 
 _STARTED = """
 import asyncio, sys
+from psoup.errors import InvalidInput
 from psoup_service.process.settings import Settings
 from psoup_service.service import running_service
 
@@ -39,6 +42,14 @@ def test_the_path_is_unknown_without_the_setting() -> None:
         connection.request("POST", "/mcp", b"{}", {"content-type": "application/json"})
         assert connection.getresponse().status in (404, 405)
         connection.close()
+
+
+def test_a_taken_port_is_an_error_where_assistants_are_wanted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        settings = Settings(port=0, mcp=True, web_port=number)
+        with pytest.raises(InvalidInput, match=f"{number}"), serving(settings):
+            pass
 
 
 def test_assistants_need_the_port_of_the_page() -> None:
