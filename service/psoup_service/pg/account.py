@@ -9,7 +9,7 @@ from psoup.errors import ResourceExhausted
 from psoup_service.wire.request_bodies import SMALL_BYTES, Receiving
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of a connection's prepared statements and portals."""
+"""The most bytes of a connection's prepared statements, portals and cursors."""
 
 
 class Account:
@@ -24,8 +24,8 @@ class Account:
         """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
         if self._kept + size > MOST_BYTES:
             raise ResourceExhausted(
-                f"the prepared statements and portals of this connection take {self._kept:,} bytes, and {size:,} more"
-                f" exceed the limit of {MOST_BYTES:,}; close some of them",
+                f"the prepared statements, portals and cursors of this connection take {self._kept:,} bytes, and"
+                f" {size:,} more exceed the limit of {MOST_BYTES:,}; close some of them",
                 reason="MEMORY",
                 limit=MOST_BYTES,
             )

@@ -17,8 +17,9 @@ import sqlalchemy
 from psoup_client import Client
 from psoup_testing.services.threaded_service import Serving
 
-ROWS = 300_000
-"""Rows of the large stream: more than an answer of one message has."""
+ROWS = 6_000
+TEXT = "x" * 1_000
+"""The rows of the large stream have more bytes than an answer of one message."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def place(running: Serving) -> str:
         client.create_stream("CREATE STREAM small (n INT, name TEXT)")
         client.push("small", [{"n": n, "name": f"name {n}"} for n in range(10)])
         client.create_stream("CREATE STREAM large (n INT, name TEXT)")
-        client.push("large", pa.table({"n": range(ROWS), "name": ["twenty letters of text"] * ROWS}))
+        client.push("large", pa.table({"n": range(ROWS), "name": [TEXT] * ROWS}))
         client.register("SELECT n FROM small WHERE n > 5", key="some")
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
@@ -117,17 +118,19 @@ def test_faults_of_the_select_have_their_places_in_the_whole_statement(cursor: A
     assert refused.value.diag.statement_position == "29"
 
 
-def test_cursors_end_with_their_transaction_unless_they_are_held(cursor: Any) -> None:
+def test_cursors_end_with_their_transaction_unless_they_are_held(cursor: Any, running: Serving) -> None:
     cursor.connection.autocommit = True
     with pytest.raises(psycopg2.errors.NoActiveSqlTransaction):
         cursor.execute("DECLARE c CURSOR FOR SELECT n FROM small")
     cursor.execute("DECLARE before CURSOR WITH HOLD FOR SELECT n FROM small")
     cursor.execute(
-        "BEGIN; DECLARE c CURSOR FOR SELECT n FROM small; DECLARE h CURSOR WITH HOLD FOR SELECT n FROM large"
+        "BEGIN; DECLARE c CURSOR FOR SELECT n FROM small; DECLARE h CURSOR WITH HOLD FOR SELECT n, name FROM large"
     )
     assert fetched(cursor, "FETCH 2 h") == [0, 1]
     assert open_cursors(cursor) == ["before", "c", "h"]
     cursor.execute("COMMIT")
+    with Client(running.address, timeout=20) as client:
+        client.push("large", [{"n": -1, "name": "after the snapshot of h"}])
     assert open_cursors(cursor) == ["before", "h"]
     assert len(fetched(cursor, "FETCH ALL h")) == ROWS - 2
     cursor.execute("BEGIN; DECLARE undone CURSOR WITH HOLD FOR SELECT n FROM small; ROLLBACK")
@@ -150,15 +153,17 @@ def test_a_savepoint_undoes_the_cursors_after_it(cursor: Any) -> None:
 
 
 def test_a_cursor_reads_the_snapshot_of_its_transaction(cursor: Any, running: Serving) -> None:
-    cursor.execute("DECLARE first CURSOR FOR SELECT n FROM large BEGIN (NOW - 1 DAY); FETCH 5 first")
+    cursor.execute("SELECT count(*) FROM large")
+    (count,) = cursor.fetchone()
+    cursor.execute("DECLARE first CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY); FETCH 5 first")
     with Client(running.address, timeout=20) as client:
         client.push("large", [{"n": -1, "name": "late"}])
-    cursor.execute("DECLARE second CURSOR FOR SELECT n FROM large BEGIN (NOW - 1 DAY)")
-    assert len(fetched(cursor, "FETCH ALL first")) == ROWS - 5
-    assert len(fetched(cursor, "FETCH ALL second")) == ROWS
+    cursor.execute("DECLARE second CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY)")
+    assert len(fetched(cursor, "FETCH ALL first")) == count - 5
+    assert len(fetched(cursor, "FETCH ALL second")) == count
     cursor.connection.rollback()
     cursor.execute("SELECT count(*) FROM large")
-    assert cursor.fetchone() == (ROWS + 1,)
+    assert cursor.fetchone() == (count + 1,)
 
 
 def test_a_session_has_a_bounded_number_of_cursors(cursor: Any) -> None:
