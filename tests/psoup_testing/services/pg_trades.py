@@ -21,7 +21,8 @@ def fill(running: Serving) -> None:
         client.create_stream("CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT)")
         client.register("SELECT sym, price FROM trades WHERE price > 10", key="dear")
         client.push("trades", [row(number) for number in range(ROWS)])
-        client.upsert("people", [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}])
+        people = client.upsert("people", [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}])
+        client.wait_for(people.sequence)
 
 
 def row(number: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def place(running: Serving) -> str:
         client.push("small", [{"n": n, "name": f"name {n}"} for n in range(10)])
         client.create_stream("CREATE STREAM large (n INT, name TEXT)")
         client.push("large", pa.table({"n": range(ROWS), "name": [TEXT] * ROWS}))
-        client.register("SELECT n FROM small WHERE n > 5", key="some")
+        client.register("SELECT n FROM small WHERE n > 5", key="some").invoke()  # once it is visible
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     return f"host={host} port={port} user=anybody dbname=any"
@@ -130,7 +130,7 @@ def test_cursors_end_with_their_transaction_unless_they_are_held(cursor: Any, ru
     assert open_cursors(cursor) == ["before", "c", "h"]
     cursor.execute("COMMIT")
     with Client(running.address, timeout=20) as client:
-        client.push("large", [{"n": -1, "name": "after the snapshot of h"}])
+        client.wait_for(client.push("large", [{"n": -1, "name": "after the snapshot of h"}]).sequence)
     assert open_cursors(cursor) == ["before", "h"]
     assert len(fetched(cursor, "FETCH ALL h")) == ROWS - 2
     cursor.execute("BEGIN; DECLARE undone CURSOR WITH HOLD FOR SELECT n FROM small; ROLLBACK")
@@ -157,7 +157,7 @@ def test_a_cursor_reads_the_snapshot_of_its_transaction(cursor: Any, running: Se
     (count,) = cursor.fetchone()
     cursor.execute("DECLARE first CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY); FETCH 5 first")
     with Client(running.address, timeout=20) as client:
-        client.push("large", [{"n": -1, "name": "late"}])
+        client.wait_for(client.push("large", [{"n": -1, "name": "late"}]).sequence)
     cursor.execute("DECLARE second CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY)")
     assert len(fetched(cursor, "FETCH ALL first")) == count - 5
     assert len(fetched(cursor, "FETCH ALL second")) == count

@@ -32,7 +32,7 @@ def ours(running: Serving) -> Iterator[Any]:
     """A cursor at a service with a stream of numbers."""
     with Client(running.address, timeout=20) as client:
         client.create_stream("CREATE STREAM numbers (n INT)")
-        client.push("numbers", [{"n": n} for n in range(ROWS)])
+        client.wait_for(client.push("numbers", [{"n": n} for n in range(ROWS)]).sequence)
     host, port = pg_address(running).rsplit(":", 1)
     connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
     connection.autocommit = True

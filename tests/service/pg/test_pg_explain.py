@@ -19,7 +19,9 @@ def session(running: Serving) -> Iterator[Any]:
     with Client(running.address, timeout=20) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, n INT)")
         client.push("trades", [{"sym": "AB"[n % 2], "n": n} for n in range(6)])
-        client.register("SELECT sym, count(*) AS c FROM trades GROUP BY sym BEGIN (NOW - 1 HOUR)", key="counts")
+        client.register(
+            "SELECT sym, count(*) AS c FROM trades GROUP BY sym BEGIN (NOW - 1 HOUR)", key="counts"
+        ).invoke()
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     with psycopg.connect(f"host={host} port={port} user=anybody dbname=any", autocommit=True) as connection:
