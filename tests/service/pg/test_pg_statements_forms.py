@@ -91,6 +91,7 @@ def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serv
         client.create_stream("CREATE STREAM t (s TEXT, n INT, at TIMESTAMP, d DATE)")
         client.push("t", [{"s": "a", "n": 1, "at": datetime(2026, 7, 1, 10, tzinfo=UTC), "d": date(2026, 7, 1)}])
         client.push("t", [{"s": "b", "n": 2}])
+        client.describe("t")  # waits until the rows are visible
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
@@ -118,15 +119,19 @@ def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serv
 
 
 def test_a_transaction_has_one_present_time(running: Serving) -> None:
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM present (n INT)")
+        client.push("present", [{"n": 1}, {"n": 2}])
+        client.describe("present")
     assert running.service.pg is not None
     host, port = running.service.pg.address.rsplit(":", 1)
     connection = psycopg2.connect(host=host, port=port, user="me", dbname="any")
     cursor = connection.cursor()
     times = set()
     for _ in range(2):
-        cursor.execute("SELECT now(), count(*) FROM t")
+        cursor.execute("SELECT now(), count(*) FROM present")
         times.add(cursor.fetchall()[0][0])
-    cursor.execute("SELECT count(*) FROM t WHERE now() = %s", list(times))
+    cursor.execute("SELECT count(*) FROM present WHERE now() = %s", list(times))
     assert cursor.fetchall() == [(2,)]
     connection.close()
 
