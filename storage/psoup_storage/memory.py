@@ -211,8 +211,8 @@ class MemoryStore:
                 key = f"tenant {event.tenant.name}", 0
             case TenantDropped():
                 key, dropped = (f"tenant {event.name}", 0), True
-                for kept in [kept for kept in self._kept if kept[0] == f"{_WEBHOOK}{event.name}"]:
-                    self._drop(kept)
+                for key in [key for key in self._kept if key[0] == f"{_WEBHOOK}{event.name}"]:
+                    self._drop(key)
             case _:
                 assert_never(event)
         self._drop(key)

@@ -39,7 +39,7 @@ def matches(tree: ast.AST) -> Iterator[ast.Match]:
 def is_watched(node: ast.Match) -> bool:
     """Whether the type checker fails if a case is missing.
 
-    The last case is `case _: assert_never(…)`, or it gives the rest to a function that takes only the kinds of a list.
+    The last case calls `assert_never`, or a function that takes only the other kinds.
     """
     last = node.cases[-1]
     wild = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
