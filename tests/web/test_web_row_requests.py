@@ -194,7 +194,7 @@ def test_heads_that_are_refused(rows: Rows) -> None:
         refusal = rows.refused(b"", headers)
         assert refusal[0] == status and words in refusal[1]["message"], headers
     for path, status, words in (
-        ("/api/streams/nothing/rows", 404, "no stream 'nothing'"),
+        ("/api/streams/nothing/rows", 404, "'nothing'; create it"),
         ("/api/streams/%ff/rows", 400, "not UTF-8"),
         (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "the parameters are refused"),
         (f"/api/streams/{rows.stream}/rows?refused=no", 400, "write raise or count"),
