@@ -20,8 +20,8 @@ from psoup_service.tracing.spans import SpanRequests
 
 QUEUE = 16_384
 """The most spans that wait, of some 200 bytes each."""
-BATCH = 512
-"""The most spans of a request."""
+BATCH = 4_096
+"""The most spans of a request, some 600 kB. A request costs some milliseconds, whatever its size."""
 DELAY_S = 1.0
 """Seconds for which the first span of a batch waits for more."""
 
