@@ -228,11 +228,11 @@ def test_others_go_on_while_a_long_text_is_bound_and_its_stream_may_change(monke
     run(script)
 
 
-async def begun(wire: Wire, gate: Held, request: statements.AskRequest) -> Any:
+async def begun(wire: Wire, blocked: Held, request: statements.AskRequest) -> Any:
     """A call with a deadline that has not passed when its work begins: a short one, unless the machine is busy."""
     for seconds in (1, 5, 25):
         call = wire.statements.Ask(request, timeout=seconds)
-        while not (gate.begun.is_set() or call.done()):
+        while not (blocked.begun.is_set() or call.done()):
             await asyncio.sleep(0)
         if not call.done():
             break
