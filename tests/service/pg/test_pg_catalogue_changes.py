@@ -117,6 +117,19 @@ def test_a_catalogue_is_charged_until_its_clients_have_left(running: Serving) ->
         assert _held(running) == 0
 
 
+def test_an_abandoned_statement_gives_back_its_turn_and_its_bytes(running: Serving) -> None:
+    with _connected(running) as connection:
+        connection.execute(_COUNTED)
+        before = _held(running)
+        for limit in (1, 20, 60):
+            connection.execute(f"SET statement_timeout = {limit}")
+            with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+                connection.execute("SELECT count(*) FROM pg_proc a, pg_proc b, pg_proc c")
+            connection.execute("SET statement_timeout = 0")
+            assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        assert _held(running) == before
+
+
 def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Serving, client: Client) -> None:
     values = [{"t": f"{n}" * 10_000, "name": f"w{n}"} for n in range(100, 260)]
     client.register_many("SELECT n FROM base WHERE t = $t", values, key="name")
@@ -131,7 +144,7 @@ def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Servi
         assert connection.execute(_COUNTED).fetchone() is not None
 
 
-def test_the_client_is_notices_once_of_views_that_are_not_shown(
+def test_the_client_learns_once_of_views_that_are_not_shown(
     running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released(running)

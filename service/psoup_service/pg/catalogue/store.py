@@ -186,13 +186,15 @@ class Running:
     ) -> None:
         self._growth = growth
         self._budget = budget
+        self._stopped = False
         self._cursor = store.cursor()
         self._text = text
         self._variables = variables
         self._seconds = seconds
 
     def stop(self) -> None:
-        """Interrupt the run; the client has left, or does not want it any more."""
+        """Interrupt the run, or prevent it: the client has left, or does not want it any more."""
+        self._stopped = True
         self._cursor.interrupt()
 
     def run(self) -> pa.Table:
@@ -200,6 +202,8 @@ class Running:
         timer = threading.Timer(self._seconds, self._cursor.interrupt)
         timer.start()
         try:
+            if self._stopped:
+                raise duckdb.InterruptException("INTERRUPT Error")
             for name, limit in self._growth._asdict().items():
                 self._cursor.execute(f"SET VARIABLE {name} = {limit}")
             text = self._text.lower()

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -225,9 +225,25 @@ class Stores:
 
 
 async def _run(threads: ThreadPoolExecutor, running: Running) -> pa.Table:
-    """The rows of a statement. It is interrupted if its caller leaves."""
+    """The rows of a statement.
+
+    If its caller leaves, the statement is interrupted. The call ends once its thread has ended, so that the caller's
+    turn and account last as long.
+    """
+    job = threads.submit(running.run)
+    work = asyncio.wrap_future(job)
     try:
-        return await asyncio.get_running_loop().run_in_executor(threads, running.run)
+        return await asyncio.shield(work)
     except asyncio.CancelledError:
-        running.stop()
+        if not job.cancel():
+            running.stop()
+            await _ended(work)
         raise
+
+
+async def _ended(work: asyncio.Future[pa.Table]) -> None:
+    """Wait until a thread has ended, in spite of a second cancellation."""
+    while not work.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([work])
+    work.exception()  # else asyncio logs that it was not asked for
