@@ -20,6 +20,8 @@ MOST_URL = 2_048
 """The most characters of a URL."""
 _PORTS = {"https": 443, "http": 80}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""The IPv6 addresses that are assigned to networks of the Internet."""
 _SHOWN = 100
 
 
@@ -80,6 +82,8 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, ipaddress.IPv4Address):
         return True
+    if ip.scope_id is not None or (ip not in _UNICAST and ip not in _NAT64 and ip.ipv4_mapped is None):
+        return False
     inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
     if ip in _NAT64:
         inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
