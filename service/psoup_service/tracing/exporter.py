@@ -14,6 +14,7 @@ from collections import deque
 from typing import Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from psoup_service.tracing.spans import SpanRequests
@@ -28,6 +29,9 @@ DELAY_S = 1.0
 _TIMEOUT_S = 10.0
 _LAST_S = 2.0
 """Seconds that the last request may take, when the service stops."""
+_END_S = 5.0
+"""Seconds that the thread may take in all, when the service stops."""
+_SHOWN = 500
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _AGAIN = frozenset(
     {
@@ -91,6 +95,8 @@ class Exporter:
         self._stop.set()
         self._come.set()
         self._many.set()
+        self._thread.join(_END_S)
+        self._collector.close()  # which cancels a request that hangs
         self._thread.join()
 
     def _run(self) -> None:
@@ -108,7 +114,6 @@ class Exporter:
         while self._queue and not self._failing:
             self._try(self._batch(), _LAST_S)
         self.dropped += len(self._queue)
-        self._collector.close()
 
     def _batch(self) -> list[bytes]:
         return [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
@@ -127,12 +132,15 @@ class Exporter:
         try:
             reply = self._collector.export(self._requests.request(spans), timeout)
         except grpc.RpcError as problem:
-            self._tell(problem)
+            self._tell(problem.code().name, problem.details() or "")
             if problem.code() in _AGAIN:
                 return False
             self.dropped += len(spans)
             return True
-        rejected = ExportTraceServiceResponse.FromString(reply).partial_success.rejected_spans
+        except ValueError as problem:  # the connection is closed, or a header is not valid
+            self._tell("INVALID_REQUEST", str(problem))
+            return False
+        rejected = min(max(_rejected(reply), 0), len(spans))
         self.sent += len(spans) - rejected
         self.dropped += rejected
         if self._failing:
@@ -140,9 +148,17 @@ class Exporter:
             _log.warning("the collector takes traces again", extra={"endpoint": self._collector.endpoint})
         return True
 
-    def _tell(self, problem: grpc.RpcError) -> None:
+    def _tell(self, code: str, why: str) -> None:
         """Log a failure, if it is the first since the last success."""
         if not self._failing:
             self._failing = True
-            facts = {"endpoint": self._collector.endpoint, "code": problem.code().name, "why": problem.details()}
+            facts = {"endpoint": self._collector.endpoint, "code": code, "why": why[:_SHOWN]}
             _log.warning("the collector does not take traces; calls go on without", extra=facts)
+
+
+def _rejected(reply: bytes) -> int:
+    """The number of spans that the collector rejects; 0 if its reply is not valid, as the request was taken."""
+    try:
+        return ExportTraceServiceResponse.FromString(reply).partial_success.rejected_spans
+    except DecodeError:
+        return 0

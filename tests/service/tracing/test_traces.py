@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pyarrow as pa
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.process.settings import Settings
 from psoup_service.tracing import exporter
+from psoup_service.tracing.spans import SpanRequests
 from psoup_service.tracing.traces import MOST_STEPS, SampledTraces
 from psoup_storage import DurableStore
 from psoup_testing.services.collector import Collector, attributes_of, collecting
@@ -30,6 +33,33 @@ class _Probe:
 
     def traceparent(self) -> str:
         return ""
+
+
+class _HostileCollector:
+    """A collector that gives one reply to all requests, or none until the connection is closed."""
+
+    endpoint = "http://collector"
+
+    def __init__(self, reply: bytes | Exception | None) -> None:
+        self.asked = threading.Semaphore(0)
+        self._reply = reply
+        self._closed = threading.Event()
+
+    def export(self, request: bytes, timeout: float) -> bytes:
+        self.asked.release()
+        if self._reply is None:
+            assert self._closed.wait(20)
+            raise ValueError("the channel is closed")
+        if isinstance(self._reply, Exception):
+            raise self._reply
+        return self._reply
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def _rejecting(spans: int) -> bytes:
+    return ExportTraceServiceResponse(partial_success={"rejected_spans": spans}).SerializeToString()
 
 
 def _settings(collector: Collector, **more: Any) -> Settings:
@@ -135,7 +165,7 @@ def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptur
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
         begin = wire.service._observers._traces.begin  # type: ignore[union-attr]
-        for _ in range(exporter.QUEUE + 1_000):
+        for _ in range(exporter.QUEUE + exporter.BATCH + 1_000):
             begin("A/B", _Probe()).ended("OK", "default", 0)
         assert wire.service._observers.figures()["spans_dropped"] > 0
         services.append(wire.service)
@@ -145,6 +175,36 @@ def test_what_finds_no_collector_is_dropped_and_counted(caplog: pytest.LogCaptur
     figures = services[0]._observers.figures()
     assert figures["spans_sent"] == 0 and figures["spans_dropped"] > exporter.QUEUE + 1_000
     assert len(_lines(caplog)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "sent"),
+    [(b"\xff" * 20, 1), (_rejecting(5), 0), (_rejecting(-5), 1), (ValueError("metadata was invalid"), 0)],
+)
+def test_a_reply_that_is_not_valid_does_not_end_the_traces(
+    reply: bytes | Exception, sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "DELAY_S", 0.0)
+    monkeypatch.setattr(exporter, "_PAUSES_S", (0.01,))
+    hostile = _HostileCollector(reply)
+    sender = exporter.Exporter(hostile, SpanRequests({}, "1"))
+    sender.put(b"one")
+    assert hostile.asked.acquire(timeout=20)
+    sender.put(b"two")
+    assert hostile.asked.acquire(timeout=20)
+    sender.close()
+    assert sender.sent + sender.dropped == 2 and sender.sent == 2 * sent
+
+
+def test_a_request_that_hangs_ends_with_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "DELAY_S", 0.0)
+    monkeypatch.setattr(exporter, "_END_S", 0.0)
+    hostile = _HostileCollector(None)
+    sender = exporter.Exporter(hostile, SpanRequests({}, "1"))
+    sender.put(b"one")
+    assert hostile.asked.acquire(timeout=20)
+    sender.close()
+    assert sender.dropped == 1
 
 
 def test_a_call_has_so_many_steps_and_no_more() -> None:
