@@ -175,10 +175,15 @@ def tell(soup: Soup) -> None:
     join_and_count(soup)
     let_in(soup, END)
     part(soup)
-    share_matches(soup)
-    tell_receivers(soup)
+    tell_programs(soup)
     fill_table(soup, START)
     push_ahead(soup)
+
+
+def tell_programs(soup: Soup) -> None:
+    """Groups of followers, and webhooks."""
+    share_matches(soup)
+    tell_receivers(soup)
 
 
 def come_and_go(soup: Soup) -> None:
