@@ -29,6 +29,7 @@ from psoup_proto.v1 import (
     staging_pb2_grpc,
     statements_pb2_grpc,
     streams_pb2_grpc,
+    webhooks_pb2_grpc,
 )
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
@@ -64,6 +65,7 @@ class Wire:
         self.server = server_pb2_grpc.ServerServiceStub(channel)
         self.attach = attach_pb2_grpc.AttachServiceStub(channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(channel)
+        self.webhooks = webhooks_pb2_grpc.WebhookServiceStub(channel)
 
     async def create(self, statement: str) -> streams.CreateStreamResponse:
         return await self.streams.CreateStream(streams.CreateStreamRequest(statement=statement))

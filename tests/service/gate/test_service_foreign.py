@@ -28,7 +28,9 @@ from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
+from psoup_proto.v1 import webhooks_pb2 as webhooks
 from psoup_service.gate.roles import ALLOWED, OF_THE_SERVICE, ROLES
+from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.gated_service import Door, descriptors
 from psoup_testing.services.wire import Wire, ipc, refusal_of, run
@@ -43,9 +45,11 @@ pytestmark = [
 ]
 
 ROW = ipc(pa.table({"x": [1]}))
+URL = "http://127.0.0.1:1/changes"
+"""A port that refuses connections."""
 NOBODY = "nobody"
 DENIED, UNKNOWN = "PERMISSION_DENIED", "UNAUTHENTICATED"
-GONE_AFTER = ("Drop", "Unregister", "Revoke", "Abort", "Commit", "AddPart", "Execute", "BeginStage")
+GONE_AFTER = ("Drop", "Remove", "Unregister", "Revoke", "Abort", "Commit", "AddPart", "Execute", "BeginStage")
 """How methods begin after which their object is gone, or another one."""
 ABOUT_NOTHING = frozenset(
     {
@@ -75,11 +79,16 @@ class Things:
     label: str
     stage: str
     token_id: str
+    webhook_id: str
     sequence: int
+
+    def ids(self) -> tuple[str, ...]:
+        """The texts that the service made."""
+        return self.stage, self.webhook_id, self.query_id, self.stream_id, self.token_id
 
     def hidden(self, text: str) -> str:
         """A text in which its names are replaced, as every answer says what it was asked for."""
-        for value in (self.stage, self.query_id, self.stream_id, self.token_id, self.stream, self.key, self.tenant):
+        for value in (*self.ids(), self.stream, self.key, self.tenant):
             text = re.sub(f"{re.escape(value)}(?![0-9])", "…", text)
         return text
 
@@ -104,6 +113,7 @@ class Things:
             "roles": ["reader"],
             "producer": "p",
             "job": "j",
+            "url": URL,
             "part": "a",
             "arrow_ipc": ROW,
             "rows": b'[{"x": 1}]' if method.name == "PushRows" else 1,
@@ -112,7 +122,8 @@ class Things:
             "last": 1,
             "cascade": True,
         }
-        return known.get(field.name, vars(self).get(field.name) if field.name != "key" else None)
+        about_webhooks = method.containing_service.name == "WebhookService"
+        return known.get(field.name, vars(self).get(field.name) if field.name != "key" or about_webhooks else None)
 
     def requests(self, method: MethodDescriptor) -> Iterator[tuple[str, Message]]:
         """The requests of a method, each with what it goes by: the ID of a query, its number, its key, or labels."""
@@ -168,7 +179,10 @@ class Tenants:
         begin = staging.BeginStageRequest(stream=stream, producer="p", number=1)
         stage = (await self.wire.staging.BeginStage(begin, metadata=owner)).stage
         token_id, _ = await self.door.issue("reader", tenant=tenant)
-        return Things(tenant, stream, made.stream.stream_id, query, key, key, stage, token_id, pushed.sequence)
+        add = webhooks.AddWebhookRequest(key=key, url=URL)
+        webhook = (await self.wire.webhooks.AddWebhook(add, metadata=owner)).webhook.webhook_id
+        ids = made.stream.stream_id, query, key, key, stage, token_id, webhook
+        return Things(tenant, stream, *ids, pushed.sequence)
 
     async def ask(self, method: MethodDescriptor, role: str, request: Message, things: Things) -> str:
         """What a call says: its code, message and details, or its first reply."""
@@ -258,4 +272,4 @@ def test_what_is_anothers_is_what_is_not_there_for_every_method_and_role(tmp_pat
         rivals = await wire.queries.ListQueries(queries.ListQueriesRequest(), metadata=tenants.owner["rival"])
         assert [query.query_id for query in rivals.queries] == [theirs.query_id], "nothing of theirs has changed"
 
-    run(script, store=DurableStore(tmp_path / "data"))
+    run(script, Settings(port=0, webhook_hosts=("http://127.0.0.1:1",)), store=DurableStore(tmp_path / "data"))

@@ -35,6 +35,7 @@ from psoup_proto.v1 import (
     statements_pb2,
     streams_pb2,
     sync_pb2,
+    webhooks_pb2,
 )
 from psoup_service.process.settings import Settings
 from psoup_service.wire.status import CODES, OWN_CODES
@@ -57,6 +58,7 @@ FILES = (
     matching_pb2,
     sync_pb2,
     admin_pb2,
+    webhooks_pb2,
 )
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
@@ -162,6 +164,8 @@ class Fuzz:
             "window": lambda: self.draw.choice(WINDOWS),
             "query_ids": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
+            "webhook_id": lambda: self.draw.choice(["w-00000000-1", "w-1", ""]),
+            "url": lambda: self.draw.choice(["http://127.0.0.1:1/", "https://[::1]/", "https://u:p@127.0.0.1/"]),
             "stage": lambda: self.draw.choice([*self.stages, self.stages[0][:-4], "W10="]),
             "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),
         }
