@@ -3,23 +3,25 @@
 
 -- Texts and arrays that grow have a limit in each row: DuckDB computes 2,048 rows at once, and does not count their memory.
 -- A lambda takes each argument once.
-CREATE MACRO f_too_long() AS error(printf('a text of this statement has at most %d characters, and an array at most %d elements; divide the statement', getvariable('characters'), getvariable('elements')));
-CREATE MACRO f_joined(parts) AS list_transform([parts], lambda p: CASE WHEN len(list_filter(p, lambda t: t IS NULL)) > 0 THEN NULL WHEN list_sum(list_transform(p, lambda t: length(t))) > getvariable('characters') THEN f_too_long() ELSE array_to_string(p, '') END)[1];
-CREATE MACRO f_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN length(p[1]) * greatest(1, length(p[3])) > getvariable('characters') THEN f_too_long() ELSE replace(p[1], p[2], p[3]) END)[1];
-CREATE MACRO f_regexp_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(16, length(p[3])) > getvariable('characters') THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3]) END)[1], (s, a, b, o) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(16, length(p[3])) > getvariable('characters') THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3], o) END)[1];
-CREATE MACRO f_array_to_string(a, s) AS list_transform([a], lambda p: CASE WHEN list_sum(list_transform(p, lambda t: length(t::VARCHAR))) + len(p) * length(s) > getvariable('characters') THEN f_too_long() ELSE array_to_string(p, s) END)[1];
-CREATE MACRO f_string_to_array(s, d) AS list_transform([{'s': s::VARCHAR, 'd': d::VARCHAR}], lambda p: CASE WHEN length(p.s) > getvariable('elements') THEN f_too_long() ELSE string_split(p.s, p.d) END)[1];
-CREATE MACRO f_series(a, b) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT}], lambda p: CASE WHEN p.b - p.a > getvariable('elements') THEN f_too_long() ELSE generate_series(p.a, p.b) END)[1], (a, b, c) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT, 'c': c::BIGINT}], lambda p: CASE WHEN abs((p.b - p.a) // p.c) > getvariable('elements') THEN f_too_long() ELSE generate_series(p.a, p.b, p.c) END)[1];
-CREATE MACRO f_list_concat(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) + len(p.b) > getvariable('elements') THEN f_too_long() ELSE list_concat(p.a, p.b) END)[1];
-CREATE MACRO f_list_append(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) > getvariable('elements') THEN f_too_long() ELSE list_append(p.a, p.b) END)[1];
+CREATE MACRO f_characters() AS coalesce(getvariable('characters'), 65536);
+CREATE MACRO f_elements() AS coalesce(getvariable('elements'), 2000);
+CREATE MACRO f_too_long() AS error(printf('a text of this statement has at most %d characters, and an array at most %d elements; divide the statement', f_characters(), f_elements()));
+CREATE MACRO f_joined(parts) AS list_transform([parts], lambda p: CASE WHEN len(list_filter(p, lambda t: t IS NULL)) > 0 THEN NULL WHEN list_sum(list_transform(p, lambda t: length(t))) > f_characters() THEN f_too_long() ELSE array_to_string(p, '') END)[1];
+CREATE MACRO f_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN length(p[1]) * greatest(1, length(p[3])) > f_characters() THEN f_too_long() ELSE replace(p[1], p[2], p[3]) END)[1];
+CREATE MACRO f_regexp_replace(s, a, b) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(16, length(p[3])) > f_characters() THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3]) END)[1], (s, a, b, o) AS list_transform([[s::VARCHAR, a::VARCHAR, b::VARCHAR]], lambda p: CASE WHEN (1 + length(p[1])) * greatest(16, length(p[3])) > f_characters() THEN f_too_long() ELSE regexp_replace(p[1], p[2], p[3], o) END)[1];
+CREATE MACRO f_array_to_string(a, s) AS list_transform([a], lambda p: CASE WHEN list_sum(list_transform(p, lambda t: length(t::VARCHAR))) + len(p) * length(s) > f_characters() THEN f_too_long() ELSE array_to_string(p, s) END)[1];
+CREATE MACRO f_string_to_array(s, d) AS list_transform([{'s': s::VARCHAR, 'd': d::VARCHAR}], lambda p: CASE WHEN length(p.s) > f_elements() THEN f_too_long() ELSE string_split(p.s, p.d) END)[1];
+CREATE MACRO f_series(a, b) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT}], lambda p: CASE WHEN p.b - p.a > f_elements() THEN f_too_long() ELSE generate_series(p.a, p.b) END)[1], (a, b, c) AS list_transform([{'a': a::BIGINT, 'b': b::BIGINT, 'c': c::BIGINT}], lambda p: CASE WHEN abs((p.b - p.a) // p.c) > f_elements() THEN f_too_long() ELSE generate_series(p.a, p.b, p.c) END)[1];
+CREATE MACRO f_list_concat(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) + len(p.b) > f_elements() THEN f_too_long() ELSE list_concat(p.a, p.b) END)[1];
+CREATE MACRO f_list_append(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) > f_elements() THEN f_too_long() ELSE list_append(p.a, p.b) END)[1];
 CREATE MACRO f_texts_size(a) AS list_sum(list_transform(a, lambda t: strlen(t)));
-CREATE MACRO f_texts_concat(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) + len(p.b) > getvariable('elements') OR f_texts_size(p.a) + f_texts_size(p.b) > getvariable('characters') THEN f_too_long() ELSE list_concat(p.a, p.b) END)[1];
-CREATE MACRO f_texts_append(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) > getvariable('elements') OR f_texts_size(p.a) > getvariable('characters') THEN f_too_long() ELSE list_append(p.a, p.b) END)[1];
-CREATE MACRO f_texts_prepend(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.b) > getvariable('elements') OR f_texts_size(p.b) > getvariable('characters') THEN f_too_long() ELSE list_prepend(p.a, p.b) END)[1];
-CREATE MACRO f_checked_array(a) AS list_transform([a], lambda p: CASE WHEN len(p) > getvariable('elements') THEN f_too_long() ELSE p END)[1];
-CREATE MACRO f_short_text(t) AS list_transform([t::VARCHAR], lambda p: CASE WHEN length(p) * 16 > getvariable('characters') THEN f_too_long() ELSE p END)[1];
-CREATE MACRO f_checked_text(t) AS list_transform([t], lambda p: CASE WHEN length(p) > getvariable('characters') THEN f_too_long() ELSE p END)[1];
-CREATE MACRO f_list_prepend(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.b) > getvariable('elements') THEN f_too_long() ELSE list_prepend(p.a, p.b) END)[1];
+CREATE MACRO f_texts_concat(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) + len(p.b) > f_elements() OR f_texts_size(p.a) + f_texts_size(p.b) > f_characters() THEN f_too_long() ELSE list_concat(p.a, p.b) END)[1];
+CREATE MACRO f_texts_append(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.a) > f_elements() OR f_texts_size(p.a) > f_characters() THEN f_too_long() ELSE list_append(p.a, p.b) END)[1];
+CREATE MACRO f_texts_prepend(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.b) > f_elements() OR f_texts_size(p.b) > f_characters() THEN f_too_long() ELSE list_prepend(p.a, p.b) END)[1];
+CREATE MACRO f_checked_array(a) AS list_transform([a], lambda p: CASE WHEN len(p) > f_elements() THEN f_too_long() ELSE p END)[1];
+CREATE MACRO f_short_text(t) AS list_transform([t::VARCHAR], lambda p: CASE WHEN length(p) * 16 > f_characters() THEN f_too_long() ELSE p END)[1];
+CREATE MACRO f_checked_text(t) AS list_transform([t], lambda p: CASE WHEN length(p) > f_characters() THEN f_too_long() ELSE p END)[1];
+CREATE MACRO f_list_prepend(a, b) AS list_transform([{'a': a, 'b': b}], lambda p: CASE WHEN len(p.b) > f_elements() THEN f_too_long() ELSE list_prepend(p.a, p.b) END)[1];
 
 CREATE MACRO f_version() AS getvariable('version');
 CREATE MACRO f_current_setting(s) AS getvariable('settings')[lower(s::VARCHAR)], (s, missing_ok) AS getvariable('settings')[lower(s::VARCHAR)];
