@@ -125,6 +125,7 @@ class Deliveries:
             return tools.looking.look(snapshot, self._key, self._tenant, self._token, tools.clock(), budget)
 
         try:
+            tools.host.snapshot().query_with(self._key, self._tenant)  # a missing query takes no reader's thread
             look = await tools.host.evaluate(read, tenant=self._tenant)
         except NotFound as problem:
             self.progress = Progress(error=problem.message, no_query=True)
