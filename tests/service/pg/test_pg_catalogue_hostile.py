@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from psoup.errors import PSoupError
+from psoup_service.pg.catalogue.growth import Growth
 from psoup_service.pg.catalogue.statement import prepared
-from psoup_service.pg.catalogue.store import Store
+from psoup_service.pg.catalogue.store import Running, Store
 from psoup_service.pg.errors import state_of
-from psoup_testing.services.pg_catalogue import VALUES, answer, store
+from psoup_testing.services.pg_catalogue import VALUES, VARIABLES, answer, store
 
 _ARRAY = "SELECT array(SELECT attnum FROM pg_attribute LIMIT 1900) AS q"
 _TEXTS = f"SELECT array(SELECT '{'x' * 3_000}' || attname FROM pg_attribute LIMIT 1900) AS q"
@@ -73,6 +74,12 @@ def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state:
     with pytest.raises(PSoupError) as refused:
         answer(filled, text, seconds=0.2 if state == "57014" else 20)
     assert state_of(refused.value) == state
+
+
+def test_a_run_that_has_ended_can_be_stopped(filled: Store) -> None:
+    run = Running(filled, "SELECT 1 AS n", Growth(), VARIABLES, 20)
+    assert run.run().num_rows == 1
+    run.stop()
 
 
 def test_names_with_quotes_and_statements_in_them_are_names(filled: Store) -> None:

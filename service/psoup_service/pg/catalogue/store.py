@@ -197,11 +197,15 @@ class Running:
     def stop(self) -> None:
         """Interrupt the run, or prevent it: the client has left, or does not want it any more."""
         self._stopped = True
-        self._cursor.interrupt()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        with suppress(duckdb.ConnectionException):  # the run has just ended
+            self._cursor.interrupt()
 
     def run(self) -> pa.Table:
         """The rows. Raises InvalidInput, and ResourceExhausted at a limit of time, memory or rows."""
-        timer = threading.Timer(self._seconds, self._cursor.interrupt)
+        timer = threading.Timer(self._seconds, self._interrupt)
         timer.start()
         try:
             if self._stopped:
