@@ -192,10 +192,7 @@ class _Pieces:
         budget: ReadBudget,
         backend: Backend,
     ) -> None:
-        numbers, self._failed = wanted.found(snapshot)
-        self._numbers = numbers
-        self._wanted = wanted
-        self._backend = backend
+        numbers, failed = wanted.found(snapshot)
         accept = wanted.request.accept_truncation
         self.table: Table = invoke_table(
             snapshot,
@@ -208,39 +205,44 @@ class _Pieces:
             budget=budget,
             named=backend.ids.query,
         )
-        self._messages = self._all()
+        # The generator must not refer to this object: such a cycle would keep a table that a client leaves.
+        self._messages = _messages(self.table, wanted, numbers, failed, backend)
 
     def next(self) -> queries_pb2.InvokeTableResponse | None:
         """The next message, or None after the last. Raises what the table raises."""
         return next(self._messages, None)
 
-    def _all(self) -> Iterator[queries_pb2.InvokeTableResponse]:
-        table, limits = self.table, self._backend.limits
-        selected = self._wanted.labels or self._wanted.request.key_prefix
-        yield queries_pb2.InvokeTableResponse(
-            arrow_ipc=table.schema.serialize().to_pybytes(),
-            queries=table.count,
-            numbers=_places([self._numbers]) if selected else None,
-            query_id_prefix=self._backend.ids.query_prefix if selected else "",
-        )
-        for batch in table.batches(max_bytes=2 * _PIECE * limits.chunk_bytes):
-            message = queries_pb2.InvokeTableResponse(arrow_ipc=batch.serialize().to_pybytes(), rows=batch.num_rows)
-            if message.ByteSize() > limits.reply_bytes:
-                raise _too_large(message.ByteSize(), limits.reply_bytes, batch)
-            yield message
-            del message, batch
-        yield queries_pb2.InvokeTableResponse(
-            arrow_ipc=END_MARK,
-            groups=[
-                queries_pb2.TableGroup(completeness=_completeness(group), places=_places(group.places))
-                for group in table.groups
-            ],
-            failures=[self._failure(failed) for failed in [*self._failed, *table.failures()]],
-        )
 
-    def _failure(self, failed: Failed) -> queries_pb2.TableFailure:
-        self._backend.metrics.refused(failed.error)
-        return queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
+def _messages(
+    table: Table, wanted: _Wanted, numbers: Array, failed: list[Failed], backend: Backend
+) -> Iterator[queries_pb2.InvokeTableResponse]:
+    limits = backend.limits
+    selected = wanted.labels or wanted.request.key_prefix
+    yield queries_pb2.InvokeTableResponse(
+        arrow_ipc=table.schema.serialize().to_pybytes(),
+        queries=table.count,
+        numbers=_places([numbers]) if selected else None,
+        query_id_prefix=backend.ids.query_prefix if selected else "",
+    )
+    for batch in table.batches(max_bytes=2 * _PIECE * limits.chunk_bytes):
+        message = queries_pb2.InvokeTableResponse(arrow_ipc=batch.serialize().to_pybytes(), rows=batch.num_rows)
+        if message.ByteSize() > limits.reply_bytes:
+            raise _too_large(message.ByteSize(), limits.reply_bytes, batch)
+        yield message
+        del message, batch
+    yield queries_pb2.InvokeTableResponse(
+        arrow_ipc=END_MARK,
+        groups=[
+            queries_pb2.TableGroup(completeness=_completeness(group), places=_places(group.places))
+            for group in table.groups
+        ],
+        failures=[_failure(each, backend) for each in [*failed, *table.failures()]],
+    )
+
+
+def _failure(failed: Failed, backend: Backend) -> queries_pb2.TableFailure:
+    backend.metrics.refused(failed.error)
+    return queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
 
 
 def _check(request: queries_pb2.InvokeTableRequest) -> None:

@@ -111,38 +111,44 @@ def _raw(part: Message | pa.RecordBatch) -> tuple[int, memoryview]:
 
 
 class Pieces(Generic[Piece]):
-    """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
+    """The messages of a streamed answer. `next` is called on a reader thread, one call at a time.
+
+    An answer that is left in the middle goes with the last reference to this object. So the generator must not refer to
+    it: such a cycle would keep the answer until the next full collection, which is rare in the service.
+    """
 
     def __init__(self, answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
-        self._kind: type[Piece] = kind
-        self._most = most_bytes
-        self._messages: Iterator[tuple[int, Piece | Written]] = self._all(answer, chunk_bytes)
+        self._messages = _messages(answer, kind, chunk_bytes, most_bytes)
 
     def next(self) -> tuple[int, Piece | Written] | None:
         """The next message and its rows, or None after the last. Raises what the answer raises."""
         return next(self._messages, None)
 
-    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[tuple[int, Piece | Written]]:
-        contents = completeness(answer.completeness, answer.record.query)
-        yield 0, self._kind(completeness=contents, arrow_ipc=answer.schema_message)
-        for part in answer.messages(max_bytes=2 * chunk_bytes):
-            for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
-                yield self._piece(*_raw(piece))  # no variable keeps the bytes between two calls
-        more = set_counts(contents, answer)
-        yield 0, self._kind(completeness=contents if more else None, arrow_ipc=END_MARK)
 
-    def _piece(self, rows: int, raw: memoryview) -> tuple[int, Written]:
-        """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""
-        message = with_payload(self._kind(rows=rows), "arrow_ipc", raw)
-        if len(message.raw) > self._most:
-            raise ResourceExhausted(
-                f"a row of this answer takes {len(raw):,} bytes, and a message may have {self._most:,}; select fewer"
-                " columns",
-                reason="ROW_TOO_LARGE",
-                bytes=len(raw),
-                **REPLY_BYTES.over(len(raw), self._most),
-            )
-        return rows, message
+def _messages(
+    answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int
+) -> Iterator[tuple[int, Piece | Written]]:
+    contents = completeness(answer.completeness, answer.record.query)
+    yield 0, kind(completeness=contents, arrow_ipc=answer.schema_message)
+    for part in answer.messages(max_bytes=2 * chunk_bytes):
+        for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
+            yield _piece(kind, most_bytes, *_raw(piece))  # no variable keeps the bytes between two calls
+    more = set_counts(contents, answer)
+    yield 0, kind(completeness=contents if more else None, arrow_ipc=END_MARK)
+
+
+def _piece(kind: type[Piece], most_bytes: int, rows: int, raw: memoryview) -> tuple[int, Written]:
+    """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""
+    message = with_payload(kind(rows=rows), "arrow_ipc", raw)
+    if len(message.raw) > most_bytes:
+        raise ResourceExhausted(
+            f"a row of this answer takes {len(raw):,} bytes, and a message may have {most_bytes:,}; select fewer"
+            " columns",
+            reason="ROW_TOO_LARGE",
+            bytes=len(raw),
+            **REPLY_BYTES.over(len(raw), most_bytes),
+        )
+    return rows, message
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import tracemalloc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
+from psoup.work.gc_pause import without_collector
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2
 from psoup_service.sync.reply_parts import bytes_in, first_parts, rows_in
@@ -46,6 +48,16 @@ def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_ag
         tracemalloc.stop()
     assert peak > 6_000_000, "800,000 offsets were found at first"
     assert held < 1_500_000, held
+
+
+def test_an_answer_that_its_reader_leaves_goes_without_a_collection() -> None:
+    soup, query = _soup()
+    with without_collector():
+        pieces = Pieces(soup.invoke(query).lean(), queries_pb2.InvokeStreamResponse, Limits().chunk_bytes)
+        assert pieces.next() is not None and pieces.next() is not None
+        left = weakref.ref(pieces)
+        del pieces
+        assert left() is None
 
 
 def test_pieces_found_again_are_the_answer() -> None:
