@@ -22,6 +22,7 @@ from standardwebhooks import Webhook as Signer
 from psoup.errors import PSoupError
 from psoup_service.gate.targets import Target
 from psoup_service.webhooks.addresses import Addresses, refused
+from psoup_service.webhooks.bounded_streams import BoundedStream
 from psoup_service.webhooks.outcomes import Outcome
 
 CONNECT_S = 5.0
@@ -128,7 +129,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
             if not self._target.trusted and _is_this_machine(stream):
                 await stream.aclose()
                 raise refused(self._target.origin.host, f"its address {address} is of this machine")
-            return stream
+            return BoundedStream(stream)
         raise failed
 
     async def sleep(self, seconds: float) -> None:

@@ -91,9 +91,8 @@ class Deliveries:
                     continue
                 try:
                     await self._step(webhook)
-                except NotFound:  # it was removed
-                    if self._present() is not None:
-                        raise
+                except NotFound:  # it was removed, which the snapshot may not show yet
+                    return
 
     def _present(self) -> Webhook | None:
         return self._tools.host.snapshot().webhooks.get(self._id)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -145,3 +146,16 @@ def test_an_endless_reply_ends_at_a_bound(names: Names, receiver: Receiver) -> N
     receiver.script.append(endless)
     origin = f"http://endless.test:{receiver.port}"
     assert sent(target_of(origin, origins_of([origin]))) == [Outcome(200, "")]
+
+
+@pytest.mark.parametrize("line", ["HTTP/1.1 100 Continue\r\n\r\n", "X: y\r\n"], ids=["interim replies", "a head"])
+def test_a_head_that_does_not_end_is_left_at_a_bound(names: Names, receiver: Receiver, line: str) -> None:
+    def endless(connection: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection.sendall(line.encode() * 1_000)
+
+    receiver.script.append(endless)
+    origin = f"http://endless.test:{receiver.port}"
+    (outcome,) = sent(target_of(origin, origins_of([origin])))
+    assert outcome.status == 0 and outcome.error.startswith("the receiver cannot be reached: ")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from psoup.errors import NotFound as UnknownWebhook
+from psoup.events.webhooks import Delivery, Webhook
 from psoup_client import AccessDenied, Client, ClientOptions, NotFound
 from psoup_service.gate.audit import NAME
 from psoup_service.process.settings import Settings
+from psoup_service.webhooks.deliveries import Deliveries
+from psoup_service.webhooks.outcomes import Outcome
+from psoup_service.webhooks.tools import Figures
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.services.receivers import Receiver, replies
@@ -95,3 +103,20 @@ def test_webhooks_belong_to_a_tenant_and_need_a_role(tmp_path: Path) -> None:
     done = [(line["call"].partition("/")[2], line["object"]) for line in lines if line["outcome"] == "OK"]
     assert done == [("AddWebhook", "hot"), ("RemoveWebhook", added.webhook.id)]
     assert added.secret not in log and receiver.url not in log
+
+
+def test_a_webhook_that_is_removed_during_an_attempt_ends_without_a_fault() -> None:
+    hook = Webhook("default", 7, "hot", "https://x.example/", "", 0, delivery=Delivery("msg_1", b"t", b"{}", 0, 0, 0))
+
+    async def removed(*command: object, patience: float) -> None:  # the snapshot does not show it yet
+        raise UnknownWebhook("there is no webhook 7", reason="UNKNOWN_WEBHOOK")
+
+    async def taken(*message: object) -> Outcome:
+        return Outcome(204, "")
+
+    host = SimpleNamespace(snapshot=lambda: SimpleNamespace(sequence=9, webhooks={7: hook}), submit=removed)
+    looking = SimpleNamespace(is_outdated=lambda *position: False)
+    rounds = SimpleNamespace(listening=lambda watcher: nullcontext())
+    parts = {"figures": Figures(), "logging": nullcontext(), "attempt": taken, "clock": lambda: 0}
+    tools: Any = SimpleNamespace(host=host, looking=looking, rounds=rounds, **parts)
+    asyncio.run(Deliveries(tools, hook).run())
