@@ -25,6 +25,7 @@ from psoup.errors import PSoupError, Unavailable
 from psoup_service.host.turns.interpreter import ShortTurns
 from psoup_service.host.worker import told
 from psoup_service.process import allocators, event_loop, kernel_cache, log
+from psoup_service.process.extras import check_extras
 from psoup_service.process.kernel_progress import KernelProgress
 from psoup_service.process.lean import lean
 from psoup_service.process.service_manager import ServiceManager
@@ -104,7 +105,7 @@ async def _serve(
     except PSoupError as problem:
         return _told(problem)
     with suppress(OSError):  # the program that has started it may not read any more
-        _announce(service)
+        announce(service)
     manager.ready(service.address, service.host.counters)
     if ready is not None:
         ready(service.address)
@@ -132,6 +133,7 @@ async def _until_stopped(service: Service, manager: ServiceManager, stop: asynci
 
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
+    check_extras(settings)
     from psoup_storage import open_store  # imports the kernels, whose folder must be chosen first
 
     store = open_store(  # it decodes chunks while the modules below are loaded
@@ -149,14 +151,18 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
     return Service(settings, store=store, quarantine=quarantine)
 
 
-def _announce(service: Service) -> None:
+def announce(service: Service) -> None:
     """Print the addresses and the place of the data on standard error."""
     print(f"psoup listens on {', '.join(service.addresses)}", file=sys.stderr)
     if service.gateway is not None:
         print(f"its page is at {service.gateway.address}", file=sys.stderr)
+        if service.settings.mcp:
+            print(f"assistants connect to {service.gateway.address}/mcp", file=sys.stderr)
     if service.pg is not None:
         places = [service.pg.address, *filter(None, (service.pg.socket_folder,))]
         print(f"clients of PostgreSQL connect to {' or '.join(places)}", file=sys.stderr)
+        if find_spec("duckdb") is None:
+            print("they find no catalogue, which BI tools need: pip install 'psoup[server,pg]'", file=sys.stderr)
     if service.metrics_address:
         print(
             f"metrics are at http://{service.metrics_address}/metrics, probes at /healthz and /readyz", file=sys.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from types import SimpleNamespace
 import subprocess
 import sys
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from psoup.errors import InvalidInput
+from psoup_service.main import announce
+from psoup_service.process.extras import check_extras
 from psoup_service.process.settings import Settings
 from psoup_testing.services.threaded_service import serving
 
@@ -58,3 +61,20 @@ def test_assistants_need_the_port_of_the_page() -> None:
     assert Settings(mcp="true").mcp  # type: ignore[arg-type]  # as the environment gives it
     with pytest.raises(ValidationError, match="neither true nor false"):
         Settings(mcp_rows=True)
+
+
+def test_a_missing_package_is_named_before_the_start() -> None:
+    with pytest.raises(InvalidInput, match=r"pip install 'psoup\[server,mcp\]'"):
+        check_extras(Settings(mcp=True), lambda name: None)
+    check_extras(Settings(), lambda name: None)
+    check_extras(Settings(mcp=True))
+
+
+def test_the_start_prints_the_address_for_assistants(capsys: pytest.CaptureFixture[str]) -> None:
+    gateway = SimpleNamespace(address="http://127.0.0.1:7734")
+    service = SimpleNamespace(
+        addresses=["127.0.0.1:7733"], gateway=gateway, pg=None, metrics_address="",
+        store=SimpleNamespace(durable=False), settings=Settings(mcp=True),
+    )  # fmt: skip
+    announce(service)  # type: ignore[arg-type]
+    assert "assistants connect to http://127.0.0.1:7734/mcp\n" in capsys.readouterr().err
