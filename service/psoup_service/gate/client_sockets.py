@@ -38,8 +38,9 @@ def opened_socket(place: Listener, purpose: str, setting: str) -> socket.socket:
     try:
         opened = socket.create_server((host, place.port), family=family, backlog=BACKLOG)
     except OSError as problem:
+        why = str(problem.strerror).partition(" (while ")[0]  # create_server repeats the address
         raise InvalidInput(
-            f"{place.host}:{place.port} cannot be listened on for {purpose} ({problem.strerror}); choose another"
+            f"{place.host}:{place.port} cannot be listened on for {purpose} ({why}); choose another"
             f" {setting}, 0 for a free one, or -1 for none",
             reason="ADDRESS_IN_USE",
         ) from problem

@@ -47,6 +47,8 @@ def origins_of(texts: Iterable[str]) -> frozenset[Origin]:
 
 
 def _origin_alone(text: str) -> Origin:
+    if "://" not in text:
+        raise _not_valid(text, "write it with its scheme, such as http://localhost:9000", "host")
     parts = _split(text)
     if parts.path not in ("", "/") or parts.query:
         raise _not_valid(
@@ -126,6 +128,6 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _not_valid(url: str, why: str) -> InvalidInput:
+def _not_valid(url: str, why: str, what: str = "URL") -> InvalidInput:
     shown = url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…"
-    return InvalidInput(f"{shown!r} is not a valid URL of a webhook: {why}", reason="WEBHOOK_URL", field="url")
+    return InvalidInput(f"{shown!r} is not a valid {what} of a webhook: {why}", reason="WEBHOOK_URL", field="url")
