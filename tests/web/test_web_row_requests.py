@@ -196,12 +196,19 @@ def test_heads_that_are_refused(rows: Rows) -> None:
     for path, status, words in (
         ("/api/streams/nothing/rows", 404, "'nothing'; create it"),
         ("/api/streams/%ff/rows", 400, "not UTF-8"),
-        (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "the parameters are refused"),
+        (f"/api/streams/{rows.stream}/rows?refuse=no", 400, "take refused"),
         (f"/api/streams/{rows.stream}/rows?refused=no", 400, "write raise or count"),
-        (f"/api/streams/{rows.stream}/rows?delimiter=%3B", 400, "the parameters are refused"),
+        (f"/api/streams/{rows.stream}/rows?delimiter=%3B", 400, "take refused"),
     ):
         response = rows.send([ROW], path=path)
         assert response.status == status and words in response.json["message"], path
+
+
+def test_bodies_that_are_not_ndjson_are_told_of_curl_and_of_csv(rows: Rows) -> None:
+    rows.create("name TEXT, size BIGINT")
+    for body, words in ((b'{"name": "a"}{"name": "b"}', "--data-binary does not"), (b"name,size\na,1\n", "text/csv")):
+        reply = rows.send(body, {"idempotency-key": words})
+        assert reply.status == 422 and words in reply.json["rows"][0]["message"]
 
 
 def test_arrow_goes_in(rows: Rows) -> None:

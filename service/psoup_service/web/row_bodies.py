@@ -230,7 +230,7 @@ def _options(query: bytes, form: str) -> RowOptions:
     given = dict(pairs)
     for name, value in pairs:
         if name not in allowed:
-            raise _wrong(name, value, f"the parameters are {', '.join(allowed)}")
+            raise _wrong(name, value, f"rows in {form} take {', '.join(allowed)}")
         if name != "null" and sum(other == name for other, _ in pairs) > 1:
             raise _wrong(name, value, "give it once")
     if given.get("refused", "raise") not in _REFUSED:

@@ -198,4 +198,8 @@ def _advised(problem: JsonFault) -> str:
     text = str(problem)
     if text.startswith("byte "):
         return f"{text}; send the body in UTF-8 (iconv -f latin1 -t utf-8)"
+    if "Extra data" in text:
+        return f"{text}; write one object on each line (curl -d joins the lines of a file, --data-binary does not)"
+    if text.endswith("Expecting value at column 1"):
+        return f"{text}; write one object on each line, or send a CSV with Content-Type: text/csv"
     return f"{text}; write one object on each line" if text.startswith("it is not valid") else text
