@@ -8,14 +8,14 @@ from psoup_service.pg.statements.words import Words
 
 _TWO = frozenset({"CREATE", "ALTER", "DROP", "COMMENT", "REFRESH", "REASSIGN", "IMPORT", "SECURITY", "TABLE"})
 _SKIPPED = frozenset({"OR", "REPLACE", "TEMP", "TEMPORARY", "UNLOGGED", "GLOBAL", "LOCAL", "UNIQUE", "RECURSIVE"})
-_DEFINITIONS = "streams are created and changed over gRPC: psoup sql, or Client.execute"
+_DEFINITIONS = "this port does not create or change streams: use psoup sql, or Client.execute"
 _HINTS = {
     "CREATE": _DEFINITIONS,
     "ALTER": _DEFINITIONS,
     "DROP": _DEFINITIONS,
-    "UPDATE": "a push to a table replaces the row with the same key",
-    "DELETE": "psoup push, or Client.push, deletes rows of a table",
-    "MERGE": "a push to a table replaces the row with the same key",
+    "UPDATE": "an INSERT into a table replaces the row with the same key",
+    "DELETE": "psoup push --delete, or Client.delete, deletes rows of a table",
+    "MERGE": "an INSERT into a table replaces the row with the same key",
     "TRUNCATE": "streams drop old tuples by RETENTION",
     "NOTIFY": "the service notifies of changes of answers; send rows by INSERT",
     "LOCK": "readers and writers do not wait for each other",
