@@ -20,6 +20,7 @@ import httpcore
 from standardwebhooks import Webhook as Signer
 
 from psoup.errors import PSoupError
+from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.targets import Target
 from psoup_service.webhooks.addresses import Addresses, refused
 from psoup_service.webhooks.bounded_streams import BoundedStream
@@ -45,11 +46,13 @@ class Sender:
         self._tls = ssl.create_default_context()
         self._tls.load_verify_locations(certifi.where())
 
-    async def send(self, target: Target, message_id: str, body: bytes, secret: str, now: int) -> Outcome:
-        """Send a message once. `now`: the clock, in microseconds. Never raises but for cancellation."""
+    async def send(
+        self, target: Target, message_id: str, body: bytes, secret: str, now: int, tenant: str = DEFAULT_TENANT
+    ) -> Outcome:
+        """Send a message of a tenant once. `now`: the clock, in microseconds. Never raises but for cancellation."""
         try:
             async with asyncio.timeout(WHOLE_S):
-                addresses = await self._addresses.of(target)
+                addresses = await self._addresses.of(target, tenant)
                 headers = self._headers(target, message_id, body, secret, now)
                 return await self._post(target, addresses, headers, body)
         except TimeoutError:

@@ -66,4 +66,4 @@ class Tools:
                 await stack.enter_async_context(places)
             await stack.enter_async_context(self._all)
             sender = await self.sender()
-            return await sender.send(target, message_id, body, webhook.secret, self.clock())
+            return await sender.send(target, message_id, body, webhook.secret, self.clock(), webhook.tenant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -123,6 +124,35 @@ def test_faults_of_names_and_receivers_have_short_errors(names: Names, monkeypat
     names.addresses = [[]]
     (unknown,) = sent(target_of("https://nowhere.example/", frozenset()))
     assert unknown == Outcome(0, "the receiver cannot be reached: [Errno -2] Name or service not known")
+
+
+def test_slow_names_of_a_tenant_leave_threads_to_other_tenants(
+    names: Names, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "RESOLVE_S", 1.0)
+    replied, resolve = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str, port: int, **kind: Any) -> Any:
+        if host.startswith("slow"):
+            assert replied.wait(60)
+        return resolve(host, port, **kind)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def script() -> list[Any]:
+        addresses = Addresses()
+        try:
+            slow_ones = [target_of(f"https://slow{number}.example/", frozenset()) for number in range(40)]
+            waiting = [asyncio.create_task(addresses.of(target, "a")) for target in slow_ones]
+            await asyncio.sleep(0)
+            found = await addresses.of(target_of("http://b.test", origins_of(["http://b.test"])), "b")
+            return [found, *await asyncio.gather(*waiting, return_exceptions=True)]
+        finally:
+            replied.set()
+            addresses.close()
+
+    found, *others = asyncio.run(script())
+    assert found == ["127.0.0.1"] and all(isinstance(other, TimeoutError) for other in others)
 
 
 def test_a_receiver_that_does_not_reply_ends_in_time(
