@@ -100,7 +100,7 @@ class Settings(BaseModel):
     """further hosts that webhooks may reach, beside public ones over https: http://localhost:9000"""
 
     pg_port: int = Field(default=-1, ge=-1, le=65_535)
-    """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off"""
+    """port for clients of PostgreSQL (psql, BI tools, drivers); 0 takes a free one, -1 is off; takes psoup[pg]"""
 
     pg_socket: str = ""
     """directory for a Unix socket of such clients, named .s.PGSQL. and pg_port; empty for none"""

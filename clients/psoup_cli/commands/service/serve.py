@@ -20,16 +20,18 @@ WebPort = Annotated[
 ]
 PgPort = Annotated[
     int | None,
-    typer.Option("--pg-port", metavar="N", min=-1, max=65_535, help="For clients of PostgreSQL, such as psql."),
+    typer.Option("--pg-port", metavar="N", min=-1, max=65_535, help="For psql, drivers and BI tools; -1 is off."),
 ]
 OtlpEndpoint = Annotated[
     str | None,
     typer.Option("--otlp-endpoint", metavar="URL", help="Collector that gets traces of calls, by OTLP over gRPC."),
 ]
-Mcp = Annotated[bool | None, typer.Option("--mcp", help="Serve tools to assistants, at /mcp on the port of the page.")]
+Mcp = Annotated[
+    bool | None, typer.Option("--mcp", help="Serve tools to assistants (MCP), at /mcp on the port of the page.")
+]
 PgSocket = Annotated[
     str | None,
-    typer.Option("--pg-socket", metavar="DIR", help="Directory for their Unix socket, beside --pg-port."),
+    typer.Option("--pg-socket", metavar="DIR", help="Directory for a Unix socket of psql, beside --pg-port."),
 ]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[
@@ -82,8 +84,8 @@ def serve(
     tls_client_ca: TlsClientCa = None,
     web_port: WebPort = None,
     pg_port: PgPort = None,
-    mcp: Mcp = None,
     pg_socket: PgSocket = None,
+    mcp: Mcp = None,
     metrics_port: MetricsPort = None,
     otlp_endpoint: OtlpEndpoint = None,
     log_level: LogLevel = None,
