@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import http.client
 import socket
-from types import SimpleNamespace
 import subprocess
 import sys
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest

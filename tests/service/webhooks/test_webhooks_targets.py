@@ -89,6 +89,9 @@ def test_an_address_is_public_or_not(address: str, public: bool) -> None:
 def test_the_setting_names_hosts_with_their_schemes() -> None:
     assert Settings(webhook_hosts=("http://localhost:9000",)).webhook_hosts == ("http://localhost:9000",)
     assert Settings(webhook_hosts="https://a, http://b:81").webhook_hosts == ("https://a", "http://b:81")  # type: ignore[arg-type]
-    for wrong, why in (("localhost:9000", "not a valid host of a webhook: write it with its scheme"), ("http://a/b", "it has a path")):
+    for wrong, why in (
+        ("localhost:9000", "not a valid host of a webhook: write it with its scheme"),
+        ("http://a/b", "it has a path"),
+    ):
         with pytest.raises(ValidationError, match=why):
             Settings(webhook_hosts=(wrong,))
