@@ -10,6 +10,7 @@ so it is imported when there is a webhook.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ WHOLE_S = 30.0
 _REST_S = 1.0
 """Seconds for the body of a reply, after its status."""
 _MOST_REPLY = 64 * 1024
+_ERROR_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
 _SHOWN = 200
 Headers = list[tuple[bytes, bytes]]
 
@@ -147,5 +149,5 @@ def _is_this_machine(stream: httpcore.AsyncNetworkStream) -> bool:
 
 
 def _described(problem: Exception) -> str:
-    text = " ".join(str(problem).split()) or type(problem).__name__
+    text = _ERROR_NUMBER.sub("", " ".join(str(problem).split())) or type(problem).__name__
     return f"the receiver cannot be reached: {text[:_SHOWN]}"

@@ -123,7 +123,7 @@ def test_the_first_address_that_takes_the_connection_is_used(names: Names, recei
 def test_faults_of_names_and_receivers_have_short_errors(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.addresses = [[]]
     (unknown,) = sent(target_of("https://nowhere.example/", frozenset()))
-    assert unknown == Outcome(0, "the receiver cannot be reached: [Errno -2] Name or service not known")
+    assert unknown == Outcome(0, "the receiver cannot be reached: Name or service not known")
 
 
 def test_slow_names_of_a_tenant_leave_threads_to_other_tenants(
