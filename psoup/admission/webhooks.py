@@ -2,6 +2,7 @@
 
     no query with the key      AddWebhook: NotFound
     the same key and URL       AddWebhook: AlreadyExists
+    the same subscription      AddWebhook: the webhook has a new secret and a new end, and goes on
     a paused webhook           PauseWebhook changes nothing, ResumeWebhook lets it go on
 
 Only `KnownWebhooks.adopt` and `forget` change state.
@@ -22,9 +23,11 @@ from psoup.events.webhooks import (
     DropWebhook,
     PauseWebhook,
     ResumeWebhook,
+    Subscription,
     Webhook,
     WebhookChanged,
     WebhookCommand,
+    webhook_of,
 )
 from psoup.model import DEFAULT_TENANT
 
@@ -48,6 +51,10 @@ class KnownWebhooks(dict[int, Webhook]):
         else:
             self[event.webhook_id] = event.webhook
 
+    def of(self, tenant: str, subscription: Subscription | None) -> Webhook | None:
+        """The webhook of a subscription; None if none stands. O(webhooks)."""
+        return None if subscription is None else webhook_of(self.values(), tenant, subscription.subscription_id)
+
     def forget(self, tenant: str) -> None:
         """Forget the webhooks of a dropped tenant. O(webhooks)."""
         for webhook_id in [number for number, webhook in self.items() if webhook.tenant == tenant]:
@@ -65,9 +72,13 @@ def decide_webhook(
     if isinstance(command, AddWebhook):
         if tags.query_of(command.tenant, command.key, owners) < 0:
             raise _unknown_key(command.key)
+        standing = webhooks.of(command.tenant, command.subscription)
+        if standing is not None:
+            renewed = replace(standing, secret=command.secret, subscription=command.subscription)
+            return _prepared(_resumed(renewed, now), sequence + 1, now)
         _check_new(command, webhooks)
-        added = Webhook(command.tenant, sequence + 1, command.key, command.url, command.secret, now)
-        return _prepared(added, sequence + 1, now)
+        facts = command.tenant, sequence + 1, command.key, command.url, command.secret, now, command.token
+        return _prepared(Webhook(*facts, subscription=command.subscription), sequence + 1, now)
     webhook = webhooks.get(command.webhook_id)
     if webhook is None or webhook.tenant != command.tenant:
         raise NotFound(
@@ -82,8 +93,7 @@ def decide_webhook(
         case PauseWebhook():
             changed = webhook if webhook.paused else replace(webhook, paused=command.reason)
         case ResumeWebhook():
-            delivery = None if webhook.delivery is None else replace(webhook.delivery, since=now)
-            changed = replace(webhook, paused="", delivery=delivery) if webhook.paused else webhook
+            changed = _resumed(webhook, now) if webhook.paused else webhook
         case DropWebhook():
             event = WebhookChanged(sequence + 1, webhook.tenant, webhook.webhook_id, None, now)
             return Prepared(Acknowledgement(sequence + 1), event)
@@ -92,6 +102,11 @@ def decide_webhook(
     if changed is webhook:
         return Prepared(Acknowledgement(sequence, duplicate=True))
     return _prepared(changed, sequence + 1, now)
+
+
+def _resumed(webhook: Webhook, now: int) -> Webhook:
+    delivery = None if webhook.delivery is None else replace(webhook.delivery, since=now)
+    return replace(webhook, paused="", delivery=delivery)
 
 
 def _prepared(webhook: Webhook, sequence: int, now: int) -> Prepared:
@@ -109,7 +124,9 @@ def _unknown_key(key: str) -> NotFound:
 
 def _check_new(command: AddWebhook, webhooks: KnownWebhooks) -> None:
     of_key = [hook for hook in webhooks.values() if (hook.tenant, hook.key) == (command.tenant, command.key)]
-    if any(webhook.url == command.url for webhook in of_key):
+    if command.subscription is None and any(
+        webhook.url == command.url and webhook.subscription is None for webhook in of_key
+    ):
         raise AlreadyExists(
             f"a webhook sends the changes of {command.key[:64]!r} to this URL already; list the webhooks to see it",
             reason="WEBHOOK_EXISTS",

@@ -5,6 +5,8 @@
     PauseWebhook ────prepare──> WebhookChanged    deliveries stop; ResumeWebhook lets them go on
     DropWebhook ─────prepare──> WebhookChanged    the webhook is forgotten
 
+    AddWebhook of a subscription that stands      the webhook gets the new secret and the new end
+
 A webhook sends the changes of the answer of the query with a key to a URL. Its position is a token of a copy, which
 only the service reads. The content of a delivery is in the log before the first attempt. So an ID always has the same
 content, also after a crash.
@@ -12,7 +14,7 @@ content, also after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -46,11 +48,25 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscription:
+    """The subscription of an assistant to events, which a webhook serves.
+
+    `subscription_id`: stands in each delivery. `ends`: the time at which the webhook is dropped, unless the assistant
+    renews it. `token_id`: the assistant's access token, "" if its credential is of another kind.
+    """
+
+    subscription_id: str
+    ends: int
+    token_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """A webhook. Times are in microseconds since 1970 UTC.
 
     `webhook_id`: the sequence of the event that added it. `secret`: signs deliveries. `token`: the position, b"" before
     the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time `delivered_at`, or 0.
+    `subscription`: None if it is not of an assistant.
     """
 
     tenant: str
@@ -64,16 +80,22 @@ class Webhook:
     delivered: int = 0
     delivered_at: int = 0
     paused: Pause = ""
+    subscription: Subscription | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AddWebhook:
-    """Add a webhook for the query with a key."""
+    """Add a webhook for the query with a key. `token`: its first position.
+
+    `subscription`: a webhook that has the same `subscription_id` is renewed, and keeps its position.
+    """
 
     key: str
     url: str
     secret: str
     tenant: str = DEFAULT_TENANT
+    token: bytes = b""
+    subscription: Subscription | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +175,12 @@ def webhooks_after(webhooks: Mapping[int, Webhook], event: WebhookChanged) -> di
 def webhooks_without(webhooks: Mapping[int, Webhook], tenant: str) -> dict[int, Webhook]:
     """The webhooks after the drop of a tenant. O(webhooks)."""
     return {number: webhook for number, webhook in webhooks.items() if webhook.tenant != tenant}
+
+
+def webhook_of(webhooks: Iterable[Webhook], tenant: str, subscription_id: str) -> Webhook | None:
+    """The webhook of a subscription; None if none stands. O(webhooks)."""
+    for webhook in webhooks:
+        subscription = webhook.subscription
+        if subscription is not None and (webhook.tenant, subscription.subscription_id) == (tenant, subscription_id):
+            return webhook
+    return None

@@ -17,6 +17,7 @@ from psoup.events.webhooks import (
     DropWebhook,
     PauseWebhook,
     ResumeWebhook,
+    Subscription,
     Webhook,
     WebhookCommand,
 )
@@ -81,6 +82,27 @@ def test_a_webhook_needs_a_query_and_stands_once(gate: Gate) -> None:
     with pytest.raises(AlreadyExists, match="sends the changes of 'hot' to this URL already"):
         added(gate)
     assert added(gate, "cold") and added(gate, url=f"{URL}/2")
+
+
+def test_a_subscription_is_renewed_where_it_stands_and_each_has_its_own_webhook(gate: Gate) -> None:
+    added(gate)
+    number, other = (
+        gate.send(
+            AddWebhook("hot", URL, SECRET, token=token, subscription=Subscription(named, 50, "t"))
+        ).acknowledgement.sequence
+        for token, named in ((b"at", "sub_1"), (b"b", "sub_2"))
+    )
+    gate.send(AdvanceWebhook(number, b"later", delivery(1), taken=False))
+    gate.send(PauseWebhook(number, BY_FAILURES))
+    gate.now = 9
+    gate.send(AddWebhook("hot", URL, "whsec_new", token=b"old", subscription=Subscription("sub_1", 90, "t")))
+    webhook = known(gate)[number]
+    assert (webhook.subscription, webhook.secret) == (Subscription("sub_1", 90, "t"), "whsec_new")
+    assert (webhook.token, webhook.paused, webhook.created) == (b"later", "", 7_000_000)
+    assert webhook.delivery is not None and webhook.delivery.since == 9_000_000
+    assert len(known(gate)) == 3 and known(gate)[other].token == b"b"
+    with pytest.raises(AlreadyExists):
+        added(gate)
 
 
 @pytest.mark.parametrize("make", [PauseWebhook, ResumeWebhook, DropWebhook, AdvanceWebhook])

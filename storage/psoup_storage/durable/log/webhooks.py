@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from psoup.events.webhooks import Delivery, Webhook, WebhookChanged
+from psoup.events.webhooks import Delivery, Subscription, Webhook, WebhookChanged
 from psoup_storage.durable.log.rows import LogRow, checked_tuples, new_row
 
 _EARLIER = "DELETE FROM log WHERE kind IN ('webhook', 'unhook') AND body ->> 'webhook' = ? AND sequence < ?"
@@ -30,6 +30,8 @@ def encode_webhook(event: WebhookChanged) -> LogRow:
         return new_row(event.sequence, "unhook", 0, **facts)
     facts |= {"key": webhook.key, "url": webhook.url, "secret": webhook.secret, "created": webhook.created}
     facts |= {"delivered": webhook.delivered, "delivered_at": webhook.delivered_at, "paused": webhook.paused}
+    if (subscription := webhook.subscription) is not None:
+        facts |= {"subscription": subscription.subscription_id, "ends": subscription.ends, "by": subscription.token_id}
     tokens, body, delivery = webhook.token, None, webhook.delivery
     if delivery is not None:
         body, tokens = delivery.body, tokens + delivery.token
@@ -51,6 +53,9 @@ def decode_webhook(row: LogRow, facts: dict[str, Any]) -> WebhookChanged:
         if "id" in facts:
             content = facts["id"], tokens[end:], bytes(checked_tuples(row, facts)), facts["size"]
             delivery = Delivery(*content, facts["fixed"], facts["since"])
+        subscription = None
+        if "subscription" in facts:
+            subscription = Subscription(facts["subscription"], facts["ends"], facts["by"])
         webhook = Webhook(
             tenant,
             webhook_id,
@@ -63,6 +68,7 @@ def decode_webhook(row: LogRow, facts: dict[str, Any]) -> WebhookChanged:
             facts["delivered"],
             facts["delivered_at"],
             facts["paused"],
+            subscription,
         )
     return WebhookChanged(row.sequence, tenant, webhook_id, webhook, facts["time"])
 
