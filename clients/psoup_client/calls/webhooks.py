@@ -33,7 +33,8 @@ class Webhook(html.Facts):
 
     `waiting`: the ID of the delivery that waits, made at `waiting_since`; "" if none waits. `attempts`: for it, since
     the start of the service. `status`: the HTTP status of the last attempt, 0 without a reply. `error`: why the last
-    attempt, or the last look at the answer, has failed.
+    attempt, or the last look at the answer, has failed. `subscription`: the ID of an assistant's subscription, which
+    ends at `expires` unless it is renewed; "" and None for any other webhook.
     """
 
     id: str
@@ -49,13 +50,15 @@ class Webhook(html.Facts):
     next_attempt: datetime | None = None
     status: int = 0
     error: str = ""
+    subscription: str = ""
+    expires: datetime | None = None
 
     @classmethod
     def of(cls, message: webhooks_pb2.Webhook) -> Webhook:
         """Convert the service's message."""
         times = [
             from_proto(getattr(message, name)) if message.HasField(name) else None
-            for name in ("deliver_time", "fix_time", "next_attempt_time")
+            for name in ("deliver_time", "fix_time", "next_attempt_time", "expire_time")
         ]
         return cls(
             message.webhook_id,
@@ -71,6 +74,8 @@ class Webhook(html.Facts):
             times[2],
             message.last_status,
             message.last_error,
+            message.subscription_id,
+            times[3],
         )
 
 

@@ -25,41 +25,43 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/webhooks.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x03\n\x07Webhook\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.psoup.v1.WebhookState\x12,\n\x08\x61\x64\x64_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdelivered\x18\x06 \x01(\x03\x12\x30\n\x0c\x64\x65liver_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65livery_id\x18\x08 \x01(\t\x12,\n\x08\x66ix_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\n \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_status\x18\x0c \x01(\x05\x12\x12\n\nlast_error\x18\r \x01(\t\"=\n\x11\x41\x64\x64WebhookRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\"Z\n\x12\x41\x64\x64WebhookResponse\x12\"\n\x07webhook\x18\x01 \x01(\x0b\x32\x11.psoup.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"8\n\x13ListWebhooksRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"M\n\x14ListWebhooksResponse\x12#\n\x08webhooks\x18\x01 \x03(\x0b\x32\x11.psoup.v1.Webhook\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"*\n\x14RemoveWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15RemoveWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\")\n\x13PauseWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"(\n\x14PauseWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"*\n\x14ResumeWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15ResumeWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"(\n\x12TestWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"J\n\x13TestWebhookResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x14\n\x0cmilliseconds\x18\x03 \x01(\x05*\xb9\x01\n\x0cWebhookState\x12\x1d\n\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18WEBHOOK_STATE_UP_TO_DATE\x10\x01\x12\x1c\n\x18WEBHOOK_STATE_DELIVERING\x10\x02\x12\x18\n\x14WEBHOOK_STATE_PAUSED\x10\x03\x12\x18\n\x14WEBHOOK_STATE_FAILED\x10\x04\x12\x1a\n\x16WEBHOOK_STATE_NO_QUERY\x10\x05\x32\xe7\x03\n\x0eWebhookService\x12G\n\nAddWebhook\x12\x1b.psoup.v1.AddWebhookRequest\x1a\x1c.psoup.v1.AddWebhookResponse\x12M\n\x0cListWebhooks\x12\x1d.psoup.v1.ListWebhooksRequest\x1a\x1e.psoup.v1.ListWebhooksResponse\x12P\n\rRemoveWebhook\x12\x1e.psoup.v1.RemoveWebhookRequest\x1a\x1f.psoup.v1.RemoveWebhookResponse\x12M\n\x0cPauseWebhook\x12\x1d.psoup.v1.PauseWebhookRequest\x1a\x1e.psoup.v1.PauseWebhookResponse\x12P\n\rResumeWebhook\x12\x1e.psoup.v1.ResumeWebhookRequest\x1a\x1f.psoup.v1.ResumeWebhookResponse\x12J\n\x0bTestWebhook\x12\x1c.psoup.v1.TestWebhookRequest\x1a\x1d.psoup.v1.TestWebhookResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/webhooks.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x03\n\x07Webhook\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.psoup.v1.WebhookState\x12,\n\x08\x61\x64\x64_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdelivered\x18\x06 \x01(\x03\x12\x30\n\x0c\x64\x65liver_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65livery_id\x18\x08 \x01(\t\x12,\n\x08\x66ix_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\n \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_status\x18\x0c \x01(\x05\x12\x12\n\nlast_error\x18\r \x01(\t\x12\x17\n\x0fsubscription_id\x18\x0e \x01(\t\x12/\n\x0b\x65xpire_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"p\n\x11\x41\x64\x64WebhookRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\x12\x31\n\x0csubscription\x18\x04 \x01(\x0b\x32\x1b.psoup.v1.EventSubscription\"E\n\x11\x45ventSubscription\x12\x11\n\targuments\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x0e\n\x06ttl_ms\x18\x03 \x01(\x03\"i\n\x12\x41\x64\x64WebhookResponse\x12\"\n\x07webhook\x18\x01 \x01(\x0b\x32\x11.psoup.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\r\n\x05token\x18\x04 \x01(\x0c\"8\n\x13ListWebhooksRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"M\n\x14ListWebhooksResponse\x12#\n\x08webhooks\x18\x01 \x03(\x0b\x32\x11.psoup.v1.Webhook\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"*\n\x14RemoveWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15RemoveWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\")\n\x13PauseWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"(\n\x14PauseWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"*\n\x14ResumeWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15ResumeWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"(\n\x12TestWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"J\n\x13TestWebhookResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x14\n\x0cmilliseconds\x18\x03 \x01(\x05*\xb9\x01\n\x0cWebhookState\x12\x1d\n\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18WEBHOOK_STATE_UP_TO_DATE\x10\x01\x12\x1c\n\x18WEBHOOK_STATE_DELIVERING\x10\x02\x12\x18\n\x14WEBHOOK_STATE_PAUSED\x10\x03\x12\x18\n\x14WEBHOOK_STATE_FAILED\x10\x04\x12\x1a\n\x16WEBHOOK_STATE_NO_QUERY\x10\x05\x32\xe7\x03\n\x0eWebhookService\x12G\n\nAddWebhook\x12\x1b.psoup.v1.AddWebhookRequest\x1a\x1c.psoup.v1.AddWebhookResponse\x12M\n\x0cListWebhooks\x12\x1d.psoup.v1.ListWebhooksRequest\x1a\x1e.psoup.v1.ListWebhooksResponse\x12P\n\rRemoveWebhook\x12\x1e.psoup.v1.RemoveWebhookRequest\x1a\x1f.psoup.v1.RemoveWebhookResponse\x12M\n\x0cPauseWebhook\x12\x1d.psoup.v1.PauseWebhookRequest\x1a\x1e.psoup.v1.PauseWebhookResponse\x12P\n\rResumeWebhook\x12\x1e.psoup.v1.ResumeWebhookRequest\x1a\x1f.psoup.v1.ResumeWebhookResponse\x12J\n\x0bTestWebhook\x12\x1c.psoup.v1.TestWebhookRequest\x1a\x1d.psoup.v1.TestWebhookResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.webhooks_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WEBHOOKSTATE']._serialized_start=1139
-  _globals['_WEBHOOKSTATE']._serialized_end=1324
+  _globals['_WEBHOOKSTATE']._serialized_start=1350
+  _globals['_WEBHOOKSTATE']._serialized_end=1535
   _globals['_WEBHOOK']._serialized_start=77
-  _globals['_WEBHOOK']._serialized_end=467
-  _globals['_ADDWEBHOOKREQUEST']._serialized_start=469
-  _globals['_ADDWEBHOOKREQUEST']._serialized_end=530
-  _globals['_ADDWEBHOOKRESPONSE']._serialized_start=532
-  _globals['_ADDWEBHOOKRESPONSE']._serialized_end=622
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=624
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=680
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=682
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=759
-  _globals['_REMOVEWEBHOOKREQUEST']._serialized_start=761
-  _globals['_REMOVEWEBHOOKREQUEST']._serialized_end=803
-  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_start=805
-  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_end=846
-  _globals['_PAUSEWEBHOOKREQUEST']._serialized_start=848
-  _globals['_PAUSEWEBHOOKREQUEST']._serialized_end=889
-  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_start=891
-  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_end=931
-  _globals['_RESUMEWEBHOOKREQUEST']._serialized_start=933
-  _globals['_RESUMEWEBHOOKREQUEST']._serialized_end=975
-  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_start=977
-  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_end=1018
-  _globals['_TESTWEBHOOKREQUEST']._serialized_start=1020
-  _globals['_TESTWEBHOOKREQUEST']._serialized_end=1060
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=1062
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=1136
-  _globals['_WEBHOOKSERVICE']._serialized_start=1327
-  _globals['_WEBHOOKSERVICE']._serialized_end=1814
+  _globals['_WEBHOOK']._serialized_end=541
+  _globals['_ADDWEBHOOKREQUEST']._serialized_start=543
+  _globals['_ADDWEBHOOKREQUEST']._serialized_end=655
+  _globals['_EVENTSUBSCRIPTION']._serialized_start=657
+  _globals['_EVENTSUBSCRIPTION']._serialized_end=726
+  _globals['_ADDWEBHOOKRESPONSE']._serialized_start=728
+  _globals['_ADDWEBHOOKRESPONSE']._serialized_end=833
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=835
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=891
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=893
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=970
+  _globals['_REMOVEWEBHOOKREQUEST']._serialized_start=972
+  _globals['_REMOVEWEBHOOKREQUEST']._serialized_end=1014
+  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_start=1016
+  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_end=1057
+  _globals['_PAUSEWEBHOOKREQUEST']._serialized_start=1059
+  _globals['_PAUSEWEBHOOKREQUEST']._serialized_end=1100
+  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_start=1102
+  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_end=1142
+  _globals['_RESUMEWEBHOOKREQUEST']._serialized_start=1144
+  _globals['_RESUMEWEBHOOKREQUEST']._serialized_end=1186
+  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_start=1188
+  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_end=1229
+  _globals['_TESTWEBHOOKREQUEST']._serialized_start=1231
+  _globals['_TESTWEBHOOKREQUEST']._serialized_end=1271
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=1273
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=1347
+  _globals['_WEBHOOKSERVICE']._serialized_start=1538
+  _globals['_WEBHOOKSERVICE']._serialized_end=2025
 # @@protoc_insertion_point(module_scope)

@@ -75,6 +75,8 @@ class Webhook(_message.Message):
     NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     LAST_STATUS_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
+    SUBSCRIPTION_ID_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
     """Its ID. Opaque."""
     key: _builtins.str
@@ -93,6 +95,8 @@ class Webhook(_message.Message):
     """The HTTP status of the last attempt; 0 if there was none, or no reply."""
     last_error: _builtins.str
     """Why the last attempt, or the last look at the answer, has failed. Empty: it has not."""
+    subscription_id: _builtins.str
+    """The subscription of an assistant that the webhook serves. Empty: none."""
     @_builtins.property
     def add_time(self) -> _timestamp_pb2.Timestamp:
         """When it was added."""
@@ -108,6 +112,10 @@ class Webhook(_message.Message):
     @_builtins.property
     def next_attempt_time(self) -> _timestamp_pb2.Timestamp:
         """The next attempt. Unset: none is planned."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When the webhook is removed, unless the assistant renews its subscription. Unset: never."""
 
     def __init__(
         self,
@@ -125,10 +133,12 @@ class Webhook(_message.Message):
         next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         last_status: _builtins.int = ...,
         last_error: _builtins.str = ...,
+        subscription_id: _builtins.str = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "deliver_time", b"deliver_time", "fix_time", b"fix_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "deliver_time", b"deliver_time", "expire_time", b"expire_time", "fix_time", b"fix_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "attempts", b"attempts", "deliver_time", b"deliver_time", "delivered", b"delivered", "delivery_id", b"delivery_id", "fix_time", b"fix_time", "key", b"key", "last_error", b"last_error", "last_status", b"last_status", "next_attempt_time", b"next_attempt_time", "state", b"state", "url", b"url", "webhook_id", b"webhook_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "attempts", b"attempts", "deliver_time", b"deliver_time", "delivered", b"delivered", "delivery_id", b"delivery_id", "expire_time", b"expire_time", "fix_time", b"fix_time", "key", b"key", "last_error", b"last_error", "last_status", b"last_status", "next_attempt_time", b"next_attempt_time", "state", b"state", "subscription_id", b"subscription_id", "url", b"url", "webhook_id", b"webhook_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,26 +153,64 @@ class AddWebhookRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     URL_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
+    SUBSCRIPTION_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The key of the query."""
     url: _builtins.str
     """An https URL of a host with public addresses. The setting `webhook_hosts` of the service allows others."""
     secret: _builtins.str
     """Signs deliveries: "whsec_" and 24 to 64 bytes in base64. Empty: the service makes one."""
+    @_builtins.property
+    def subscription(self) -> Global___EventSubscription:
+        """The subscription of an assistant (docs/assistants.md). Set: a webhook of the same subscription is renewed."""
+
     def __init__(
         self,
         *,
         key: _builtins.str = ...,
         url: _builtins.str = ...,
         secret: _builtins.str = ...,
+        subscription: Global___EventSubscription | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["subscription", b"subscription"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "secret", b"secret", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "secret", b"secret", "subscription", b"subscription", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AddWebhookRequest: _TypeAlias = AddWebhookRequest  # noqa: Y015
+
+@_typing.final
+class EventSubscription(_message.Message):
+    """A subscription of an assistant to events, as MCP Events has it. The receiver must prove that it wants deliveries.
+    FAILED_PRECONDITION with reason WEBHOOK_ENDPOINT: it did not. PERMISSION_DENIED: the caller has no credential.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    TTL_MS_FIELD_NUMBER: _builtins.int
+    arguments: _builtins.str
+    """The arguments of the event as JSON. They are a part of the identity of the subscription."""
+    token: _builtins.bytes
+    """The position after which changes are sent, a token of Sync. Ignored if the subscription stands."""
+    ttl_ms: _builtins.int
+    """When the subscription ends unless it is renewed, in milliseconds from now."""
+    def __init__(
+        self,
+        *,
+        arguments: _builtins.str = ...,
+        token: _builtins.bytes = ...,
+        ttl_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "token", b"token", "ttl_ms", b"ttl_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventSubscription: _TypeAlias = EventSubscription  # noqa: Y015
 
 @_typing.final
 class AddWebhookResponse(_message.Message):
@@ -173,10 +221,13 @@ class AddWebhookResponse(_message.Message):
     WEBHOOK_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
     """The secret. No other call shows it."""
     sequence: _builtins.int
     """The event."""
+    token: _builtins.bytes
+    """Of a subscription: its position, after the last delivery that the receiver has taken. A token of Sync."""
     @_builtins.property
     def webhook(self) -> Global___Webhook:
         """The webhook."""
@@ -187,10 +238,11 @@ class AddWebhookResponse(_message.Message):
         webhook: Global___Webhook | None = ...,
         secret: _builtins.str = ...,
         sequence: _builtins.int = ...,
+        token: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["webhook", b"webhook"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "sequence", b"sequence", "webhook", b"webhook"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "sequence", b"sequence", "token", b"token", "webhook", b"webhook"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,7 +22,7 @@ from psoup_service.assistants.rows import fitting_rows
 NAME = "answer_changed"
 """The name of the event type."""
 
-_MOST_ROWS = 20
+MOST_ROWS = 20
 """The most rows of an event. An event says what has happened; tools read the rest."""
 _MOST_PAGES = 16
 """The most pages of Sync of one event. A further event has the rest."""
@@ -30,7 +30,7 @@ _MOST_FIRST_PAGES = 64
 """The most pages of Sync that lead to a first position."""
 _NO_GAP = frozenset({sync_pb2.RESET_UNSPECIFIED, sync_pb2.RESET_WHOLE})
 """Changes without a gap. An answer that shows NOW comes whole each time."""
-_ROW_BYTES = 1_024
+ROW_BYTES = 1_024
 """The bytes of rows for each row that an event may have."""
 
 
@@ -71,7 +71,7 @@ class Merged:
         self.was_reset = False
         self._key = key
         self._hash = xxhash.xxh3_128(since)
-        self._bounds = Bounds(min(bounds.rows, _MOST_ROWS), min(bounds.size // 2, _MOST_ROWS * _ROW_BYTES))
+        self._bounds = Bounds(min(bounds.rows, MOST_ROWS), min(bounds.size // 2, MOST_ROWS * ROW_BYTES))
         self._whole = False
         self._came = 0
         self._left: int | None = 0
@@ -115,13 +115,23 @@ class Merged:
             facts.left, facts.whole = None, True
         elif self._left is None:
             facts.stays = page.intervals()
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock)
-        return {
-            "eventId": f"evt_{self._hash.hexdigest()}",
-            "name": NAME,
-            "timestamp": moment.isoformat().replace("+00:00", "Z"),
-            "data": facts.model_dump(exclude_unset=True),
-        }
+        return occurrence(f"evt_{self._hash.hexdigest()}", clock, facts)
+
+
+def occurrence(event_id: str, clock: int, facts: AnswerChanged) -> dict[str, Any]:
+    """An event as the extension has it. `clock`: its time."""
+    return {
+        "eventId": event_id,
+        "name": NAME,
+        "timestamp": instant_text(clock),
+        "data": facts.model_dump(exclude_unset=True),
+    }
+
+
+def instant_text(clock: int) -> str:
+    """A time in microseconds since 1970 as ISO 8601."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock)
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 async def first_position(calls: McpCalls, key: str) -> Cursor:

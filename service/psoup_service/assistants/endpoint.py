@@ -23,12 +23,15 @@ from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup_service.assistants.calls import Assistant, Bounds, McpCalls, Surroundings
 from psoup_service.assistants.copies import Forms
 from psoup_service.assistants.errors import facts_of, rpc_code
+from psoup_service.assistants.event_bodies import EventBody
+from psoup_service.assistants.event_webhooks import EventWebhooks
 from psoup_service.assistants.events import Events
 from psoup_service.assistants.request_calls import put_calls
 from psoup_service.assistants.server import made_server
 from psoup_service.assistants.subscriptions import Subscriptions
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.inner_calls import PACKAGE
 from psoup_service.wire.request_bodies import SMALL_BYTES
 from psoup_service.wire.status import code_of
 
@@ -59,6 +62,8 @@ class Endpoint:
         self._around = Surroundings(answering, serving, bounds, Decoders(), Forms())
         self._subscriptions = Subscriptions()
         server = made_server(Events(self._subscriptions))
+        EventWebhooks(self._subscriptions).add_to(server)
+        serving[f"{PACKAGE}WebhookService"].deliverer.serve_events(EventBody)
         self._manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=MOST_BYTES)
         self._task: asyncio.Task[None] | None = None
 

@@ -3,6 +3,7 @@
     events/list      the event type `answer_changed`, by key or by SQL
     events/poll      cursor ─> Sync ─> at most one event, and the next cursor
     events/stream    Sync, then Watch ─> notifications, until the client leaves
+    webhooks         see `event_webhooks`
 
 The cursor is the token of Sync. `truncated` is a reset of Sync: changes were missed, and a new position begins.
 """
@@ -33,6 +34,7 @@ EXTENSION = "io.modelcontextprotocol/events"
 
 _POLL_MS = 5_000
 _NEEDED = ("SyncService/Sync", "SyncService/Watch")
+_NEEDED_BY_WEBHOOKS = ("WebhookService/AddWebhook", "WebhookService/ListWebhooks", "WebhookService/RemoveWebhook")
 _TEXT = (
     "The answer of a query has changed: rows came, or rows left. Give the key of a registered query, or a SELECT, which"
     " is registered for the subscription."
@@ -83,15 +85,19 @@ class Events:
         server.add_request_handler("events/stream", Subscription, self._stream)
 
     async def _list(self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams) -> dict[str, Any]:
-        _check_version(context)
-        return {"events": [_DESCRIPTION] if calls_of(context).may(_NEEDED) else []}
+        check_version(context)
+        calls = calls_of(context)
+        if not calls.may(_NEEDED):
+            return {"events": []}
+        hooked = calls.principal.credential is not None and calls.may(_NEEDED_BY_WEBHOOKS)
+        return {"events": [{**_DESCRIPTION, "delivery": ["push", "poll", *["webhook"] * hooked]}]}
 
     async def _poll(self, context: ServerRequestContext[Any, Any], given: Poll) -> dict[str, Any]:
-        _check_version(context)
-        calls, arguments = calls_of(context), _arguments(given)
+        check_version(context)
+        calls, arguments = calls_of(context), arguments_of(given)
         if arguments.sql is not None:
             self._subscriptions.polled(calls, key_of(arguments.sql))
-        looked = await _looked(calls, arguments, given)
+        looked = await looked_at(calls, arguments, given)
         return {
             "events": [] if looked.event is None else [looked.event],
             "cursor": looked.cursor.text(),
@@ -101,9 +107,9 @@ class Events:
         }
 
     async def _stream(self, context: ServerRequestContext[Any, Any], given: Subscription) -> dict[str, Any]:
-        _check_version(context)
-        calls, arguments = calls_of(context), _arguments(given)
-        looked = await _looked(calls, arguments, given)
+        check_version(context)
+        calls, arguments = calls_of(context), arguments_of(given)
+        looked = await looked_at(calls, arguments, given)
         key = arguments.key or key_of(arguments.sql or "")
         stream = EventStream(context.session, context.request_id, calls, key)
         if arguments.sql is None:
@@ -112,7 +118,7 @@ class Events:
             return await stream.run(looked)
 
 
-async def _looked(calls: McpCalls, arguments: EventArguments, given: Subscription) -> Changes:
+async def looked_at(calls: McpCalls, arguments: EventArguments, given: Subscription) -> Changes:
     """The changes since a cursor. Without a cursor, the present position. Raises a PSoupError."""
     cursor = None if given.cursor is None else read_cursor(given.cursor)
     key = arguments.key or key_of(arguments.sql or "")
@@ -133,7 +139,7 @@ async def _looked(calls: McpCalls, arguments: EventArguments, given: Subscriptio
     return looked
 
 
-def _arguments(given: Subscription) -> EventArguments:
+def arguments_of(given: Subscription) -> EventArguments:
     """The arguments of a subscription. Raises MCPError for another event, InvalidInput for wrong arguments."""
     if given.name != NAME:
         raise MCPError(NOT_FOUND, f"there is no event {given.name[:64]!r}; there is {NAME}", {"kind": "event"})
@@ -143,7 +149,7 @@ def _arguments(given: Subscription) -> EventArguments:
         raise wrong_arguments(problem, list(EventArguments.model_fields)) from None
 
 
-def _check_version(context: ServerRequestContext[Any, Any]) -> None:
+def check_version(context: ServerRequestContext[Any, Any]) -> None:
     """Raise MCPError for a client of a revision that has no events."""
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
@@ -152,11 +158,10 @@ def _check_version(context: ServerRequestContext[Any, Any]) -> None:
 _DESCRIPTION = {
     "name": NAME,
     "description": _TEXT,
-    "delivery": ["push", "poll"],
     "inputSchema": {
         **plain_schema(EventArguments),
         "oneOf": [{"required": ["key"]}, {"required": ["sql"]}],
     },
     "payloadSchema": plain_schema(AnswerChanged),
 }
-"""The event type as events/list has it."""
+"""The event type as events/list has it, without its modes of delivery."""

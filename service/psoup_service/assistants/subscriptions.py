@@ -3,6 +3,7 @@
     sql ─> key, a digest of the text ─> Register, expires after 7 days without use
     push    the last stream with the key ends ── GRACE_S ─> Unregister, unless it is in use again
     poll    each poll is a use; after a week without one the query expires
+    webhook the last one with the key is removed ── GRACE_S ─> Unregister, likewise
 
 A client that loses its connection comes back within `GRACE_S`, and goes on from its cursor.
 """
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from psoup.errors import NotFound, PSoupError
-from psoup_proto.v1 import queries_pb2
+from psoup_proto.v1 import queries_pb2, webhooks_pb2
 from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.tools.registration import visible
 
@@ -81,6 +82,12 @@ class Subscriptions:
                 if place not in self._polled:
                     self._ending[place] = asyncio.create_task(self._end(calls, place))
 
+    def ended(self, calls: McpCalls, key: str) -> None:
+        """Note the end of a subscription by webhook."""
+        place = calls.principal.tenant, key
+        if place not in self._streams and place not in self._polled and place not in self._ending:
+            self._ending[place] = asyncio.create_task(self._end(calls, place))
+
     def close(self) -> None:
         """Unregister nothing any more: the queries expire."""
         for task in self._ending.values():
@@ -92,6 +99,9 @@ class Subscriptions:
         self._ending.pop(place, None)
         try:
             with suppress(NotFound):
+                hooks = await calls.one("WebhookService/ListWebhooks", webhooks_pb2.ListWebhooksRequest(key=place[1]))
+                if hooks.webhooks:
+                    return
                 reply = await calls.one("QueryService/GetQuery", queries_pb2.GetQueryRequest(key=place[1]))
                 request = queries_pb2.UnregisterRequest(query_id=reply.query.query_id, allow_missing=True)
                 await calls.one("QueryService/Unregister", request)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
+import time
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import orjson
 
-from psoup.errors import InvalidInput, NotFound
+from psoup.errors import FailedPrecondition, InvalidInput, NotFound, PermissionDenied
 from psoup.events import webhooks as commands
-from psoup.events.webhooks import BY_CALL, Webhook
+from psoup.events.webhooks import BY_CALL, Subscription, Webhook, webhook_of
 from psoup.model import time_text
 from psoup_proto.v1 import webhooks_pb2, webhooks_pb2_grpc
 from psoup_service.gate.targets import origins_of, target_of
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.webhooks.deliverer import Deliverer
+from psoup_service.webhooks.subscriptions import subscription_id, verify
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 
@@ -27,6 +30,11 @@ _LEAST_SECRET, _MOST_SECRET = 24, 64
 """The bytes of a secret, as Standard Webhooks asks for them."""
 _MOST_KEY = 1_024
 """The most characters of a key in a request. Longer ones are not valid keys."""
+_LEAST_TTL_MS, _MOST_TTL_MS = 60_000, 86_400_000
+"""The bounds of the life of a subscription that is not renewed."""
+_VERIFIED_S = 3_600.0
+"""Seconds in which a receiver need not prove again that it wants deliveries for a caller."""
+_MOST_VERIFIED = 10_000
 
 
 class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
@@ -36,6 +44,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         """`webhook_hosts`: the setting."""
         self._backend = backend
         self._trusted = origins_of(webhook_hosts)
+        self._verified = OrderedDict[tuple[object, str], float]()
         parts = backend.host, sync.tokens, backend.ids, sync.watches
         self.deliverer = Deliverer(*parts, backend.now, self._trusted)
 
@@ -52,14 +61,55 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         target_of(request.url, self._trusted)
         secret = _checked(request.secret) if request.secret else _new_secret()
         command = commands.AddWebhook(request.key, request.url, secret, self._backend.tenant(caller))
+        if request.HasField("subscription"):
+            command = await self._subscribing(command, request.subscription, caller)
         acknowledgement, snapshot = await self._backend.change(command)
-        self.deliverer.changed(acknowledgement.sequence)
         webhook = snapshot.webhooks.get(acknowledgement.sequence)
+        if command.subscription is not None:
+            named = command.subscription.subscription_id
+            webhook = webhook_of(snapshot.webhooks.values(), command.tenant, named)
         if webhook is None:
             raise NotFound("the webhook was removed at once", reason="UNKNOWN_WEBHOOK")
+        self.deliverer.changed(webhook.webhook_id)
+        token = webhook.token if command.subscription is not None else b""
         return webhooks_pb2.AddWebhookResponse(
-            webhook=self._shown(webhook), secret=secret, sequence=acknowledgement.sequence
+            webhook=self._shown(webhook), secret=secret, sequence=acknowledgement.sequence, token=token
         )
+
+    async def _subscribing(
+        self, command: commands.AddWebhook, asked: webhooks_pb2.EventSubscription, caller: Caller
+    ) -> commands.AddWebhook:
+        """The command for a subscription, once its receiver has proved that it wants deliveries."""
+        principal = caller.principal
+        if principal.credential is None:
+            raise PermissionDenied(
+                "a subscription by webhook belongs to a credential, and this caller has none; use an access token",
+                reason="CREDENTIAL",
+            )
+        if self.deliverer.tools.event_body is None:
+            raise FailedPrecondition("this service serves no assistants; set mcp = true", reason="MCP_OFF")
+        snapshot = self._backend.host.snapshot()
+        snapshot.query_with(command.key, command.tenant)
+        named = subscription_id(principal, command.url, asked.arguments)
+        ends = self._backend.now() + min(max(asked.ttl_ms, _LEAST_TTL_MS), _MOST_TTL_MS) * 1_000
+        ends = min(ends, principal.ends) if principal.ends else ends
+        subscription = Subscription(named, ends, principal.token_id)
+        parts = command.key, command.url, command.secret, command.tenant, asked.token, subscription
+        if webhook_of(snapshot.webhooks.values(), command.tenant, named) is None:
+            await self._verify(commands.AddWebhook(*parts), caller)
+        return commands.AddWebhook(*parts)
+
+    async def _verify(self, command: commands.AddWebhook, caller: Caller) -> None:
+        """Let the receiver of a subscription prove that it wants deliveries. Raises FailedPrecondition."""
+        place, now = (caller.principal.credential, command.url), time.monotonic()
+        if self._verified.get(place, 0.0) > now:
+            return
+        facts = command.tenant, 0, command.key, command.url, command.secret, self._backend.now()
+        await verify(self.deliverer.tools, Webhook(*facts, subscription=command.subscription))
+        self._verified[place] = now + _VERIFIED_S
+        self._verified.move_to_end(place)
+        if len(self._verified) > _MOST_VERIFIED:
+            self._verified.popitem(last=False)
 
     async def ListWebhooks(
         self, request: webhooks_pb2.ListWebhooksRequest, caller: Caller
@@ -132,6 +182,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
 
     def _shown(self, webhook: Webhook) -> webhooks_pb2.Webhook:
         progress, waits = self.deliverer.progress_of(webhook.webhook_id), webhook.delivery
+        subscription = webhook.subscription
         state = webhooks_pb2.WEBHOOK_STATE_UP_TO_DATE
         if webhook.paused:
             by_call = webhook.paused == BY_CALL
@@ -154,6 +205,8 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             next_attempt_time=convert.timestamp(progress.next_attempt or None),
             last_status=progress.status,
             last_error=progress.error,
+            subscription_id="" if subscription is None else subscription.subscription_id,
+            expire_time=None if subscription is None else convert.timestamp(subscription.ends),
         )
 
 

@@ -25,7 +25,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup_service.gate.targets import Target
 from psoup_service.webhooks.addresses import Addresses, refused
 from psoup_service.webhooks.bounded_streams import BoundedStream
-from psoup_service.webhooks.outcomes import Outcome
+from psoup_service.webhooks.outcomes import Category, Outcome
 
 CONNECT_S = 5.0
 """Seconds for the connection, and as many for TLS."""
@@ -35,6 +35,8 @@ _REST_S = 1.0
 """Seconds for the body of a reply, after its status."""
 _MOST_REPLY = 64 * 1024
 _ERROR_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
+_KEPT = 1_024
+"""The bytes of a reply that are kept: enough for the answer to a challenge."""
 _SHOWN = 200
 Headers = list[tuple[bytes, bytes]]
 
@@ -49,20 +51,33 @@ class Sender:
         self._tls.load_verify_locations(certifi.where())
 
     async def send(
-        self, target: Target, message_id: str, body: bytes, secret: str, now: int, tenant: str = DEFAULT_TENANT
+        self,
+        target: Target,
+        message_id: str,
+        body: bytes,
+        secret: str,
+        now: int,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        subscription_id: str = "",
     ) -> Outcome:
-        """Send a message of a tenant once. `now`: the clock, in microseconds. Never raises but for cancellation."""
+        """Send a message of a tenant once. `now`: the clock, in microseconds. Never raises but for cancellation.
+
+        `subscription_id`: of the assistant's subscription, "" without one.
+        """
         try:
             async with asyncio.timeout(WHOLE_S):
                 addresses = await self._addresses.of(target, tenant)
                 headers = self._headers(target, message_id, body, secret, now)
+                if subscription_id:
+                    headers.append((b"X-MCP-Subscription-Id", subscription_id.encode()))
                 return await self._post(target, addresses, headers, body)
         except TimeoutError:
-            return Outcome(0, "the receiver did not reply in time")
+            return Outcome(0, "the receiver did not reply in time", "timeout")
         except PSoupError as problem:
-            return Outcome(0, problem.message)
+            return Outcome(0, problem.message, "connection_refused")
         except (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as problem:
-            return Outcome(0, _described(problem))
+            return Outcome(0, _described(problem), _category(problem))
 
     def _headers(self, target: Target, message_id: str, body: bytes, secret: str, now: int) -> Headers:
         time = datetime.fromtimestamp(now // 1_000_000, UTC)
@@ -92,26 +107,29 @@ class Sender:
             request = httpcore.Request("POST", url, headers=headers, content=body, extensions={"timeout": limits})
             response = await connection.handle_async_request(request)
             status = int(response.status)
-            await _read(response)
+            reply = await _read(response)
         if 200 <= status < 300:
-            return Outcome(status, "")
+            return Outcome(status, "", reply=reply)
         more = ", a redirect, which is not followed" if 300 <= status < 400 else ""
-        return Outcome(status, f"the receiver replied {status}{more}")
+        return Outcome(status, f"the receiver replied {status}{more}", "http_5xx" if status >= 500 else "http_4xx")
 
 
-async def _read(response: httpcore.Response) -> None:
-    """Read the body of a reply up to a bound, so that the connection ends in order. Errors of the receiver count for
-    nothing.
+async def _read(response: httpcore.Response) -> bytes:
+    """Read the body of a reply up to a bound, so that the connection ends in order. Returns its beginning.
+
+    Errors of the receiver count for nothing.
     """
-    size = 0
+    size, kept = 0, b""
     try:
         async with asyncio.timeout(_REST_S):
             async for part in response.aiter_stream():
                 size += len(part)
+                kept += part[: _KEPT - len(kept)]
                 if size > _MOST_REPLY:
                     break
     except (TimeoutError, OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError):
         pass
+    return kept
 
 
 class _Checked(httpcore.AsyncNetworkBackend):
@@ -146,6 +164,18 @@ def _is_this_machine(stream: httpcore.AsyncNetworkStream) -> bool:
     """Whether both ends of a connection have one address."""
     ends = stream.get_extra_info("server_addr"), stream.get_extra_info("client_addr")
     return None not in ends and ends[0][0] == ends[1][0]
+
+
+def _category(problem: BaseException) -> Category:
+    """The kind of a failure. Errors of TLS come wrapped."""
+    if isinstance(problem, httpcore.TimeoutException):
+        return "timeout"
+    causes: BaseException | None = problem
+    while causes is not None:
+        if isinstance(causes, ssl.SSLError):
+            return "tls_error"
+        causes = causes.__cause__ or causes.__context__
+    return "connection_refused"
 
 
 def _described(problem: Exception) -> str:

@@ -8,9 +8,10 @@ A body that would be larger has the numbers of the rows, and not the rows.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 from google.protobuf.message import Message
@@ -27,7 +28,7 @@ from psoup.model import time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
-from psoup_proto.v1 import sync_pb2
+from psoup_proto.v1 import sync_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest_of_window
 from psoup_service.sync.version_tokens import remembered
@@ -42,13 +43,16 @@ _BEHIND = 4_096
 _RENEWED = 0.5
 """The age at which a position in a table is replaced, as a share of DELETED FOR."""
 _WINDOW = digest_of_window("", accept_truncation=True)
+_EVENTS_WINDOW = digest_of_window("", accept_truncation=False)
+"""Of the tokens of subscriptions, which polls and streams of events take, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """The result of a look at an answer. `target`: the subject of a watch. `token`: the position after the look.
 
-    `body`: None if no row came or left. `moved`: whether `token` differs from the position before.
+    `body`: None if no row came or left. `moved`: whether `token` differs from the position before. `message_id`: of the
+    delivery.
     """
 
     target: Target
@@ -56,6 +60,41 @@ class Look:
     token: bytes
     body: bytes | None
     moved: bool
+    message_id: str = ""
+
+
+class Body(Protocol):
+    """The body of a delivery. `came`, `left`: the numbers of rows."""
+
+    came: int
+    left: int
+
+    def __init__(self, change: ChangedRows) -> None: ...
+
+    def digest(self) -> bytes:
+        """A digest of the rows of an answer that always comes whole."""
+
+    def text(self, facts: BodyFacts) -> bytes:
+        """The body as JSON."""
+
+
+class EventBody(Body, Protocol):
+    """The body of a delivery to the subscription of an assistant."""
+
+    @staticmethod
+    def gap(token: bytes, now: int) -> bytes:
+        """A message that changes were missed. `token`: the position after them."""
+
+
+class BodyFacts(NamedTuple):
+    """The facts of a body beside the rows. `token`: the position after the delivery."""
+
+    key: str
+    query_id: str
+    completeness: types_pb2.Completeness
+    now: int
+    token: bytes
+    message_id: str
 
 
 class Looking:
@@ -73,34 +112,56 @@ class Looking:
             return True
         return False
 
-    def look(self, snapshot: Snapshot, key: str, tenant: str, token: bytes, now: int, budget: ReadBudget) -> Look:
-        """Look at the answer of the query with a key. `now`: the clock. Raises the errors of an invocation."""
+    def look(
+        self,
+        snapshot: Snapshot,
+        key: str,
+        tenant: str,
+        token: bytes,
+        now: int,
+        budget: ReadBudget,
+        event_body: type[EventBody] | None = None,
+    ) -> Look:
+        """Look at the answer of the query with a key. `now`: the clock. Raises the errors of an invocation.
+
+        `event_body`: makes the body for the subscription of an assistant; None for any other webhook.
+        """
+        window = _WINDOW if event_body is None else _EVENTS_WINDOW
         record = snapshot.query_with(key, tenant)
-        rows = self._rows(snapshot, record, token, now)
+        rows = self._rows(snapshot, record, token, now, window)
         holding = None if rows is None else _holding(rows)
         question = Question(now, accept_truncation=True, budget=budget)
         change = changed_rows(snapshot, record, holding, question)
-        body, digest = _Body(change), b""
+        body, digest = (event_body or _Rows)(change), b""
         if change.holding is None:
             digest = body.digest()
-        after = ClientRows(record.query_id, _WINDOW, **_described(change.holding), digest=digest)
+        after = ClientRows(record.query_id, window, **_described(change.holding), digest=digest)
         if change.holding is None:
             tells = moved = rows is None or digest != rows.digest
         else:
-            tells = change.whole or bool(body.came.count or body.left.count)
+            tells = change.whole or bool(body.came or body.left)
             moved = tells or _is_behind(snapshot, record, holding, change.holding, now)
         written = self._tokens.write(after, tenant, snapshot.sequence) if moved else token
         target = _target(snapshot, record)
-        text = body.text(key, self._ids.query(record.query_id), record, now) if tells else None
-        return Look(target, snapshot.sequence, written, text, moved)
+        if not tells:
+            return Look(target, snapshot.sequence, written, None, moved)
+        if event_body is not None and rows is None:  # an event tells no whole answer that is not a change
+            message_id, text = f"msg_gap_{secrets.token_hex(16)}", event_body.gap(written, now) if token else None
+            return Look(target, snapshot.sequence, written, text, True, message_id)
+        message_id = f"{'msg' if event_body is None else 'evt'}_{secrets.token_hex(16)}"
+        completeness = convert.completeness(change.completeness, record.query)
+        facts = BodyFacts(key, self._ids.query(record.query_id), completeness, now, written, message_id)
+        return Look(target, snapshot.sequence, written, body.text(facts), moved, message_id)
 
-    def _rows(self, snapshot: Snapshot, record: QueryRecord, token: bytes, now: int) -> ClientRows | None:
+    def _rows(
+        self, snapshot: Snapshot, record: QueryRecord, token: bytes, now: int, window: bytes
+    ) -> ClientRows | None:
         """The rows of a receiver. None if it must get the whole answer."""
         try:
             rows = self._tokens.read(token, record.tenant, snapshot.sequence)
         except (Again, InvalidInput):
             return None
-        if rows.query_id != record.query_id or rows.window != _WINDOW:
+        if rows.query_id != record.query_id or rows.window != window:
             return None
         rows, reset = remembered(snapshot, record, rows, sync_pb2.RESET_UNSPECIFIED, now)
         return None if reset else rows
@@ -178,35 +239,35 @@ class _Listed:
         return orjson.Fragment(b"[%b]" % b",".join(self.parts or ()))
 
 
-class _Body:
-    """The body of a delivery."""
+class _Rows:
+    """A body with all rows that came and left, if they fit."""
 
     def __init__(self, change: ChangedRows) -> None:
-        self._change = change
-        self.came = _Listed(change.came, MOST_BYTES, hashed=change.holding is None)
-        self.left = _Listed(change.left, MOST_BYTES - self.came.size if self.came.parts is not None else 0)
+        self._whole = change.whole
+        self._came = _Listed(change.came, MOST_BYTES, hashed=change.holding is None)
+        self._left = _Listed(change.left, MOST_BYTES - self._came.size if self._came.parts is not None else 0)
+        self.came, self.left = self._came.count, self._left.count
 
     def digest(self) -> bytes:
         """A digest of the rows of an answer that always comes whole."""
-        return self.came.digest.digest()
+        return self._came.digest.digest()
 
-    def text(self, key: str, query_id: str, record: QueryRecord, now: int) -> bytes:
+    def text(self, facts: BodyFacts) -> bytes:
         """The body as JSON."""
-        completeness = convert.completeness(self._change.completeness, record.query)
         data = {
-            "key": key,
-            "query_id": query_id,
-            "sequence": completeness.sequence,
-            "reset": self._change.whole,
-            "came_count": self.came.count,
-            "left_count": self.left.count,
-            "completeness": _plain(completeness),
+            "key": facts.key,
+            "query_id": facts.query_id,
+            "sequence": facts.completeness.sequence,
+            "reset": self._whole,
+            "came_count": self.came,
+            "left_count": self.left,
+            "completeness": _plain(facts.completeness),
         }
-        if self.came.parts is not None and self.left.parts is not None:
-            body = _written(now, {**data, "came": self.came.json(), "left": self.left.json()})
+        if self._came.parts is not None and self._left.parts is not None:
+            body = _written(facts.now, {**data, "came": self._came.json(), "left": self._left.json()})
             if len(body) <= MOST_BYTES:
                 return body
-        return _written(now, {**data, "counts_only": True})
+        return _written(facts.now, {**data, "counts_only": True})
 
 
 def _written(now: int, data: Mapping[str, Any]) -> bytes:

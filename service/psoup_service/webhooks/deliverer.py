@@ -20,7 +20,7 @@ from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Tokens
 from psoup_service.watching.rounds import Rounds
 from psoup_service.webhooks.addresses import Addresses
-from psoup_service.webhooks.content import Looking
+from psoup_service.webhooks.content import EventBody, Looking
 from psoup_service.webhooks.deliveries import Deliveries, Progress
 from psoup_service.webhooks.tools import Tools
 
@@ -65,6 +65,12 @@ class Deliverer:
             deliveries.poke()
         elif (webhook := self._host.snapshot().webhooks.get(webhook_id)) is not None:
             self._begin(webhook)
+
+    def serve_events(self, event_body: type[EventBody]) -> None:
+        """Begin to deliver to subscriptions of assistants, too. `event_body`: makes the bodies."""
+        self.tools.event_body = event_body
+        for deliveries in self._open.values():
+            deliveries.poke()
 
     def progress_of(self, webhook_id: int) -> Progress:
         """The attempts of a webhook since the start."""

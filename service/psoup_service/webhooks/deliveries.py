@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_service.webhooks.content import Look
+from psoup_service.webhooks.subscriptions import GIVEN_UP, ended, has_ended
 from psoup_service.webhooks.tools import Tools
 
 FIRST_PAUSE_S = 1.0
@@ -65,6 +65,7 @@ class Deliveries:
         self._id = webhook.webhook_id
         self._tenant = webhook.tenant
         self._key = webhook.key
+        self._subscribed = webhook.subscription is not None
         self._token = webhook.token
         self.delivery = webhook.delivery
         self.progress = Progress()
@@ -81,18 +82,29 @@ class Deliveries:
         """Deliver, until the webhook is removed."""
         newest = self._tools.host.snapshot().sequence
         if self.delivery is not None and self._tools.looking.is_outdated(self.delivery.token, self._tenant, newest):
-            self._token, self.delivery = b"", None  # of other data: the receiver gets the whole answer, with a new ID
+            self.delivery = None  # of other data: the receiver gets the whole answer, with a new ID
+            if not self._subscribed:  # an assistant is told that it missed changes
+                self._token = b""
         with self._tools.rounds.listening(self._watcher):
             while (webhook := self._present()) is not None:
                 self._poked.clear()
-                if webhook.paused:
+                if await ended(self._tools, webhook):
+                    continue
+                if webhook.paused or (self._subscribed and self._tools.event_body is None):
                     self.progress.next_attempt = 0
-                    await self._poked.wait()
+                    await self._poked_within(PROGRESS_S if self._subscribed else None)
                     continue
                 try:
                     await self._step(webhook)
                 except NotFound:  # it was removed, which the snapshot may not show yet
                     return
+
+    async def _poked_within(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._poked.wait()
+        except TimeoutError:
+            pass
 
     def _present(self) -> Webhook | None:
         return self._tools.host.snapshot().webhooks.get(self._id)
@@ -117,11 +129,12 @@ class Deliveries:
     async def _look(self) -> Look | None:
         """Look at the answer. None after an error, which the next look may not have."""
         tools, began = self._tools, 0.0
+        event_body = tools.event_body if self._subscribed else None
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> Look:
             nonlocal began
             began = time.perf_counter()
-            return tools.looking.look(snapshot, self._key, self._tenant, self._token, tools.clock(), budget)
+            return tools.looking.look(snapshot, self._key, self._tenant, self._token, tools.clock(), budget, event_body)
 
         try:
             tools.host.snapshot().query_with(self._key, self._tenant)  # a missing query takes no reader's thread
@@ -144,7 +157,7 @@ class Deliveries:
             size, body, now = 0, look.body, self._tools.clock()
             if len(body) > _WORTH:
                 size, body = len(body), _ZSTD.compress(body, asbytes=True)
-            delivery = Delivery(f"msg_{secrets.token_hex(16)}", look.token, body, size, now, now)
+            delivery = Delivery(look.message_id, look.token, body, size, now, now)
         token = self._token if delivery is not None else look.token
         await self._log(AdvanceWebhook(self._id, token, delivery, False, self._tenant))
         self._token, self.delivery = token, delivery
@@ -177,24 +190,23 @@ class Deliveries:
             self.progress.next_attempt = 0
             outcome = await self._tools.attempt(webhook, delivery.delivery_id, body)
             self.progress.status, self.progress.error = outcome.status, outcome.error
-            if outcome.taken:
-                await self._taken(delivery)
+            if outcome.taken or (self._subscribed and outcome.status in GIVEN_UP):
+                await self._taken(delivery, outcome.taken)
                 return
             self._tools.figures.failed += 1
             if self._tools.clock() + pause * 1_000_000 - since > PATIENCE_US:
                 await self._give_up(webhook)
                 return
             self.progress.next_attempt = self._tools.clock() + round(pause * 1_000_000)
-            try:
-                async with asyncio.timeout(pause):
-                    await self._poked.wait()
-            except TimeoutError:
-                pass
+            await self._poked_within(pause)
+            if self._subscribed and has_ended(self._tools, webhook):
+                return
             pause = min(2 * pause, MOST_PAUSE_S)
 
-    async def _taken(self, delivery: Delivery) -> None:
-        self._tools.figures.taken += 1
-        await self._log(AdvanceWebhook(self._id, delivery.token, None, True, self._tenant))
+    async def _taken(self, delivery: Delivery, taken: bool) -> None:
+        self._tools.figures.taken += int(taken)
+        self._tools.figures.failed += int(not taken)
+        await self._log(AdvanceWebhook(self._id, delivery.token, None, taken, self._tenant))
         self._token, self.delivery = delivery.token, None
         self.progress = Progress(status=self.progress.status)
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Category = Literal["", "connection_refused", "timeout", "tls_error", "http_4xx", "http_5xx", "challenge_failed"]
+"""Kinds of failures, as MCP Events names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of an attempt. `status`: 0 without a reply. `error`: "" if the receiver has taken the message."""
+    """The outcome of an attempt. `status`: 0 without a reply. `error`: "" if the receiver has taken the message.
+
+    `category`: the kind of a failure, which tells nothing else of the receiver. `reply`: the beginning of the reply.
+    """
 
     status: int
     error: str
+    category: Category = ""
+    reply: bytes = b""
 
     @property
     def taken(self) -> bool:

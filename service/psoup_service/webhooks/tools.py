@@ -16,7 +16,7 @@ from psoup_service.gate.targets import Origin, target_of
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
 from psoup_service.watching.rounds import Rounds
-from psoup_service.webhooks.content import Looking
+from psoup_service.webhooks.content import EventBody, Looking
 from psoup_service.webhooks.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Tools:
     clock: Callable[[], int]
     trusted: frozenset[Origin]
     sender: Callable[[], Awaitable[Sender]]
+    event_body: type[EventBody] | None = None
+    """Makes bodies for subscriptions of assistants. None while the service serves no assistants."""
     figures: Figures = field(default_factory=Figures)
     logging: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOGGED_AT_ONCE))
     _all: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -66,4 +68,14 @@ class Tools:
                 await stack.enter_async_context(places)
             await stack.enter_async_context(self._all)
             sender = await self.sender()
-            return await sender.send(target, message_id, body, webhook.secret, self.clock(), webhook.tenant)
+            named = "" if webhook.subscription is None else webhook.subscription.subscription_id
+            sending = sender.send(
+                target,
+                message_id,
+                body,
+                webhook.secret,
+                self.clock(),
+                tenant=webhook.tenant,
+                subscription_id=named,
+            )
+            return await sending

@@ -111,7 +111,8 @@ def test_tls_is_checked_by_the_name(names: Names, monkeypatch: pytest.MonkeyPatc
             origin = f"https://{name}:{receiver.port}"
             outcomes += sent(target_of(origin, origins_of([origin])))
     assert outcomes[0] == Outcome(204, "")
-    assert outcomes[1].status == 0 and "certificate" in outcomes[1].error.lower()
+    assert (outcomes[1].status, outcomes[1].category) == (0, "tls_error")
+    assert "certificate" in outcomes[1].error.lower()
 
 
 def test_the_first_address_that_takes_the_connection_is_used(names: Names, receiver: Receiver) -> None:
@@ -123,7 +124,8 @@ def test_the_first_address_that_takes_the_connection_is_used(names: Names, recei
 def test_faults_of_names_and_receivers_have_short_errors(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.addresses = [[]]
     (unknown,) = sent(target_of("https://nowhere.example/", frozenset()))
-    assert unknown == Outcome(0, "the receiver cannot be reached: Name or service not known")
+    error = "the receiver cannot be reached: Name or service not known"
+    assert unknown == Outcome(0, error, "connection_refused")
 
 
 def test_slow_names_of_a_tenant_leave_threads_to_other_tenants(
@@ -161,7 +163,8 @@ def test_a_receiver_that_does_not_reply_ends_in_time(
     monkeypatch.setattr(attempts, "WHOLE_S", 0.2)
     origin = f"http://slow.test:{receiver.port}"
     receiver.script.append(lambda connection: connection.recv(1) and None)
-    assert sent(target_of(origin, origins_of([origin])))[0].error == "the receiver did not reply in time"
+    late = Outcome(0, "the receiver did not reply in time", "timeout")
+    assert sent(target_of(origin, origins_of([origin]))) == [late]
 
 
 def test_an_endless_reply_ends_at_a_bound(names: Names, receiver: Receiver) -> None:
@@ -175,7 +178,7 @@ def test_an_endless_reply_ends_at_a_bound(names: Names, receiver: Receiver) -> N
 
     receiver.script.append(endless)
     origin = f"http://endless.test:{receiver.port}"
-    assert sent(target_of(origin, origins_of([origin]))) == [Outcome(200, "")]
+    assert sent(target_of(origin, origins_of([origin]))) == [Outcome(200, "", reply=b"x" * 1_024)]
 
 
 @pytest.mark.parametrize("line", ["HTTP/1.1 100 Continue\r\n\r\n", "X: y\r\n"], ids=["interim replies", "a head"])

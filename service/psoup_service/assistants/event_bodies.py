@@ -1,0 +1,73 @@
+"""Bodies of deliveries to the webhook of a subscription: one event each, with the first rows that came.
+
+The service adds this class to its deliverer when it serves assistants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from psoup.answer.copies.changed_rows import ChangedRows, Rows
+from psoup_service.assistants.answer_changes import MOST_ROWS, ROW_BYTES, AnswerChanged, occurrence
+from psoup_service.assistants.cursors import Cursor
+from psoup_service.assistants.facts import completeness_facts
+from psoup_service.assistants.rows import fitting_rows
+from psoup_service.webhooks.content import BodyFacts
+
+
+class EventBody:
+    """See `psoup_service.webhooks.content.EventBody`."""
+
+    def __init__(self, change: ChangedRows) -> None:
+        self._whole = change.whole
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._rows = list[dict[str, Any]]()
+        self.came = self._read(change.came, hashed=change.holding is None)
+        self.left = change.left.count
+        if self.left is None:
+            self.left = sum(batch.num_rows for batch in change.left.read)
+
+    def _read(self, rows: Rows, *, hashed: bool) -> int:
+        """Keep the first rows. Returns the number of all."""
+        count, first = 0, list[pa.RecordBatch]()
+        for batch in rows.read:
+            if count < MOST_ROWS and batch.num_rows:
+                first.append(batch.slice(0, MOST_ROWS - count))
+            count += batch.num_rows
+            if hashed:
+                self._digest.update(batch.serialize())
+            elif rows.count is not None and count >= MOST_ROWS:
+                count = rows.count
+                break
+        if first:
+            self._rows = fitting_rows(pa.Table.from_batches(first), MOST_ROWS * ROW_BYTES)
+        return count
+
+    def digest(self) -> bytes:
+        """A digest of the rows of an answer that always comes whole."""
+        return self._digest.digest()
+
+    def text(self, facts: BodyFacts) -> bytes:
+        """The event as JSON."""
+        changed = AnswerChanged(
+            key=facts.key,
+            sequence=facts.completeness.sequence,
+            came=self.came,
+            left=None if self._whole else self.left,
+            rows=self._rows,
+            more_rows=self.came - len(self._rows),
+            completeness=completeness_facts(facts.completeness),
+        )
+        if self._whole:
+            changed.whole = True
+        event = occurrence(facts.message_id, facts.now, changed)
+        return orjson.dumps({**event, "cursor": Cursor(facts.now, facts.token).text()})
+
+    @staticmethod
+    def gap(token: bytes, now: int) -> bytes:
+        """A message that changes were missed. `token`: the position after them."""
+        return orjson.dumps({"type": "gap", "cursor": Cursor(now, token).text()})

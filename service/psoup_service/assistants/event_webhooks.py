@@ -1,0 +1,150 @@
+"""Webhooks of events (SEP-3415): an assistant names a URL, and the service sends each event there.
+
+    events/subscribe      AddWebhook ─> challenge to the URL ─> the webhook of the subscription, until `refreshBefore`
+    the same again        the subscription lives longer, with the new secret
+    events/unsubscribe    RemoveWebhook
+
+The webhook is one of `psoup_service.webhooks`: it is in the log, and its deliveries are signed and repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, ConfigDict, Field
+
+from psoup.errors import FailedPrecondition, PermissionDenied
+from psoup_proto.v1 import webhooks_pb2
+from psoup_service.assistants.answer_changes import instant_text
+from psoup_service.assistants.calls import McpCalls
+from psoup_service.assistants.cursors import Cursor, read_cursor
+from psoup_service.assistants.errors import CALLBACK_ENDPOINT, INVALID_PARAMS, NOT_FOUND, UNSUPPORTED
+from psoup_service.assistants.events import EventArguments, Subscription, arguments_of, check_version, looked_at
+from psoup_service.assistants.request_calls import calls_of
+from psoup_service.assistants.subscriptions import Subscriptions, key_of, registered
+from psoup_service.webhooks.subscriptions import subscription_id
+
+_MODE = "webhook"
+_DEFAULT_TTL_MS = 3_600_000
+_MOST_TTL_MS = 86_400_000
+
+
+class Delivery(BaseModel):
+    """The place of deliveries. `secret`: signs them; a request that ends a subscription has none."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    mode: str = _MODE
+    url: str
+    secret: str = ""
+
+
+class Unsubscribing(Subscription):
+    """The parameters of events/unsubscribe."""
+
+    delivery: Delivery
+
+
+class Subscribing(Unsubscribing):
+    """The parameters of events/subscribe. `ttl_ms`: None asks for the longest life."""
+
+    ttl_ms: int | None = Field(default=_DEFAULT_TTL_MS, alias="ttlMs")
+
+
+class EventWebhooks:
+    """The methods for webhooks."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+
+    def add_to(self, server: Server[Any]) -> None:
+        """Let a server offer the methods."""
+        server.add_request_handler("events/subscribe", Subscribing, self._subscribe)
+        server.add_request_handler("events/unsubscribe", Unsubscribing, self._unsubscribe)
+
+    async def _subscribe(self, context: ServerRequestContext[Any, Any], given: Subscribing) -> dict[str, Any]:
+        calls, arguments = _checked(context, given)
+        if given.delivery.mode != _MODE:
+            facts = {"feature": "deliveryMode", "value": given.delivery.mode[:64]}
+            raise MCPError(UNSUPPORTED, "events/subscribe delivers by webhook only", facts)
+        if not given.delivery.secret:
+            raise MCPError(INVALID_PARAMS, "delivery.secret is missing: write whsec_ and 24 to 64 bytes in base64")
+        standing = await _standing(calls, arguments, given.delivery.url)
+        begins, truncated = Cursor(0, b""), False
+        if standing is None:
+            looked = await looked_at(calls, arguments, given)
+            begins, truncated = looked.cursor, looked.truncated
+            if given.cursor is not None and not truncated:
+                begins = read_cursor(given.cursor)
+        elif arguments.sql is not None:
+            await registered(calls, arguments.sql)
+        reply = await _added(calls, arguments, given, begins.token)
+        time = begins.time
+        if standing is not None:
+            time = (reply.webhook.deliver_time if standing.delivered else reply.webhook.add_time).ToMicroseconds()
+        return {
+            "id": reply.webhook.subscription_id,
+            "refreshBefore": instant_text(reply.webhook.expire_time.ToMicroseconds()),
+            "cursor": Cursor(time, reply.token).text(),
+            "truncated": truncated,
+        }
+
+    async def _unsubscribe(self, context: ServerRequestContext[Any, Any], given: Unsubscribing) -> dict[str, Any]:
+        calls, arguments = _checked(context, given)
+        standing = await _standing(calls, arguments, given.delivery.url)
+        if standing is None:
+            raise MCPError(NOT_FOUND, "there is no such subscription; it has ended", {"kind": "subscription"})
+        request = webhooks_pb2.RemoveWebhookRequest(webhook_id=standing.webhook_id)
+        await calls.one("WebhookService/RemoveWebhook", request)
+        if arguments.sql is not None:
+            self._subscriptions.ended(calls, key_of(arguments.sql))
+        return {}
+
+
+def _checked(context: ServerRequestContext[Any, Any], given: Subscription) -> tuple[McpCalls, EventArguments]:
+    """The calls and the arguments of a request. Raises PermissionDenied for a caller without a credential."""
+    check_version(context)
+    calls = calls_of(context)
+    if calls.principal.credential is None:
+        raise PermissionDenied(
+            "a subscription by webhook belongs to a credential, and this caller has none; use an access token, or poll",
+            reason="CREDENTIAL",
+        )
+    return calls, arguments_of(given)
+
+
+def _identity(arguments: EventArguments) -> str:
+    """The arguments as JSON, always in the same form."""
+    return orjson.dumps(arguments.model_dump(exclude_none=True), option=orjson.OPT_SORT_KEYS).decode()
+
+
+async def _standing(calls: McpCalls, arguments: EventArguments, url: str) -> webhooks_pb2.Webhook | None:
+    """The webhook of a subscription; None if it does not stand."""
+    request = webhooks_pb2.ListWebhooksRequest(key=arguments.key or key_of(arguments.sql or ""))
+    named = subscription_id(calls.principal, url, _identity(arguments))
+    listed = (await calls.one("WebhookService/ListWebhooks", request)).webhooks
+    return next((webhook for webhook in listed if webhook.subscription_id == named), None)
+
+
+async def _added(
+    calls: McpCalls, arguments: EventArguments, given: Subscribing, token: bytes
+) -> webhooks_pb2.AddWebhookResponse:
+    """The webhook of a subscription, added or renewed. Raises MCPError if its receiver does not want deliveries."""
+    ttl_ms = _MOST_TTL_MS if given.ttl_ms is None else max(min(given.ttl_ms, _MOST_TTL_MS), 0)
+    request = webhooks_pb2.AddWebhookRequest(
+        key=arguments.key or key_of(arguments.sql or ""),
+        url=given.delivery.url,
+        secret=given.delivery.secret,
+        subscription=webhooks_pb2.EventSubscription(arguments=_identity(arguments), token=token, ttl_ms=ttl_ms),
+    )
+    try:
+        reply: webhooks_pb2.AddWebhookResponse = await calls.one("WebhookService/AddWebhook", request)
+    except FailedPrecondition as problem:
+        if "category" not in problem.facts:
+            raise
+        raise MCPError(CALLBACK_ENDPOINT, problem.message, {"reason": problem.facts["category"]}) from None
+    return reply

@@ -1,0 +1,87 @@
+"""Subscriptions of assistants (MCP Events), each of which a webhook serves until it ends.
+
+credential, URL, arguments ─> ID ── challenge ─> the receiver repeats it ─> webhook
+not renewed in time ─> dropped        the access token is not valid any more ─> `terminated`, dropped
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+
+import orjson
+
+from psoup.errors import FailedPrecondition, NotFound
+from psoup.events.webhooks import DropWebhook, Webhook
+from psoup_service.gate.principal import Principal
+from psoup_service.webhooks.outcomes import Outcome
+from psoup_service.webhooks.tools import Tools
+
+GIVEN_UP = frozenset({410, 413})
+"""Statuses by which the receiver of a subscription refuses a delivery for good."""
+
+_FORBIDDEN = -32024
+_PATIENCE_S = 5.0
+
+
+def subscription_id(principal: Principal, url: str, arguments: str) -> str:
+    """The ID of a subscription, the same for the same caller, URL and arguments. `arguments`: JSON of them."""
+    parts = [principal.tenant, principal.token_id, principal.name, url, arguments]
+    return f"sub_{hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]}"
+
+
+async def verify(tools: Tools, webhook: Webhook) -> None:
+    """Let the receiver of a new subscription repeat a challenge. Raises FailedPrecondition if it does not."""
+    challenge = secrets.token_urlsafe(24)
+    body = orjson.dumps({"type": "verification", "challenge": challenge})
+    outcome = await tools.attempt(webhook, f"msg_verification_{secrets.token_hex(16)}", body)
+    category = outcome.category
+    if outcome.taken and not hmac.compare_digest(_repeated(outcome), challenge.encode()):
+        category = "challenge_failed"
+    if category:
+        raise FailedPrecondition(
+            f"the receiver did not prove that it wants deliveries: {category}; it must reply with a status from 200 to"
+            ' 299 and {"challenge": …}, the challenge that it got',
+            reason="WEBHOOK_ENDPOINT",
+            category=category,
+        )
+
+
+def _repeated(outcome: Outcome) -> bytes:
+    """The challenge in a reply; b"" without one."""
+    try:
+        reply = orjson.loads(outcome.reply)
+    except orjson.JSONDecodeError:
+        return b""
+    repeated = reply.get("challenge") if isinstance(reply, Mapping) else None
+    return repeated.encode() if isinstance(repeated, str) else b""
+
+
+def has_ended(tools: Tools, webhook: Webhook) -> bool:
+    """Whether the subscription of a webhook was not renewed in time, or its credential is not valid any more."""
+    present = tools.host.snapshot().webhooks.get(webhook.webhook_id, webhook).subscription
+    return present is not None and (tools.clock() >= present.ends or _is_revoked(tools, present.token_id))
+
+
+def _is_revoked(tools: Tools, token_id: str) -> bool:
+    token = tools.host.snapshot().tokens.get(token_id)
+    return bool(token_id) and (token is None or token.expired(tools.clock()))
+
+
+async def ended(tools: Tools, webhook: Webhook) -> bool:
+    """Drop the webhook of a subscription that has ended. Returns whether it has ended."""
+    if not has_ended(tools, webhook):
+        return False
+    if webhook.subscription is not None and _is_revoked(tools, webhook.subscription.token_id):
+        error = {"code": _FORBIDDEN, "message": "Forbidden", "data": {"reason": "the access token is not valid"}}
+        body = orjson.dumps({"type": "terminated", "error": error})
+        await tools.attempt(webhook, f"msg_terminated_{secrets.token_hex(16)}", body)
+    try:
+        command = DropWebhook(webhook.webhook_id, webhook.tenant)
+        acknowledgement = await tools.host.submit(command, patience=_PATIENCE_S)
+        await tools.host.wait_for(acknowledgement.sequence, _PATIENCE_S)
+    except NotFound:  # a client has removed it
+        pass
+    return True
