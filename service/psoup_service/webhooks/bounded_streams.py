@@ -1,7 +1,7 @@
 """The connection to a receiver, which reads a bounded number of bytes in small parts.
 
-The HTTP client reads a head as long as it goes on, such as one of a million interim replies (100 Continue), and reads
-64 KiB of it at once without a pause. Other work of the event loop would wait.
+The HTTP client sets no bound for the interim replies (100 Continue) before a status. It reads 64 KiB of them at once,
+and other work of the event loop waits meanwhile.
 """
 
 from __future__ import annotations

@@ -147,14 +147,14 @@ def test_slow_names_of_a_tenant_leave_threads_to_other_tenants(
             slow_ones = [target_of(f"https://slow{number}.example/", frozenset()) for number in range(40)]
             waiting = [asyncio.create_task(addresses.of(target, "a")) for target in slow_ones]
             await asyncio.sleep(0)
-            found = await addresses.of(target_of("http://b.test", origins_of(["http://b.test"])), "b")
-            return [found, *await asyncio.gather(*waiting, return_exceptions=True)]
+            resolved = await addresses.of(target_of("http://b.test", origins_of(["http://b.test"])), "b")
+            return [resolved, *await asyncio.gather(*waiting, return_exceptions=True)]
         finally:
             replied.set()
             addresses.close()
 
-    found, *others = asyncio.run(script())
-    assert found == ["127.0.0.1"] and all(isinstance(other, TimeoutError) for other in others)
+    resolved, *outcomes = asyncio.run(script())
+    assert resolved == ["127.0.0.1"] and all(isinstance(outcome, TimeoutError) for outcome in outcomes)
 
 
 def test_a_receiver_that_does_not_reply_ends_in_time(
