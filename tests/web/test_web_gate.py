@@ -278,7 +278,7 @@ def test_a_port_that_another_program_has_is_an_error_only_if_it_was_asked_for(se
     taken = int(gateway.address.rpartition(":")[2])
 
     def opened(settings: Settings) -> Gateway | None:
-        making = opened_gateway(settings, service._answering, {}, None, lambda: "serving")
+        making = opened_gateway(settings, service._answering, service._serving, None, lambda: "serving")
         return asyncio.run_coroutine_threadsafe(making, served._loop).result()
 
     assert opened(Settings(port=taken - 1)) is None

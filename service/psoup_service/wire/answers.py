@@ -118,7 +118,7 @@ class Pieces(Generic[Piece]):
     """
 
     def __init__(self, answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
-        self._messages = _messages(answer, kind, chunk_bytes, most_bytes)
+        self._messages: Iterator[tuple[int, Piece | Written]] = _messages(answer, kind, chunk_bytes, most_bytes)
 
     def next(self) -> tuple[int, Piece | Written] | None:
         """The next message and its rows, or None after the last. Raises what the answer raises."""
