@@ -25,12 +25,16 @@ MOST_CHARACTERS = 1_000
 """The most characters of a form; the rest is cut off."""
 
 _VALUE = "?"
+_NAME = '"…"'
 _LIST = re.compile(r"\?(?:\s*,\s*\?)+")
 _ROWS = re.compile(r"\(\?(?:, …)?\)(?:\s*,\s*\(\?(?:, …)?\))+")
 
 
-def statement_form(text: str) -> str:
-    """The form of a statement, in at most `MOST_CHARACTERS` and a mark. O(length): 60,000 characters take 50 ms."""
+def statement_form(text: str, *, refused: bool = False) -> str:
+    """The form of a statement, in at most `MOST_CHARACTERS` and a mark. O(length): 60,000 characters take 50 ms.
+
+    `refused`: the statement was refused. Names in quotes may then be values, as in MySQL, and are left out.
+    """
     try:
         read, _ = plain(StatementText(text))
         tokens: list[Token] = PSoup().tokenize(read)
@@ -43,6 +47,8 @@ def statement_form(text: str) -> str:
             parts.append(" ")
         elif parts and parts[-1] == _VALUE and (written[0].isalnum() or written[0] == "_"):
             written = ""  # of a number such as 0x10, which is two tokens
+        if refused and token.token_type is TokenType.IDENTIFIER:
+            written = _NAME
         if written:
             parts.append(_VALUE if _is_value(token) else written)
         end = token.end + 1

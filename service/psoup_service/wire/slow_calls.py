@@ -22,6 +22,7 @@ from psoup.errors import PSoupError
 from psoup.sql.statement_form import statement_form
 from psoup_service.figures.call_notes import CallNotes
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.status import OK
 
 BURST = 20.0
 """The entries that are written at once, before there is one a second."""
@@ -78,7 +79,7 @@ class SlowCalls:
         with suppress(PSoupError):  # a query that has left since
             text = self._statement_of(facts["tenant"], request)
         if text:
-            facts["statement"] = statement_form(text)
+            facts["statement"] = statement_form(text, refused=facts["code"] != OK)
         _log.warning("slow call", extra=facts)
 
     def _may_write(self) -> bool:

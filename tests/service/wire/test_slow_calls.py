@@ -48,6 +48,10 @@ def test_a_slow_call_is_logged_by_the_form_of_its_statement(caplog: pytest.LogCa
         assert [message async for message in streamed]
         with pytest.raises(grpc.aio.AioRpcError):
             await wire.statements.Ask(statements_pb2.AskRequest(statement=f"SELECT {SECRET} FROM s LIMIT 'x"))
+        with pytest.raises(grpc.aio.AioRpcError):  # quotes of MySQL
+            await wire.statements.Ask(
+                statements_pb2.AskRequest(statement=f'SELECT name FROM s WHERE name = "{SECRET}"')
+            )
 
     run(script)
     entries = _entries(caplog)
@@ -59,10 +63,11 @@ def test_a_slow_call_is_logged_by_the_form_of_its_statement(caplog: pytest.LogCa
         ("Invoke", 1, form),
         ("AskStream", 1, form),
         ("Ask", 0, "(cannot be read)"),
+        ("Ask", 0, 'SELECT name FROM s WHERE name = "…"'),
     ]
     assert {(entry["protocol"], entry["tenant"]) for entry in entries} == {("grpc", "default")}
-    assert [entry.get("stream") for entry in entries] == ["s"] + [None] * 5
-    assert [entry["code"] for entry in entries] == ["OK"] * 5 + ["INVALID_ARGUMENT"]
+    assert [entry.get("stream") for entry in entries] == ["s"] + [None] * 6
+    assert [entry["code"] for entry in entries] == ["OK"] * 5 + ["INVALID_ARGUMENT"] * 2
     assert SECRET not in str([vars(record) for record in caplog.records])
 
 
