@@ -128,6 +128,6 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _not_valid(url: str, why: str, what: str = "URL") -> InvalidInput:
+def _not_valid(url: str, why: str, thing: str = "URL") -> InvalidInput:
     shown = url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…"
-    return InvalidInput(f"{shown!r} is not a valid {what} of a webhook: {why}", reason="WEBHOOK_URL", field="url")
+    return InvalidInput(f"{shown!r} is not a valid {thing} of a webhook: {why}", reason="WEBHOOK_URL", field="url")
