@@ -303,7 +303,8 @@ class Service:
         if self.settings.metrics_port < 0:
             return
         host = self.settings.host.strip("[]") if is_loopback(self.settings.host) else "127.0.0.1"
-        state = lambda: (self.host.state, self._notices())  # noqa: E731
+        # The page and the port of PostgreSQL open after the host: until then no client is to come.
+        state = lambda: (self.host.state if self._watch else "starting", self._notices())  # noqa: E731
         self._probes = opened_probes(self._metrics, state, host, self.settings.metrics_port)
         self.metrics_address = f"{host}:{self._probes.port}"
 

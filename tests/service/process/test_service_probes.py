@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,7 +21,8 @@ from psoup_client import Client
 from psoup_service.figures.metrics import FIGURES, Metrics
 from psoup_service.figures.probes import MOST, Probes
 from psoup_service.process.settings import Settings
-from psoup_service.service import running_service
+from psoup_service.service import Service, running_service
+from psoup_service.web import gateway
 from psoup_storage import DurableStore
 from psoup_testing.http2.hostile_connections import connected
 
@@ -118,6 +120,29 @@ def test_each_stage_of_a_command_has_a_histogram(tmp_path: Path) -> None:
     assert values["psoup_freshness_seconds"] == 90
     assert values["psoup_wal_bytes"] > 0
     assert values["psoup_short_of_disk"] == 0
+
+
+def test_a_service_is_ready_once_its_page_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Page(gateway.Gateway):
+        async def start(self, *place: Any) -> None:
+            port = int(made[0].metrics_address.rpartition(":")[2])
+            early.append(await asyncio.to_thread(_get, port, "/readyz"))
+            await super().start(*place)
+
+    def opened(service: Service) -> None:
+        start(service)
+        made.append(service)
+
+    made, early, start = list[Service](), list[tuple[int, str]](), Service._start_probes
+    monkeypatch.setattr(Service, "_start_probes", opened)
+
+    async def main() -> tuple[int, str]:
+        async with running_service(Settings(port=0, metrics_port=0, web_port=0)) as service:
+            return await asyncio.to_thread(_get, int(service.metrics_address.rpartition(":")[2]), "/readyz")
+
+    monkeypatch.setattr(gateway, "Gateway", Page)
+    assert asyncio.run(main()) == (200, "serving\n")
+    assert early == [(503, "starting\n")]
 
 
 def test_every_figure_says_what_it_means() -> None:
