@@ -14,6 +14,7 @@ import pytest
 from psoup_client import Client, ClientOptions, RetryOptions
 from psoup_client.errors import PSoupError
 from psoup_testing.oracles.questions import again
+from psoup_testing.services.event_receivers import Assistant, Willing
 from psoup_testing.services.receivers import Received, Receiver, closes, folded, replies, row_text
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.budget import SEED, replayable, scaled
@@ -86,3 +87,36 @@ def test_a_receiver_that_is_dead_for_a_while_gets_the_same_delivery(tmp_path: Pa
     assert [row["y"] for row in second.data["came"]] == ["later"]
     with pytest.raises(PSoupError), Client(address, options=IMPATIENT) as client:
         client.webhooks()
+
+
+def test_a_subscription_of_an_assistant_outlives_its_service(tmp_path: Path) -> None:
+    with Willing() as receiver:
+        settings = {"PSOUP_WEBHOOK_HOSTS": receiver.origin, "PSOUP_MCP": "true", "PSOUP_WEB_PORT": "0"}
+        with Zygote(**settings) as zygote:
+            zygote.start(str(tmp_path / "data"))
+            address = zygote.ready()
+            with Client(address) as client:
+                token = client.issue_token("ann", ["owner", "operator"], first=True).secret
+            options = ClientOptions(token=token)
+            with Client(address, options=options) as client:
+                client.create_stream("CREATE STREAM s (x BIGINT, y TEXT)")
+                client.register(STATEMENT, key="large")
+                endpoint = client.info().web_address
+                subscription = Assistant(endpoint, token).subscribed(receiver.url)
+                receiver.script.append(closes)
+                client.push("s", [{"x": 5, "y": "first"}])
+                attempt = receiver.wait(2)[1]
+            zygote.kill()
+            zygote.start(str(tmp_path / "data"), port=int(address.rpartition(":")[2]))
+            with Client(zygote.ready(), options=options) as client:
+                client.push("s", [{"x": 6, "y": "second"}])
+                names = [row["y"] for row in attempt.data["rows"]]
+                while "second" not in names:
+                    event = receiver.events[-1]
+                    names += [row["y"] for row in event.data["rows"] if row["y"] not in names]
+                events = receiver.events
+                assert {event.headers["x-mcp-subscription-id"] for event in events} == {subscription["id"]}
+                assert [event.body for event in events if event.id == attempt.id][-1] == attempt.body
+                assert sum(event.id == attempt.id for event in events) >= 2
+                renewal = Assistant(client.info().web_address, token).subscribed(receiver.url)
+                assert (renewal["id"], renewal["truncated"]) == (subscription["id"], False)

@@ -33,8 +33,8 @@ class Webhook(html.Facts):
 
     `waiting`: the ID of the delivery that waits, made at `waiting_since`; "" if none waits. `attempts`: for it, since
     the start of the service. `status`: the HTTP status of the last attempt, 0 without a reply. `error`: why the last
-    attempt, or the last look at the answer, has failed. `subscription`: the ID of an assistant's subscription, which
-    ends at `expires` unless it is renewed; "" and None for any other webhook.
+    attempt, or the last look at the answer, has failed. `subscription`: the ID of an assistant's subscription, ""
+    without one. `expires`: its end, unless the assistant renews it.
     """
 
     id: str

@@ -65,11 +65,11 @@ def rpc_code(error: PSoupError) -> int:
     return _RPC_CODES.get(code_of(error).name, INVALID_PARAMS)
 
 
-def wrong_arguments(problem: ValidationError, names: list[str]) -> InvalidInput:
-    """The error for arguments that do not fit. `names`: the arguments that there are."""
+def wrong_arguments(problem: ValidationError, names: list[str], within: str = "") -> InvalidInput:
+    """The error for arguments that do not fit. `names`: the arguments that there are. `within`: a field around them."""
     wrong = []
     for fault in problem.errors(include_url=False, include_input=False, include_context=False)[:_PROBLEMS]:
-        place = ".".join(map(str, fault["loc"]))[:100]
+        place = ".".join(map(str, (*[within] * bool(within), *fault["loc"])))[:100]
         if fault["type"] == "extra_forbidden":
             wrong.append(f"there is no argument {place!r}; there are {', '.join(names)}")
         elif fault["type"] == "missing":

@@ -15,14 +15,14 @@ import orjson
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from psoup.errors import FailedPrecondition, PermissionDenied
 from psoup_proto.v1 import webhooks_pb2
 from psoup_service.assistants.answer_changes import instant_text
 from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.cursors import Cursor, read_cursor
-from psoup_service.assistants.errors import CALLBACK_ENDPOINT, INVALID_PARAMS, NOT_FOUND, UNSUPPORTED
+from psoup_service.assistants.errors import CALLBACK_ENDPOINT, INVALID_PARAMS, NOT_FOUND, UNSUPPORTED, wrong_arguments
 from psoup_service.assistants.events import EventArguments, Subscription, arguments_of, check_version, looked_at
 from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.subscriptions import Subscriptions, key_of, registered
@@ -46,7 +46,14 @@ class Delivery(BaseModel):
 class Unsubscribing(Subscription):
     """The parameters of events/unsubscribe."""
 
-    delivery: Delivery
+    delivery: dict[str, Any] = Field(default_factory=dict)
+
+    def place(self) -> Delivery:
+        """The place of deliveries. Raises InvalidInput."""
+        try:
+            return Delivery.model_validate(self.delivery)
+        except ValidationError as problem:
+            raise wrong_arguments(problem, list(Delivery.model_fields), "delivery") from None
 
 
 class Subscribing(Unsubscribing):
@@ -68,12 +75,13 @@ class EventWebhooks:
 
     async def _subscribe(self, context: ServerRequestContext[Any, Any], given: Subscribing) -> dict[str, Any]:
         calls, arguments = _checked(context, given)
-        if given.delivery.mode != _MODE:
-            facts = {"feature": "deliveryMode", "value": given.delivery.mode[:64]}
+        place = given.place()
+        if place.mode != _MODE:
+            facts = {"feature": "deliveryMode", "value": place.mode[:64]}
             raise MCPError(UNSUPPORTED, "events/subscribe delivers by webhook only", facts)
-        if not given.delivery.secret:
+        if not place.secret:
             raise MCPError(INVALID_PARAMS, "delivery.secret is missing: write whsec_ and 24 to 64 bytes in base64")
-        standing = await _standing(calls, arguments, given.delivery.url)
+        standing = await _standing(calls, arguments, given.place().url)
         begins, truncated = Cursor(0, b""), False
         if standing is None:
             looked = await looked_at(calls, arguments, given)
@@ -95,7 +103,7 @@ class EventWebhooks:
 
     async def _unsubscribe(self, context: ServerRequestContext[Any, Any], given: Unsubscribing) -> dict[str, Any]:
         calls, arguments = _checked(context, given)
-        standing = await _standing(calls, arguments, given.delivery.url)
+        standing = await _standing(calls, arguments, given.place().url)
         if standing is None:
             raise MCPError(NOT_FOUND, "there is no such subscription; it has ended", {"kind": "subscription"})
         request = webhooks_pb2.RemoveWebhookRequest(webhook_id=standing.webhook_id)
@@ -137,8 +145,8 @@ async def _added(
     ttl_ms = _MOST_TTL_MS if given.ttl_ms is None else max(min(given.ttl_ms, _MOST_TTL_MS), 0)
     request = webhooks_pb2.AddWebhookRequest(
         key=arguments.key or key_of(arguments.sql or ""),
-        url=given.delivery.url,
-        secret=given.delivery.secret,
+        url=given.place().url,
+        secret=given.place().secret,
         subscription=webhooks_pb2.EventSubscription(arguments=_identity(arguments), token=token, ttl_ms=ttl_ms),
     )
     try:

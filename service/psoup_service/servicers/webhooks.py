@@ -77,7 +77,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         )
 
     async def _subscribing(
-        self, command: commands.AddWebhook, asked: webhooks_pb2.EventSubscription, caller: Caller
+        self, command: commands.AddWebhook, given: webhooks_pb2.EventSubscription, caller: Caller
     ) -> commands.AddWebhook:
         """The command for a subscription, once its receiver has proved that it wants deliveries."""
         principal = caller.principal
@@ -90,11 +90,11 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             raise FailedPrecondition("this service serves no assistants; set mcp = true", reason="MCP_OFF")
         snapshot = self._backend.host.snapshot()
         snapshot.query_with(command.key, command.tenant)
-        named = subscription_id(principal, command.url, asked.arguments)
-        ends = self._backend.now() + min(max(asked.ttl_ms, _LEAST_TTL_MS), _MOST_TTL_MS) * 1_000
+        named = subscription_id(principal, command.url, given.arguments)
+        ends = self._backend.now() + min(max(given.ttl_ms, _LEAST_TTL_MS), _MOST_TTL_MS) * 1_000
         ends = min(ends, principal.ends) if principal.ends else ends
         subscription = Subscription(named, ends, principal.token_id)
-        parts = command.key, command.url, command.secret, command.tenant, asked.token, subscription
+        parts = command.key, command.url, command.secret, command.tenant, given.token, subscription
         if webhook_of(snapshot.webhooks.values(), command.tenant, named) is None:
             await self._verify(commands.AddWebhook(*parts), caller)
         return commands.AddWebhook(*parts)

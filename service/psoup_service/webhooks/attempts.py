@@ -119,17 +119,17 @@ async def _read(response: httpcore.Response) -> bytes:
 
     Errors of the receiver count for nothing.
     """
-    size, kept = 0, b""
+    size, beginning = 0, b""
     try:
         async with asyncio.timeout(_REST_S):
             async for part in response.aiter_stream():
                 size += len(part)
-                kept += part[: _KEPT - len(kept)]
+                beginning += part[: _KEPT - len(beginning)]
                 if size > _MOST_REPLY:
                     break
     except (TimeoutError, OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError):
         pass
-    return kept
+    return beginning
 
 
 class _Checked(httpcore.AsyncNetworkBackend):

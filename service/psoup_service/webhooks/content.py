@@ -145,7 +145,8 @@ class Looking:
         target = _target(snapshot, record)
         if not tells:
             return Look(target, snapshot.sequence, written, None, moved)
-        if event_body is not None and rows is None:  # an event tells no whole answer that is not a change
+        if event_body is not None and (rows is None or (change.whole and change.holding is not None)):
+            # the change is not known, and no event tells a whole answer instead
             message_id, text = f"msg_gap_{secrets.token_hex(16)}", event_body.gap(written, now) if token else None
             return Look(target, snapshot.sequence, written, text, True, message_id)
         message_id = f"{'msg' if event_body is None else 'evt'}_{secrets.token_hex(16)}"

@@ -1,7 +1,9 @@
-"""Subscriptions of assistants (MCP Events), each of which a webhook serves until it ends.
+"""Subscriptions of assistants (MCP Events). A webhook serves each subscription until its end.
 
-credential, URL, arguments ─> ID ── challenge ─> the receiver repeats it ─> webhook
-not renewed in time ─> dropped        the access token is not valid any more ─> `terminated`, dropped
+    caller, URL, arguments ─> ID ─> challenge ─> webhook
+
+A webhook that the assistant does not renew in time is dropped. So is one whose access token is not valid any more. Its
+receiver then gets the message `terminated`.
 """
 
 from __future__ import annotations
