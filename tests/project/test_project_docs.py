@@ -26,6 +26,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
+    "docs/assistants.md",
     "docs/copies.md",
     "docs/deploy.md",
     "docs/feeds.md",
@@ -36,12 +37,15 @@ DOCUMENTS = (
     "docs/observability.md",
     "docs/operations.md",
     "docs/other-languages.md",
+    "docs/postgresql.md",
     "docs/saved-searches.md",
+    "docs/security.md",
     "docs/spark.md",
     "docs/sql.md",
     "docs/scale.md",
     "docs/speed.md",
     "docs/tables.md",
+    "docs/web.md",
     "docs/webhooks.md",
     "docs/windows.md",
     "docs/reference/python.md",
@@ -136,7 +140,7 @@ def test_shell_session_prints_what_the_document_shows(document: str, address: st
 def test_files_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     named = named_files(text)
-    named |= {target.split("#")[0] for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text)}
+    named |= {target.split("#")[0] for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)}
     missing = [name for name in sorted(named) if not list(ROOT.glob(name.rstrip("/")))]
     assert missing == []
 

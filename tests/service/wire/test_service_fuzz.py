@@ -278,7 +278,7 @@ def test_every_call_ends_with_a_documented_code() -> None:
         for method in METHODS:
             for _ in range(0 if method.name in ONE_CODE else MORE):
                 if len(seen[method.full_name]) < 2:
-                    await asked(wire, fuzz, method, owner)
+                    await asked(wire, fuzz, method, credentials.drawn(fuzz.draw))
         assert wire.service.host.state == "serving"
         assert await wire.service._calls.under_way.finished(20)
 
