@@ -82,6 +82,7 @@ SERVERS = ("adbc_driver_postgresql", "chdb")
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # it runs all benchmarks, beside other tests
 @pytest.mark.parametrize("servers", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with servers"])
 def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: bool) -> None:
     for driver in () if servers else SERVERS:
