@@ -37,7 +37,12 @@ LINE = '{"id":%d,"symbol":"S%04d","price":%d.%02d,"at":"2026-07-01T%02d:%02d:%02
 def rows(run: Run) -> Iterator[Row]:
     """Rows a second of a file."""
     count, samples = run.of(1_000_000, 500_000, 2_000), run.of(3, 3, 1)
-    with tempfile.TemporaryDirectory() as folder, processes.service() as address, Client(address) as client:
+    settings = {"PSOUP_WEB_PORT": "0"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        processes.served(Path(folder), durable=False, settings=settings) as service,
+        Client(service.address) as client,
+    ):
         path = Path(folder) / "rows.ndjson"
         with open(path, "w") as file:
             for n in range(count):
@@ -57,8 +62,11 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _page(client: Client) -> str:
-    """The address of the page's port. The service opens it shortly after its own."""
+    """The address of the page's port. The service opens it shortly after its own. Raises TimeoutError."""
+    last = time.monotonic() + 20
     while not (address := client.info().web_address):
+        if time.monotonic() > last:
+            raise TimeoutError("the service has not opened the page's port")
         time.sleep(0.05)
     return address
 

@@ -81,9 +81,8 @@ SERVERS = ("adbc_driver_postgresql", "chdb")
 """Drivers of the peers that `make bench-setup` installs: each takes seconds to start, for every group that has it."""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # it runs all benchmarks, beside other tests
-@pytest.mark.parametrize("servers", [False, True], ids=["alone", "with servers"])
+@pytest.mark.long
+@pytest.mark.parametrize("servers", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with servers"])
 def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: bool) -> None:
     for driver in () if servers else SERVERS:
         monkeypatch.setitem(sys.modules, driver, None)
