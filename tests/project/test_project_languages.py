@@ -1,4 +1,4 @@
-"""The programs of docs/other-languages.md and docs/http.md run as they stand there, and print what is shown there."""
+"""The programs in docs/other-languages.md and docs/http.md run unchanged, and print the output that the page shows."""
 
 from __future__ import annotations
 

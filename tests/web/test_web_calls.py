@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -73,20 +73,9 @@ def refused(page: Page, call: str, body: bytes | str) -> tuple[int, str]:
     return response.status, response.json.get("reason", "")
 
 
-def wait_until(served: Serving, done: Callable[[], bool]) -> None:
-    """Wait on the loop of the service until something is so."""
-
-    async def waited() -> None:
-        async with asyncio.timeout(30):
-            while not done():
-                await asyncio.sleep(0)
-
-    asyncio.run_coroutine_threadsafe(waited(), served._loop).result()
-
-
 def wait_for_none(served: Serving, watching: int = 0) -> None:
     """Wait until so many watch."""
-    wait_until(served, lambda: served.service._answering.calls.under_way.watching <= watching)
+    served.wait_until(lambda: served.service._answering.calls.under_way.watching <= watching)
 
 
 def test_a_query_is_registered_read_explained_and_forgotten(page: Page) -> None:
@@ -260,7 +249,7 @@ def test_connections_that_are_too_many_are_cut_and_others_go_on(
         with page.raw() as more:
             assert ended(more)
         opened[0].close()
-        wait_until(served, lambda: page.gateway.connections < 3)
+        served.wait_until(lambda: page.gateway.connections < 3)
         assert page.call(INFO)["state"] == "serving", "there is room again"
     monkeypatch.setattr(client_sockets.resource, "getrlimit", lambda _: (8, 8))
     assert connections.most_connections() == 2, "the rest of the files are for the data"
@@ -274,8 +263,8 @@ def test_what_a_body_takes_is_given_back(served: Serving, page: Page) -> None:
     assert refused(page, "QueryService/Check", long[:-1]) == (400, "NOT_PROTOBUF")
     with page.raw() as opened:
         opened.sendall(head(length=len(long)) + long[:1_000].encode())
-        wait_until(served, lambda: receiving.bytes >= len(long))
-    wait_until(served, lambda: receiving.bytes == 0)
+        served.wait_until(lambda: receiving.bytes >= len(long))
+    served.wait_until(lambda: receiving.bytes == 0)
 
 
 def test_what_is_not_http_is_refused(page: Page) -> None:
@@ -353,7 +342,7 @@ def test_a_page_that_does_not_read_is_cut_and_others_are_not(served: Serving, qu
             next(iter(healthy))
             push(served, 60)
             wait_for_none(served, watching=1)
-            wait_until(served, lambda: not other.gateway.connections)
+            served.wait_until(lambda: not other.gateway.connections)
             push(served, 1)
             assert next(iter(healthy))[0] == "message"
     wait_for_none(served)

@@ -30,8 +30,9 @@ class WebhookServiceStub:
     """Sends the changes of a query's answer to a URL, as POST with a signature.
 
     A delivery has the rows that came into the answer and the rows that left it since the delivery before. The service
-    sends deliveries of a webhook one by one, each until the receiver replies with a status from 200 to 299. The body and
-    the header "webhook-id" of a delivery stay the same over all attempts. The signature is that of Standard Webhooks.
+    sends the deliveries of a webhook one after another. It repeats a delivery until the receiver replies with a status
+    from 200 to 299. All attempts of a delivery have the same body and the same header "webhook-id". Standard Webhooks
+    (https://www.standardwebhooks.com) defines the signature.
     docs/webhooks.md describes the body.
     """
 
@@ -65,8 +66,9 @@ class WebhookServiceAsyncStub(WebhookServiceStub):
     """Sends the changes of a query's answer to a URL, as POST with a signature.
 
     A delivery has the rows that came into the answer and the rows that left it since the delivery before. The service
-    sends deliveries of a webhook one by one, each until the receiver replies with a status from 200 to 299. The body and
-    the header "webhook-id" of a delivery stay the same over all attempts. The signature is that of Standard Webhooks.
+    sends the deliveries of a webhook one after another. It repeats a delivery until the receiver replies with a status
+    from 200 to 299. All attempts of a delivery have the same body and the same header "webhook-id". Standard Webhooks
+    (https://www.standardwebhooks.com) defines the signature.
     docs/webhooks.md describes the body.
     """
 
@@ -96,8 +98,9 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
     """Sends the changes of a query's answer to a URL, as POST with a signature.
 
     A delivery has the rows that came into the answer and the rows that left it since the delivery before. The service
-    sends deliveries of a webhook one by one, each until the receiver replies with a status from 200 to 299. The body and
-    the header "webhook-id" of a delivery stay the same over all attempts. The signature is that of Standard Webhooks.
+    sends the deliveries of a webhook one after another. It repeats a delivery until the receiver replies with a status
+    from 200 to 299. All attempts of a delivery have the same body and the same header "webhook-id". Standard Webhooks
+    (https://www.standardwebhooks.com) defines the signature.
     docs/webhooks.md describes the body.
     """
 

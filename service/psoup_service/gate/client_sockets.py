@@ -29,7 +29,7 @@ _VANISHED_MS = 60_000
 
 
 def opened_socket(place: Listener, purpose: str, setting: str) -> socket.socket:
-    """A socket that listens at a place. Raises InvalidInput if the system refuses it.
+    """A socket that listens on a host and port. Raises InvalidInput if the system refuses to open it.
 
     `purpose`: what the port serves, for the error. `setting`: the option that chooses the port.
     """

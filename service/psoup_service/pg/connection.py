@@ -304,7 +304,7 @@ class PgConnection:
         self._channel.write(messages.told(b"E", errors.fields_of(problem, text)))
 
     def _refuse(self, problem: PSoupError | OSError) -> None:
-        """Note the reason for an end before the first statement. A client that leaves by itself is not refused."""
+        """Note why a connection ends before its session begins, for the metric of refused connections."""
         if self._session is None:
             self.refused = reason_of_refusal(problem)
 

@@ -77,7 +77,7 @@ def _field(tag: bytes, content: bytes) -> bytes:
 
 
 def _length(left: int) -> bytes:
-    """A length in groups of seven bits, as messages have it."""
+    """A length as a varint of protobuf: seven bits in each byte, the lowest first."""
     length = bytearray()
     while left > 0x7F:
         length.append(left & 0x7F | 0x80)

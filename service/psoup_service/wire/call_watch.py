@@ -35,7 +35,7 @@ class Traces(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what is left, and end the thread."""
+        """Send the spans that wait, and end the thread."""
         ...
 
 

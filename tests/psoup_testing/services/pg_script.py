@@ -209,14 +209,3 @@ def pg_address(served: Serving) -> str:
     """The address of the port for clients of PostgreSQL."""
     assert served.service.pg is not None, "the settings open the port"
     return served.service.pg.address
-
-
-def wait_for(served: Serving, done: Callable[[], bool]) -> None:
-    """Wait on the loop of the service until something is so."""
-
-    async def waited() -> None:
-        async with asyncio.timeout(30):
-            while not done():
-                await asyncio.sleep(0)
-
-    asyncio.run_coroutine_threadsafe(waited(), served._loop).result()

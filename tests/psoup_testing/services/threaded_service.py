@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -72,6 +72,16 @@ class Serving:
     def expire_rows(self) -> int:
         """Delete expired rows of tables, as the service does every second; returns how many."""
         return asyncio.run_coroutine_threadsafe(self.service.regular.row_expiry.once(), self._loop).result()
+
+    def wait_until(self, done: Callable[[], bool]) -> None:
+        """Wait until a condition holds, which the event loop evaluates again and again. Raises TimeoutError."""
+
+        async def waited() -> None:
+            async with asyncio.timeout(30):
+                while not done():
+                    await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(waited(), self._loop).result()
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import http.client
 import json
@@ -204,19 +203,13 @@ def test_a_stream_goes_on_from_a_cursor_of_a_poll(url: str, client: Client) -> N
     assert polled(url, event["cursor"], arguments={"key": "large"})["events"] == []
 
 
-def until_gone(running: Serving, key: str) -> None:
-    """Wait on the loop of the service until no query has a key."""
-
-    async def waited() -> None:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    running.service.host.snapshot().query_with(key, "default")
-                except NotFound:
-                    return
-                await asyncio.sleep(0)
-
-    asyncio.run_coroutine_threadsafe(waited(), running._loop).result()
+def is_gone(running: Serving, key: str) -> bool:
+    """Whether no query has a key."""
+    try:
+        running.service.host.snapshot().query_with(key, "default")
+    except NotFound:
+        return True
+    return False
 
 
 def keys(client: Client) -> list[str]:
@@ -235,7 +228,7 @@ def test_a_subscription_by_sql_registers_its_query_until_it_ends(url: str, clien
         assert client.query(key=key).info.expires_after == dt.timedelta(days=7)
         pushed(client, {"sym": "T", "n": 88})
         assert next(messages)["params"]["data"]["came"] == 1
-    until_gone(running, key)
+    running.wait_until(lambda: is_gone(running, key))
     start = polled(url, arguments={"sql": sql})
     [key] = keys(client)
     client.query(key=key).unregister()

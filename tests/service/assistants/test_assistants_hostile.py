@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -63,30 +62,19 @@ def opened(host: str, port: int, *, receive_bytes: int = 0) -> socket.socket:
     return client
 
 
-def until(running: Serving, done: Callable[[], bool]) -> None:
-    """Wait on the loop of the service until something is so."""
-
-    async def waited() -> None:
-        async with asyncio.timeout(30):
-            while not done():
-                await asyncio.sleep(0)
-
-    asyncio.run_coroutine_threadsafe(waited(), running._loop).result()
-
-
 def test_a_stream_ends_with_its_connection_and_its_place_is_free() -> None:
     with watched(watchers=1) as (running, _, host, port):
         under_way = running.service._answering.calls.under_way
         for _ in range(3):
             with opened(host, port):
-                until(running, lambda: under_way.watching == 1)
-            until(running, lambda: under_way.watching == 0)
-            until(running, lambda: under_way.open == 0)
+                running.wait_until(lambda: under_way.watching == 1)
+            running.wait_until(lambda: under_way.watching == 0)
+            running.wait_until(lambda: under_way.open == 0)
 
 
 def test_a_service_that_ends_lets_a_stream_go_on_elsewhere() -> None:
     with watched() as (running, _, host, port), opened(host, port) as client:
-        until(running, lambda: running.service._answering.calls.under_way.watching == 1)
+        running.wait_until(lambda: running.service._answering.calls.under_way.watching == 1)
         running.stop()
         rest = b""
         while part := client.recv(10_000):
@@ -107,8 +95,8 @@ def test_a_client_that_does_not_read_is_cut_and_the_service_serves_on() -> None:
             client.push("notes", [{"t": "x" * 900} for _ in range(20)])
             if not gateway.connections:
                 break
-        until(running, lambda: gateway.connections == 0)
-        until(running, lambda: running.service._answering.calls.under_way.watching == 0)
+        running.wait_until(lambda: gateway.connections == 0)
+        running.wait_until(lambda: running.service._answering.calls.under_way.watching == 0)
         assert len(client.ask("SELECT count(*) FROM notes")) == 1
 
 

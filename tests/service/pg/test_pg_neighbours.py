@@ -12,7 +12,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_testing.services.loop_turns import no_stalls
-from psoup_testing.services.pg_script import pg_address, wait_for
+from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.pg_socket import PgSocket, query
 from psoup_testing.services.threaded_service import Serving
 
@@ -76,7 +76,7 @@ def test_statements_go_on_beside_a_huge_insert(running: Serving, address: str) -
         no_stalls(running.service),
     ):
         huge = thread.submit(hostile.execute, HUGE)
-        wait_for(running, lambda: running.service._answering.receiving.bytes > len(HUGE))
+        running.wait_until(lambda: running.service._answering.receiving.bytes > len(HUGE))
         run()
         assert not huge.done()
         assert huge.result(30).statusmessage == "INSERT 0 300000"
@@ -89,4 +89,4 @@ def test_statements_go_on_beside_a_client_that_does_not_read(running: Serving, a
         hostile.send(query("SELECT * FROM long"))
         assert hostile.read()[0] == b"T"
         run()
-    wait_for(running, lambda: not running.service._answering.receiving.bytes)
+    running.wait_until(lambda: not running.service._answering.receiving.bytes)

@@ -14,7 +14,7 @@ import pytest
 
 from psoup_service.pg import port
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted, wait_for
+from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted
 from psoup_testing.services.pg_socket import (
     SYNC,
     PgSocket,
@@ -44,7 +44,7 @@ def client(served: Serving) -> Iterator[PgSocket]:
     ScriptedSession.ended.clear()
     with PgSocket(pg_address(served)) as opened:
         yield opened.start()
-    wait_for(served, lambda: not ScriptedSession.open and not served.service._answering.receiving.bytes)
+    served.wait_until(lambda: not ScriptedSession.open and not served.service._answering.receiving.bytes)
 
 
 def cancel_of(client: PgSocket, wrong: int = 0) -> bytes:
@@ -62,7 +62,7 @@ def sent_alone(served: Serving, raw: bytes) -> None:
 
 def test_a_cancel_request_ends_the_statement_and_a_wrong_key_does_nothing(served: Serving, client: PgSocket) -> None:
     client.send(query("wait"))
-    wait_for(served, lambda: "begun" in ScriptedSession.ended)
+    served.wait_until(lambda: "begun" in ScriptedSession.ended)
     sent_alone(served, cancel_of(client, wrong=1))
     sent_alone(served, packet(struct.pack("!iiI", 1234 << 16 | 5678, client.number + 1, 0)))
     assert ScriptedSession.ended == ["begun"]
@@ -73,7 +73,7 @@ def test_a_cancel_request_ends_the_statement_and_a_wrong_key_does_nothing(served
     client.send(query("rows 1"))
     assert client.kinds() == "TDCZ", "a request between two statements ends none"
     client.send(parse("wait"), bind(), execute("", 5), SYNC)
-    wait_for(served, lambda: ScriptedSession.ended.count("begun") == 2)
+    served.wait_until(lambda: ScriptedSession.ended.count("begun") == 2)
     sent_alone(served, cancel_of(client))
     assert client.kinds() == "12EZ", "also a portal with a row limit"
 
@@ -83,8 +83,8 @@ def test_the_statement_of_a_client_that_leaves_is_ended(served: Serving, order: 
     ScriptedSession.ended.clear()
     with PgSocket(pg_address(served)).start() as client:
         client.send(order)
-        wait_for(served, lambda: "begun" in ScriptedSession.ended)
-    wait_for(served, lambda: ScriptedSession.ended == ["begun", "wait"] and not ScriptedSession.open)
+        served.wait_until(lambda: "begun" in ScriptedSession.ended)
+    served.wait_until(lambda: ScriptedSession.ended == ["begun", "wait"] and not ScriptedSession.open)
 
 
 @pytest.mark.parametrize("order", [query("rows 10000000"), query("copy out 10000000")])
@@ -92,9 +92,9 @@ def test_a_client_that_stops_reading_is_cut_and_rows_are_not_made_ahead_of_it(se
     ScriptedSession.ended.clear()
     with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
         client.send(order)
-        wait_for(served, lambda: ScriptedSession.ended == ["rows"])
+        served.wait_until(lambda: ScriptedSession.ended == ["rows"])
     assert ScriptedSession.reached < 200_000, "what the buffers of the system take"
-    wait_for(served, lambda: not ScriptedSession.open)
+    served.wait_until(lambda: not ScriptedSession.open)
 
 
 def test_data_of_a_copy_comes_in_pieces_up_to_its_end(client: PgSocket) -> None:
@@ -190,7 +190,7 @@ def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serv
         many = describe(b"S", "s") * 200_000
         with pytest.raises(OSError, match=r"reset|pipe"):
             client.send(*[many] * 20)
-    wait_for(served, lambda: not ScriptedSession.open)
+    served.wait_until(lambda: not ScriptedSession.open)
 
 
 def test_idle_connections_and_idle_transactions_are_ended() -> None:
@@ -207,7 +207,7 @@ def test_idle_connections_and_idle_transactions_are_ended() -> None:
             assert (error["S"], error["C"]) == ("FATAL", state)
             assert setting in error["M"]
             assert client.ended()
-        wait_for(served, lambda: not ScriptedSession.open)
+        served.wait_until(lambda: not ScriptedSession.open)
 
 
 def test_notifications_come_between_statements_and_not_in_transactions(client: PgSocket) -> None:
@@ -248,7 +248,7 @@ def test_a_service_that_stops_ends_idle_clients_first_and_then_all() -> None:
         idle, busy, half = [stack.enter_context(PgSocket(pg_address(served))).start() for _ in range(3)]
         busy.send(query("wait"))
         half.send(b"Q\0\0\1\0")
-        wait_for(served, lambda: ScriptedSession.ended[-1:] == ["begun"])
+        served.wait_until(lambda: ScriptedSession.ended[-1:] == ["begun"])
         served.stop()
         for client in (idle, busy, half):
             error = client.error()
@@ -282,7 +282,7 @@ def test_asyncpg_cancels_a_statement_that_its_caller_abandons(served: Serving) -
         connection = await asyncpg.connect(host=host, port=int(number), user="x", database="d", ssl=False)
         ScriptedSession.ended.clear()
         waiting = asyncio.create_task(connection.execute("wait"))
-        await asyncio.to_thread(wait_for, served, lambda: "begun" in ScriptedSession.ended)
+        await asyncio.to_thread(served.wait_until, lambda: "begun" in ScriptedSession.ended)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted, wait_for
+from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted
 from psoup_testing.services.pg_socket import (
     FLUSH,
     SYNC,
@@ -87,7 +87,7 @@ def test_mutated_messages_are_answered_or_end_the_connection(
                 client.send(message(b"f", text("end")), SYNC, TERMINATE)
                 client.opened.shutdown(socket.SHUT_WR)
             assert client.ended()
-        wait_for(served, lambda: not ScriptedSession.open and not served.service._answering.receiving.bytes)
+        served.wait_until(lambda: not ScriptedSession.open and not served.service._answering.receiving.bytes)
     finally:
         logger.removeHandler(handler)
     assert not defects

@@ -213,7 +213,7 @@ class Stores:
         self._timer = loop.call_later(LEFT_S / 4, self._tick, loop) if self._places else None
 
     def release_unused(self, now: float) -> None:
-        """Empty the stores that no connection has used for some time. `now`: the loop's time."""
+        """Empty stores that were not used for `LEFT_S` or `UNUSED_S`. `now`: the event loop's time, in seconds."""
         self._release(lambda place: now - place.used > (UNUSED_S if place.visitors else LEFT_S))
 
     def _release(self, chosen: Callable[[_Place], bool]) -> int:

@@ -61,7 +61,7 @@ CASTS = {
 """The types of casts. A parameter with another cast is a text."""
 
 ARRAYS = {element: array for array, element in types.ELEMENTS.items()}
-"""The type of the arrays of each type."""
+"""The OID of the array type of each element type."""
 _TYPE = re.compile(r"\s*([a-z_0-9]+(?: precision| varying| with(?:out)? time zone)?)(\s*\[\s*\])?", re.IGNORECASE)
 _LENGTH = re.compile(r"(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?")
 _CASTED = re.compile(r"\s*::")

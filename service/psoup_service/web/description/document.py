@@ -27,7 +27,10 @@ _SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
 def described(methods: Iterable[MethodDescriptor], version: str) -> dict[str, Any]:
-    """The document for some methods. `version`: of the service. O(fields): some ten milliseconds."""
+    """The OpenAPI document that describes `methods` and the paths of rows. `version`: of the service.
+
+    O(fields of all messages): about ten milliseconds.
+    """
     texts = comments()
     schemas, paths, tags = Schemas(texts), dict[str, Any](), dict[str, str]()
     for method in methods:
