@@ -39,6 +39,7 @@ TOKENS = (
         "/* ) */ 3",
     ),
     *("1::int", "'5' :: double precision", "'t'::boolean", "1::nope", "DATE '2026-07-01'", "CAST('4' AS bigint)"),
+    *(r"'C:\new'", r"'\xff'", r"E'C:\\new'"),
     *("$1", "$2::int", "$0", "$123456", "1_000", "\u0661", "1,", ""),
 )
 
@@ -65,6 +66,13 @@ def test_a_plain_row_is_read_as_word_by_word(kind: str) -> None:
     for token, frame in product(TOKENS, ("({}, 'b')", "( {} ,'b' ) ,\n(NULL, ')')", "(NULL, 'x'), ({}\n,'b');")):
         text = frame.format(token)
         assert repr(outcome(text, *attributes)) == repr(outcome(text, *attributes, plain=False)), text
+
+
+def test_a_backslash_is_a_character_unless_the_text_begins_with_e() -> None:
+    attributes = (Attribute("a", TYPES["TEXT"]),)
+    for text in (r"('C:\new'), (E'C:\\new')", r"(('C:\new')), ('C:\new'::text)"):
+        assert outcome(text, *attributes)[1] == [{"a": r"C:\new"}] * 2, text
+    assert outcome(r"('\xff'), (''''), (E'\x41''')", *attributes)[1] == [{"a": r"\xff"}, {"a": "'"}, {"a": "A'"}]
 
 
 def test_pieces_add_up_and_errors_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:

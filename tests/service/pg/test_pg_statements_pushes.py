@@ -69,6 +69,25 @@ def test_values_of_all_types_arrive_as_they_were_sent(connection: psycopg.Connec
     ]
 
 
+def test_a_backslash_arrives_by_each_way_that_a_text_can_come(connection: psycopg.Connection[Any]) -> None:
+    path = r"C:\new\xff\N"
+    before = len(rows_of(connection, "SELECT s FROM t"))
+    connection.execute("PREPARE paths (text) AS INSERT INTO t (s) VALUES ($1)")
+    cursor = connection.cursor()
+    for sql in (f"INSERT INTO t (s) VALUES ('{path}')", f"EXECUTE paths ('{path}')"):
+        cursor.execute(sql)
+    cursor.execute("INSERT INTO t (s) VALUES " + ", ".join([f"('{path}')"] * 201))
+    for binary in (False, True):
+        cursor.execute("INSERT INTO t (s) VALUES (%s)", (path,), binary=binary)
+    for options in ("", r" (NULL '\N')", r" (FORMAT csv, NULL '\N')"):
+        with cursor.copy(f"COPY t (s) FROM STDIN{options}") as copy:
+            copy.write((path if "csv" in options else path.replace("\\", "\\\\")) + "\n\\N\n")
+    rows = rows_of(connection, "SELECT s FROM t")[before:]
+    assert rows == [(path,)] * 205 + [(path,), (None,)] * 3
+    connection.execute(r"SET application_name = 'a\b'")
+    assert rows_of(connection, "SHOW application_name") == [(r"a\b",)]
+
+
 def test_faults_of_inserts_name_column_value_and_place(connection: psycopg.Connection[Any]) -> None:
     before = rows_of(connection, "SELECT count(*) FROM t")
     for sql, state, words, position in (

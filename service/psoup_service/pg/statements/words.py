@@ -98,8 +98,9 @@ class Words:
         """Take a value: a text, a number, or a word as it is written."""
         word = self._take("a value")
         if word[-1] == "'" and len(word) > 1:
-            mark = "'" if word[0] == "'" else "E'"
-            return said(self.source, self._words[self._at - 1][1], mark, word[len(mark) : -1])
+            if word[0] == "'":  # a backslash is a character
+                return word[1:-1].replace("''", "'")
+            return said(self.source, self._words[self._at - 1][1], "E'", word[2:-1])
         return word[1:-1].replace('""', '"') if word[0] == '"' else word
 
     def matched(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
