@@ -75,6 +75,14 @@ def test_a_backslash_is_a_character_unless_the_text_begins_with_e() -> None:
     assert outcome(r"('\xff'), (''''), (E'\x41''')", *attributes)[1] == [{"a": r"\xff"}, {"a": "'"}, {"a": "A'"}]
 
 
+def test_a_cast_gives_the_value_in_it() -> None:
+    attributes = (Attribute("a", TYPES["BIGINT"]),)
+    text = "(CAST('4' AS bigint)), (CAST(CAST(4 AS text) AS int8)::int), ((CAST(4 AS int))), (-(CAST(4 AS int)))"
+    assert outcome(text, *attributes)[1] == [{"a": value} for value in (4, 4, 4, -4)]
+    for wrong in ("(CAST(4 + 1 AS int))", "(CAST(4))", "(CAST(4 AS nope))", "(4 AS int)", "(CAST(4 AS int) + 1)"):
+        assert issubclass(outcome(wrong, *attributes)[0], SqlError), wrong
+
+
 def test_pieces_add_up_and_errors_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     attributes = (Attribute("a", TYPES["BIGINT"]), Attribute("b", TYPES["TEXT"]))
     text = ", ".join([f"({n}, 'x{n}'), ($1, $2), ({n}::int, E'y')" for n in range(30)])

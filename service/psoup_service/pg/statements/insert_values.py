@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import SqlError
@@ -46,20 +47,22 @@ def read_row(words: Words, limit: int) -> Row:
     return tuple(row)
 
 
-def _value(words: Words, depth: int = 0) -> Constant | None:
-    """A constant, a parameter or DEFAULT, in `depth` parentheses. Raises SqlError for any other expression."""
+def _value(words: Words, depth: int = 0, end: Sequence[str] = (",", ")", "")) -> Constant | None:
+    """A constant, a parameter or DEFAULT, in `depth` parentheses. Raises SqlError for any other expression.
+
+    `end`: the words that may follow.
+    """
     place, word = words.place, words.next()
     if depth > _MOST_DEPTH:
         raise words.source.error("the value nests too deeply", place, hint="leave parentheses out")
     if words.accept("DEFAULT"):
         return None
     if words.accept("CAST", "("):
-        value = _value(words, depth + 1)
+        value = _value(words, depth + 1, ("AS",))
         words.expect("AS")
         _cast(words)
         words.expect(")")
-        return value
-    if word in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+    elif word in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
         words.accept(word)
         if words.next()[-1:] != "'":
             raise _not_constant(words.source, place)
@@ -84,7 +87,7 @@ def _value(words: Words, depth: int = 0) -> Constant | None:
         raise _not_constant(words.source, place)
     while words.accept(":", ":"):
         _cast(words)
-    if words.next() not in (",", ")", ""):
+    if words.next() not in end:
         raise _not_constant(words.source, place)
     return value
 
