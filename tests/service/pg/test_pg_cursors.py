@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy
 
 from psoup_client import Client
+from psoup_service.pg.cursors.cursor import Cursor
 from psoup_testing.services.threaded_service import Serving
 
 ROWS = 6_000
@@ -150,6 +152,24 @@ def test_a_savepoint_undoes_the_cursors_after_it(cursor: Any) -> None:
     cursor.execute("DECLARE b CURSOR FOR SELECT n FROM small; CLOSE ALL")
     assert cursor.statusmessage == "CLOSE CURSOR ALL"
     assert open_cursors(cursor) == []
+
+
+def test_a_savepoint_undoes_cursors_with_the_name_of_a_closed_one(cursor: Any) -> None:
+    declared = "DECLARE {} CURSOR FOR SELECT n FROM small".format
+    cursor.execute(f"{declared('a')}; {declared('b')}; {declared('gone')}; CLOSE gone; SAVEPOINT s; CLOSE a")
+    cursor.execute(f"{declared('a')}; {declared('c')}; CLOSE c; {declared('c')}; ROLLBACK TO s")
+    assert open_cursors(cursor) == ["b"]
+
+
+def test_closed_cursors_leave_nothing_behind_in_a_transaction(cursor: Any) -> None:
+    for _ in range(5):
+        cursor.execute("DECLARE closed CURSOR FOR SELECT n, name FROM large; FETCH 1 closed; CLOSE closed")
+        cursor.execute("SAVEPOINT s; DECLARE closed CURSOR FOR SELECT n, name FROM large; ROLLBACK TO s")
+    cursor.execute("DECLARE present CURSOR FOR SELECT n FROM small")
+    gc.collect()
+    names = [each.name for each in gc.get_objects() if type(each) is Cursor]
+    assert "present" in names
+    assert "closed" not in names
 
 
 def test_a_cursor_reads_the_snapshot_of_its_transaction(cursor: Any, running: Serving) -> None:

@@ -108,6 +108,7 @@ class Cursor:
     async def close(self) -> None:
         """End the SELECT, and give back its memory."""
         self._usable, self._rest = False, None
+        self._feed.drop()
         size, self._size = self._size, 0
         self._account.give_back(size)
         task, self._task = self._task, None
@@ -181,6 +182,10 @@ class _Feed:
     def go_on(self) -> None:
         """Let the SELECT go on: the client has read the batch."""
         self._read.set()
+
+    def drop(self) -> None:
+        """Forget the batch: no client reads it any more."""
+        self._batch = None
 
     def end(self, task: asyncio.Task[str]) -> None:
         """Note that the SELECT has ended."""

@@ -50,8 +50,10 @@ class Cursors:
         self._account = account
         self._moment = moment
         self._open = dict[str, Cursor]()
-        self._of_transaction = list[Cursor]()
-        """The cursors of the present transaction, in the order of DECLARE; also closed ones."""
+        self._of_transaction = dict[Cursor, int]()
+        """The open cursors of the present transaction, in the order of DECLARE, each with its number."""
+        self._declared = 0
+        """The number of the next cursor of the transaction."""
 
     def columns(self, name: str) -> tuple[Column, ...] | None:
         """The columns of an open cursor; None if there is none with the name."""
@@ -66,18 +68,16 @@ class Cursors:
 
     def mark(self) -> int:
         """The present state within the transaction, for `back_to`."""
-        return len(self._of_transaction)
+        return self._declared
 
     async def back_to(self, mark: int) -> None:
         """Close the cursors that the transaction has declared since then."""
-        undone = self._of_transaction[mark:]
-        del self._of_transaction[mark:]
-        for cursor in undone:
+        for cursor in [cursor for cursor, number in self._of_transaction.items() if number >= mark]:
             await self._close(cursor)
 
     async def end_transaction(self, *, success: bool) -> None:
         """Close the cursors that end with the transaction: all but those WITH HOLD, if it succeeds."""
-        ended, self._of_transaction = self._of_transaction, []
+        ended, self._of_transaction = self._of_transaction, {}
         for cursor in ended:
             if not (success and cursor.with_hold):
                 await self._close(cursor)
@@ -158,7 +158,8 @@ class Cursors:
         await cursor.open(statement, arguments)
         self._open[name] = cursor
         if self._in_transaction():
-            self._of_transaction.append(cursor)
+            self._of_transaction[cursor] = self._declared
+            self._declared += 1
 
     def _cursor(self, name: str) -> Cursor:
         """The open cursor with a name. Raises NotFound."""
@@ -170,6 +171,7 @@ class Cursors:
     async def _close(self, cursor: Cursor) -> None:
         if self._open.get(cursor.name) is cursor:
             del self._open[cursor.name]
+        self._of_transaction.pop(cursor, None)
         await cursor.close()
 
 
