@@ -29,7 +29,7 @@ from psoup_service.pg.input import Input, Message
 from psoup_service.pg.messages import malformed
 from psoup_service.pg.sink import ClientSink, Exchange, run_into
 from psoup_service.pg.startup import Encryption, first_packet, reason_of_refusal, sign_in
-from psoup_service.pg.statement_texts import LONG, check_size
+from psoup_service.pg.statement_texts import LONG, check_size, check_sizes
 from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
 
@@ -244,18 +244,18 @@ class PgConnection:
 
     async def _query(self, session: Session, exchange: Exchange, extended: ExtendedQueries, message: Message) -> None:
         """Run the statements of the simple protocol, up to the first that fails."""
-        part = ""
+        part, limit = "", self._limits.statement_bytes
 
         async def run() -> None:
             nonlocal part
             extended.forget_unnamed()
             raw = message.body().text_bytes()
-            check_size(raw, self._limits.statement_bytes)
+            check_size(raw, limit)
             text = messages.decoded(raw)
             if len(text) > LONG:
-                parts = await exchange.encoders.run(self.peer, len(text), lambda: session.split(text))
+                parts = await exchange.encoders.run(self.peer, len(text), lambda: _statements(session, text, limit))
             else:
-                parts = session.split(text)
+                parts = _statements(session, text, limit)
             empty = True
             for number, part in enumerate(parts, 1):
                 statement = await session.read(part)
@@ -342,6 +342,13 @@ def _peer(channel: Channel) -> tuple[str, bool]:
         return f"pg:unix:{channel.extra('socket').fileno()}", True
     host, port = channel.extra("peername")[:2]
     return f"pg:{host}:{port}", is_loopback(host)
+
+
+def _statements(session: Session, text: str, limit: int) -> list[str]:
+    """The statements of a text, none of which is too long. Raises ResourceExhausted."""
+    parts = session.split(text)
+    check_sizes(parts, limit)
+    return parts
 
 
 def _shutting_down() -> Unavailable:

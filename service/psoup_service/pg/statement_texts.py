@@ -9,8 +9,10 @@ a comment without an end reaches to the end of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from psoup.errors import ResourceExhausted
+from psoup.sql import first_word
 from psoup_service.pg.quotes import after_space, end_of_comment, end_of_quoted, searched
 
 LONG = 16 * 1024
@@ -23,14 +25,13 @@ _MARK = re.compile(r"['\"$;/-]")
 """The first characters of quotes and comments, and the semicolon."""
 _ESCAPES = re.compile(r"(?<=[eE])(?<![\w$][eE])'")
 _DOLLARS = re.compile(r"(?<![\w$])\$(?:[A-Za-z_]\w*+)?\$")
-_INSERT = re.compile(rb"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)*+INSERT\b", re.IGNORECASE)
 _AHEAD = 4_096
 """The bytes in which the first word of a long text must stand."""
 
 
 def check_size(raw: bytes, limit: int) -> None:
     """Raise ResourceExhausted for a text of more than `limit` bytes, unless it begins with INSERT. O(1)."""
-    if len(raw) > limit and _INSERT.match(raw[:_AHEAD]) is None:
+    if len(raw) > limit and not _is_insert(raw[:_AHEAD].decode(errors="replace")):
         raise ResourceExhausted(
             f"the statement has {len(raw):,} bytes, and {limit:,} is the most; only INSERT may be longer, and COPY"
             " takes any number of rows",
@@ -38,6 +39,13 @@ def check_size(raw: bytes, limit: int) -> None:
             bytes=len(raw),
             limit=limit,
         )
+
+
+def check_sizes(parts: Sequence[str], limit: int) -> None:
+    """Raise ResourceExhausted for a statement of more than `limit` bytes that is not an INSERT. O(characters)."""
+    for part in parts:
+        if len(part) > limit // 4 and not _is_insert(part[:_AHEAD]):
+            check_size(part.encode(), limit)
 
 
 def statements_of(text: str) -> list[str]:
@@ -65,6 +73,11 @@ def statements_of(text: str) -> list[str]:
 def is_empty(text: str) -> bool:
     """Whether a text has only spaces and comments. O(characters)."""
     return after_space(text, 0) == len(text)
+
+
+def _is_insert(begin: str) -> bool:
+    """Whether a text that begins so is an INSERT. The session reads the first word in the same way."""
+    return first_word(begin) == "INSERT"
 
 
 def _after(text: str, mark: str, at: int) -> int:

@@ -184,6 +184,20 @@ def test_long_statements_other_than_inserts_and_very_many_are_refused(client: Pg
     client.until(b"Z")
 
 
+@pytest.mark.parametrize(
+    ("before", "size"),
+    [("insert; ", 70_007), ("insert" + " " * 70_000 + "; rows 1; ", 70_007), ("/* /* */ INSERT */", 70_024)],
+)
+def test_a_long_statement_beside_an_insert_is_refused_before_any_runs(client: PgSocket, before: str, size: int) -> None:
+    long = f"{before}rows 1{' ' * 70_000}"
+    client.send(query(long))
+    error = client.error()
+    assert f"{error['C']} {error['M']}".startswith(f"54000 the statement has {size:,} bytes, and 65,536 is the most")
+    client.until(b"Z")
+    client.send(query("insert" + " " * 70_000 + "; rows 1; /* */insert " + "é" * 70_000))
+    assert client.kinds() == "CTDCCZ", "only statements of other kinds are bounded"
+
+
 def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serving) -> None:
     with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
         client.send(parse("rows 0", "s"))
