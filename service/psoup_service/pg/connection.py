@@ -205,8 +205,10 @@ class PgConnection:
                 await self._pause(count)
         finally:
             self._input.release()
-            await extended.close_all()
-            await session.close()
+            try:
+                await extended.close_all()
+            finally:
+                await session.close()
 
     async def _next(self, session: Session) -> Message:
         """The next message. Raises Unavailable if none comes for a long time, or if the service ends."""

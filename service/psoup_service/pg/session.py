@@ -189,9 +189,11 @@ class PgSession:
     async def close(self) -> None:
         """See `contract.Session`."""
         self._listening.end()
-        await self._cursors.close_all()
-        self._catalogue.close()
-        await self._transactions.abandon()
+        try:
+            await self._cursors.close_all()
+        finally:
+            self._catalogue.close()
+            await self._transactions.abandon()
 
     async def _query(self, text: str, types: Sequence[int]) -> Statement:
         """A SELECT over streams and views, or over the catalogue."""

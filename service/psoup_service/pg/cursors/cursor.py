@@ -105,18 +105,21 @@ class Cursor:
         notices, self._feed.notices = self._feed.notices, []
         return notices
 
-    async def close(self) -> None:
-        """End the SELECT, and give back its memory."""
+    def stop(self) -> None:
+        """End the SELECT, and give back its memory. Does not wait until the SELECT has ended. Idempotent."""
         self._usable, self._rest = False, None
         self._feed.drop()
         size, self._size = self._size, 0
         self._account.give_back(size)
+        if self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """End the SELECT, and wait for its end."""
+        self.stop()
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
             await asyncio.wait((task,))
-            if not task.cancelled():
-                task.exception()
 
     async def _next(self) -> pa.RecordBatch | None:
         """The next batch; None at the end. Raises the error of the SELECT."""
@@ -188,6 +191,8 @@ class _Feed:
         self._batch = None
 
     def end(self, task: asyncio.Task[str]) -> None:
-        """Note that the SELECT has ended."""
+        """Note that the SELECT has ended. Its error is raised by the next FETCH, if there is one."""
+        if not task.cancelled():
+            task.exception()
         self.begun.set()
         self._arrived.set()

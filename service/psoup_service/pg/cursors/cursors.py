@@ -72,20 +72,16 @@ class Cursors:
 
     async def back_to(self, mark: int) -> None:
         """Close the cursors that the transaction has declared since then."""
-        for cursor in [cursor for cursor, number in self._of_transaction.items() if number >= mark]:
-            await self._close(cursor)
+        await self._close(*[cursor for cursor, number in self._of_transaction.items() if number >= mark])
 
     async def end_transaction(self, *, success: bool) -> None:
         """Close the cursors that end with the transaction: all but those WITH HOLD, if it succeeds."""
         ended, self._of_transaction = self._of_transaction, {}
-        for cursor in ended:
-            if not (success and cursor.with_hold):
-                await self._close(cursor)
+        await self._close(*[cursor for cursor in ended if not (success and cursor.with_hold)])
 
     async def close_all(self) -> None:
         """Close all cursors."""
-        for cursor in list(self._open.values()):
-            await self._close(cursor)
+        await self._close(*self._open.values())
 
     # Statements -----------------------------------------------------------------------------------------------
 
@@ -168,11 +164,15 @@ class Cursors:
             raise NotFound(f'cursor "{name[:63]}" does not exist', reason="UNKNOWN_PORTAL")
         return cursor
 
-    async def _close(self, cursor: Cursor) -> None:
-        if self._open.get(cursor.name) is cursor:
-            del self._open[cursor.name]
-        self._of_transaction.pop(cursor, None)
-        await cursor.close()
+    async def _close(self, *cursors: Cursor) -> None:
+        """Close cursors, and wait for the ends of their SELECTs. A cancel ends the wait; then all are closed, too."""
+        for cursor in cursors:
+            if self._open.get(cursor.name) is cursor:
+                del self._open[cursor.name]
+            self._of_transaction.pop(cursor, None)
+            cursor.stop()
+        for cursor in cursors:
+            await cursor.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,11 @@ class RowBuffer:
             await self._call("QueryService/WaitForSequence", seen)
 
     async def forget(self) -> None:
-        """Forget all rows, and the stages."""
+        """Forget all rows, and the stages. After a cancel all room is given back; stages that are left expire."""
         streams, self._streams = self._streams, {}
         for waiting in streams.values():
             self._give_back(waiting, waiting.bytes)
+        for waiting in streams.values():
             if waiting.stage:
                 stage, waiting.stage = waiting.stage, ""
                 await self._call("StagingService/AbortStage", staging_pb2.AbortStageRequest(stage=stage))

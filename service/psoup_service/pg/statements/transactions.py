@@ -203,7 +203,6 @@ class Transactions:
         self._read(None)
         self.current.moment.release()
         try:
-            await self._cursors.end_transaction(success=success)
             if success:
                 await rows.push()
             else:
@@ -215,6 +214,7 @@ class Transactions:
             self._settings.end(success=success)
             self.status, self.current = IDLE, None
             self._report(before)
+            await self._cursors.end_transaction(success=success)
 
     def _within(self, statement: str) -> Transaction:
         if self.current is None:
