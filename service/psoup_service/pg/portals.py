@@ -102,7 +102,7 @@ class Portal:
     @property
     def position(self) -> int:
         """The rows that were sent or left out."""
-        return 0 if self._sink is None else self._sink.rows
+        return 0 if self._sink is None else self._sink.total
 
     @property
     def on_row(self) -> bool:
@@ -117,12 +117,12 @@ class Portal:
         if limit == 0:
             return 0
         sink = self._sink = self._sink or sink
-        before, sink.taker = sink.rows, take
+        before, sink.taker = sink.total, take
         try:
             await self.execute(sink, limit or 0)
         finally:
             sink.taker = None
-        return sink.rows - before
+        return sink.total - before
 
     async def close(self, cause: object = None) -> None:
         """End the statement, if it runs. `cause`: the error that ends it."""

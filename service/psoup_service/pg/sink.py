@@ -70,7 +70,8 @@ class ClientSink:
         """`zone`: for texts of timestamps. `formats`: returns the format of each column; None in the simple protocol,
         which tells the columns with each result. `described`: the columns that the client was told before, if any.
         """
-        self.rows = 0
+        self.rows = self.total = 0
+        """The rows since the last `allow`, and all rows."""
         self.full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._exchange = exchange
         self._channel = exchange.channel
@@ -111,6 +112,7 @@ class ClientSink:
             else:
                 self._channel.write(await self._encoded(rows.slice(at, count)))
             self.rows += count
+            self.total += count
             at += count
             await self._channel.spare()
         await self._room(0)

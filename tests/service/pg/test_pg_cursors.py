@@ -254,14 +254,16 @@ def test_streamed_results_of_sqlalchemy(place: str) -> None:
 def test_cursors_of_asyncpg(place: str) -> None:
     host, port = (word.partition("=")[2] for word in place.split()[:2])
 
-    async def read() -> tuple[list[int], list[int]]:
+    async def read() -> tuple[list[int], list[int], list[int]]:
         connection = await asyncpg.connect(host=host, port=int(port), user="me", database="any")
         async with connection.transaction():
             rows = [row["n"] async for row in connection.cursor("SELECT n FROM small WHERE n > $1", 6, prefetch=2)]
             cursor = await connection.cursor("SELECT n FROM large")
-            await cursor.forward(10)
+            moved = [await cursor.forward(10), await cursor.forward(10)]
             later = [row["n"] for row in await cursor.fetch(2)]
+            rest = await cursor.forward(ROWS * 2)
+            assert rest == len(await connection.fetch("SELECT n FROM large")) - 22
         await connection.close()
-        return rows, later
+        return rows, moved, later
 
-    assert asyncio.run(read()) == ([7, 8, 9], [10, 11])
+    assert asyncio.run(read()) == ([7, 8, 9], [10, 10], [20, 21])
