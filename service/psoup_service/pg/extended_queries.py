@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from psoup.errors import InvalidInput
+from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_service.pg import messages
 from psoup_service.pg.contract import BINARY, TEXT, Argument, Session
 from psoup_service.pg.cursors.cursor import Take
@@ -195,7 +195,12 @@ class OpenPortal:
         """Do nothing: the transaction has failed, and the portal ends with it."""
 
     async def read(self, limit: int | None, take: Take) -> int:
-        """Hand the next rows to `take`. Returns their number."""
+        """Hand the next rows to `take`. Returns their number. Raises FailedPrecondition for a portal without rows.
+
+        So a portal never moves itself, as the statement MOVE has no rows.
+        """
+        if not await self._portal.prepared.has_rows():
+            raise FailedPrecondition(f'portal "{self.name[:63]}" has no rows to move over', reason="CURSOR_FORWARD")
         return await self._portal.read(self._sink, limit, take)
 
 

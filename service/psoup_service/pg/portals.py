@@ -47,6 +47,13 @@ class Prepared:
                 self._description = await self.statement.describe()
         return self._description
 
+    async def has_rows(self) -> bool:
+        """Whether the statement returns rows. Tells the client nothing. Raises a PSoupError."""
+        if self.statement is None:
+            return False
+        description = self._description or await self.statement.describe()
+        return description.columns is not None
+
     def type_of(self, number: int) -> int:
         """The type of a parameter: as described, else as Parse named it, else 0."""
         types = self.types if self._description is None else self._description.parameters

@@ -1,0 +1,66 @@
+"""MOVE in portals of the extended protocol: of other portals, of itself, and of portals without rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from psoup_client import Client
+from psoup_testing.services.pg_script import pg_address
+from psoup_testing.services.pg_socket import SYNC, PgSocket, bind, execute, parse, query
+from psoup_testing.services.threaded_service import Serving
+
+
+@pytest.fixture(scope="module")
+def place(running: Serving) -> str:
+    """The address of a service with a stream of numbers, and an empty one."""
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM numbers (n INT)")
+        client.wait_for(client.push("numbers", [{"n": n} for n in range(50)]).sequence)
+        client.create_stream("CREATE STREAM empty (n INT)")
+    return pg_address(running)
+
+
+@pytest.fixture
+def client(place: str) -> Iterator[PgSocket]:
+    """A client in a transaction."""
+    with PgSocket(place) as opened:
+        opened.start().send(query("BEGIN"))
+        opened.until(b"Z")
+        yield opened
+
+
+def portal(name: str, sql: str) -> bytes:
+    """The messages that make a portal."""
+    return parse(sql, f"of {name}") + bind(name, f"of {name}")
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+@pytest.mark.parametrize("other", ["MOVE 1 FROM b", "MOVE ALL FROM a"])
+def test_portals_that_move_themselves_or_each_other_are_refused(client: PgSocket, other: str, limit: int) -> None:
+    client.send(portal("a", "MOVE ALL FROM b"), portal("b", other), execute("b", limit), SYNC)
+    assert client.error()["C"] == "55000"
+    client.until(b"Z")
+    client.send(query("ROLLBACK"), query("SELECT count(*) FROM numbers"))
+    assert client.kinds() + client.kinds() == "CZTDNCZ"
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO empty VALUES (1)", "", "COPY numbers TO STDOUT", "COMMIT"])
+def test_a_portal_without_rows_is_not_moved(client: PgSocket, sql: str) -> None:
+    client.send(portal("p", sql), SYNC)
+    client.until(b"Z")
+    client.send(query("MOVE 1 FROM p"))
+    error = client.error()
+    assert (error["C"], error["M"]) == ("55000", 'portal "p" has no rows to move over')
+    client.until(b"Z")
+    client.send(query("ROLLBACK"), query("SELECT n FROM empty"))
+    assert client.kinds() + client.kinds() == "CZTNCZ"
+
+
+def test_a_portal_moves_another_one_that_then_goes_on(client: PgSocket) -> None:
+    client.send(portal("a", "SELECT n FROM numbers"), portal("b", "MOVE 7 FROM a"), execute("a", 2), execute("b", 3))
+    client.send(execute("a", 1), SYNC)
+    messages = client.until(b"Z")
+    assert [body[-1:] for kind, body in messages if kind == b"D"] == [b"0", b"1", b"9"]
+    assert [body for kind, body in messages if kind == b"C"] == [b"MOVE 7\0"]
