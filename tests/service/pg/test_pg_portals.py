@@ -64,3 +64,14 @@ def test_a_portal_moves_another_one_that_then_goes_on(client: PgSocket) -> None:
     messages = client.until(b"Z")
     assert [body[-1:] for kind, body in messages if kind == b"D"] == [b"0", b"1", b"9"]
     assert [body for kind, body in messages if kind == b"C"] == [b"MOVE 7\0"]
+
+
+@pytest.mark.parametrize("end", ["CLOSE c", "CLOSE ALL", "ROLLBACK TO s"])
+def test_a_cursor_that_is_closed_while_a_portal_reads_it_ends_the_portal(client: PgSocket, end: str) -> None:
+    client.send(query("SAVEPOINT s; DECLARE c CURSOR FOR SELECT n FROM numbers"), portal("p", "FETCH ALL FROM c"))
+    client.send(execute("p", 2), query(end), execute("p"), SYNC)
+    error = client.error()
+    assert (error["C"], error["M"]) == ("34000", 'cursor "c" was closed while it was read')
+    client.until(b"Z")
+    client.send(query("ROLLBACK; SELECT count(*) FROM numbers"))
+    assert client.kinds() == "CTDNCZ"

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pyarrow as pa
 
-from psoup.errors import FailedPrecondition
+from psoup.errors import FailedPrecondition, NotFound
 from psoup_service.pg.account import Account
 from psoup_service.pg.contract import Argument, Column, CopyEncoder, Notice, Statement
 
@@ -72,7 +72,8 @@ class Cursor:
     async def read(self, limit: int | None, take: Take) -> int:
         """Hand the next rows to `take`: at most `limit`, or all if it is None. Returns their number.
 
-        Raises the error of the SELECT. After an error the cursor cannot be read any more.
+        Raises the error of the SELECT, and NotFound if the cursor is closed meanwhile: `take` of a portal may wait for
+        its client. After an error the cursor cannot be read any more.
         """
         if not self._usable:
             raise FailedPrecondition(
@@ -86,11 +87,13 @@ class Cursor:
                 self._ended = True
                 break
             rows = rest.slice(0, limit)
-            self._rest = rest.slice(rows.num_rows)
+            rest = self._rest = rest.slice(rows.num_rows)
             await take(rows)
+            if self._task is None:
+                raise NotFound(f'cursor "{self.name[:63]}" was closed while it was read', reason="UNKNOWN_PORTAL")
             self.position += rows.num_rows
             limit = None if limit is None else limit - rows.num_rows
-            if not self._rest.num_rows:
+            if not rest.num_rows:
                 self._rest = None
                 self._feed.go_on()
         self._usable = True
