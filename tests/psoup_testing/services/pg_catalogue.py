@@ -21,6 +21,7 @@ from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.pg.catalogue.content import content_of
 from psoup_service.pg.catalogue.statement import prepared, rendered, typed
 from psoup_service.pg.catalogue.store import Running, Store
+from psoup_service.pg.catalogue.stores import Stores
 from psoup_service.pg.catalogue.types import oid_of
 from psoup_service.pg.contract import TEXT, Argument
 from psoup_testing.services.threaded_service import Serving
@@ -105,11 +106,19 @@ def answer(filled: Store, text: str, arguments: tuple[Argument, ...] = (), secon
 
 def released(serving: Serving, now: float = float("inf")) -> int:
     """Empty the stores that no client has used for long, as the service does each few seconds; returns those left."""
-    assert serving.service.pg is not None
-    _, stores = serving.service.pg._catalogues._loaded
+    stores = stores_of(serving)
 
     async def release() -> int:
         stores.release_unused(now)
         return len(stores._places)
 
     return asyncio.run_coroutine_threadsafe(release(), serving._loop).result()
+
+
+def stores_of(serving: Serving) -> Stores:
+    """The stores of a service whose catalogue a client has read before."""
+    assert serving.service.pg is not None
+    loaded = serving.service.pg._catalogues._loaded
+    assert loaded is not None
+    stores: Stores = loaded[1]
+    return stores

@@ -90,6 +90,12 @@ def packet(body: bytes) -> bytes:
     return struct.pack("!i", len(body) + 4) + body
 
 
+def cancel_of(client: PgSocket, wrong: int = 0) -> bytes:
+    """A cancel request for the statement of a client. `wrong`: a change of its key."""
+    key = struct.unpack("!I", client.key)[0] ^ wrong
+    return packet(struct.pack("!iiI", 1234 << 16 | 5678, client.number, key))
+
+
 def message(kind: bytes, body: bytes = b"") -> bytes:
     """A message of the client."""
     return kind + packet(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from psoup_client import Client
 from psoup_service.pg.catalogue import filled_store, stores
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_catalogue import released
+from psoup_testing.services.pg_catalogue import released, stores_of
+from psoup_testing.services.pg_script import pg_address
+from psoup_testing.services.pg_socket import PgSocket, cancel_of, query
 from psoup_testing.services.threaded_service import Serving
 
 _TABLES = ("pg_class", "pg_attribute", "pg_constraint", "pg_index", "pg_description", "pg_rewrite", "pg_tables")
@@ -137,6 +140,36 @@ def test_an_abandoned_statement_gives_back_its_turn_and_its_bytes(running: Servi
             _end_timeouts(connection)
             assert connection.execute("SELECT 1").fetchall() == [(1,)]
         assert _held(running) == before
+
+
+def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
+    running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, change = threading.Event(), threading.Event(), stores.Store.change
+
+    def slow(self: stores.Store, *changed: Any) -> None:
+        begun.set()
+        assert go.wait(30)
+        change(self, *changed)
+
+    with _connected(running) as connection, PgSocket(pg_address(running)).start() as other:
+        ((before,),) = connection.execute(_COUNTED).fetchall()
+        (place,) = stores_of(running)._places.values()
+        kept = place.store._store
+        client.register("SELECT t FROM base WHERE n = 79", key="during a cancel")
+        client.queries()
+        with monkeypatch.context() as patch:
+            patch.setattr(stores.Store, "change", slow)
+            other.send(query(_COUNTED))
+            assert begun.wait(30)
+            with PgSocket(pg_address(running)) as cancelling:
+                cancelling.send(cancel_of(other))
+                assert cancelling.ended()
+            go.set()
+            assert other.error()["C"] == "57014"
+        assert connection.execute(_COUNTED).fetchall() == [(before + 1,)]
+        assert kept is not None
+        assert place.store._store is kept
 
 
 def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Serving, client: Client) -> None:

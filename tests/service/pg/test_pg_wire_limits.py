@@ -19,6 +19,7 @@ from psoup_testing.services.pg_socket import (
     SYNC,
     PgSocket,
     bind,
+    cancel_of,
     describe,
     execute,
     message,
@@ -45,12 +46,6 @@ def client(served: Serving) -> Iterator[PgSocket]:
     with PgSocket(pg_address(served)) as opened:
         yield opened.start()
     served.wait_until(lambda: not ScriptedSession.open and not served.service._answering.receiving.bytes)
-
-
-def cancel_of(client: PgSocket, wrong: int = 0) -> bytes:
-    """A cancel request for the statement of a client. `wrong`: a change of its key."""
-    key = struct.unpack("!I", client.key)[0] ^ wrong
-    return packet(struct.pack("!iiI", 1234 << 16 | 5678, client.number, key))
 
 
 def sent_alone(served: Serving, raw: bytes) -> None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -164,11 +164,23 @@ class Stores:
     async def _filled(self, place: _Place, calls: Calls) -> Store:
         """The filled store of a place. Without room for it, stores without callers are emptied."""
         try:
-            return await place.store.filled(calls, self._work)
+            return await self._fill(place, calls)
         except ResourceExhausted as problem:
             if problem.reason != "SORTS_BUDGET" or not self._release(lambda other: not other.visitors):
                 raise
-        return await place.store.filled(calls, self._work)
+        return await self._fill(place, calls)
+
+    async def _fill(self, place: _Place, calls: Calls) -> Store:
+        """Fill the store of a place. If its caller leaves, the store is filled all the same: the next caller needs it.
+
+        The call ends once the store is filled, so that the caller's turn lasts as long.
+        """
+        work = asyncio.ensure_future(place.store.filled(calls, self._work))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await _ended(work)
+            raise
 
     async def _place(self, visitor: Visitor) -> tuple[_Place, str]:
         """The place of the caller's store, and its tenant."""
@@ -241,9 +253,10 @@ async def _run(threads: ThreadPoolExecutor, running: Running) -> pa.Table:
         raise
 
 
-async def _ended(work: asyncio.Future[pa.Table]) -> None:
-    """Wait until a thread has ended, in spite of a second cancellation."""
+async def _ended(work: asyncio.Future[Any]) -> None:
+    """Wait until a thread or a task has ended, in spite of a second cancellation."""
     while not work.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([work])
-    work.exception()  # else asyncio logs that it was not asked for
+    if not work.cancelled():
+        work.exception()  # else asyncio logs that it was not asked for
