@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -170,6 +172,26 @@ def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
         assert connection.execute(_COUNTED).fetchall() == [(before + 1,)]
         assert kept is not None
         assert place.store._store is kept
+
+
+def test_a_catalogue_whose_client_waits_for_its_turn_is_kept(running: Serving) -> None:
+    with _connected(running) as connection, ThreadPoolExecutor(1) as threads:
+        counted = connection.execute(_COUNTED).fetchall()
+        kept = stores_of(running)
+        (place,) = kept._places.values()
+
+        async def release_between() -> int:
+            async with asyncio.timeout(30), place.store.turn:
+                job = threads.submit(connection.execute, _COUNTED)
+                while not place.store.turn._waiters:  # type: ignore[attr-defined]
+                    await asyncio.sleep(0)
+            kept.release_unused(float("inf"))
+            await asyncio.wrap_future(job)
+            return len(kept._places)
+
+        assert asyncio.run_coroutine_threadsafe(release_between(), running._loop).result() == 1
+        assert connection.execute(_COUNTED).fetchall() == counted
+        assert released(running) == 0
 
 
 def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Serving, client: Client) -> None:

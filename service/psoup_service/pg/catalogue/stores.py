@@ -71,10 +71,14 @@ class Visitor:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A store, and the number of its connections. `used`: the loop's time at the end of the last statement."""
+    """A store, and the number of its connections. `running`: the statements that use it, or wait for their turn.
+
+    `used`: the loop's time at the end of the last statement.
+    """
 
     store: FilledStore
     visitors: int = 0
+    running: int = 0
     used: float = 0.0
 
 
@@ -125,6 +129,7 @@ class Stores:
         """
         place, tenant = await self._place(visitor)
         number, budget = hash(text), self._source.budget(tenant)
+        place.running += 1
         try:
             async with place.store.turn:
                 store = await self._filled(place, visitor.calls)
@@ -146,6 +151,7 @@ class Stores:
                 )
             yield Answer(rows, place.store.hidden)
         finally:
+            place.running -= 1
             budget.close()
 
     async def _run_long(self, number: int, running: Running, tenant: str) -> pa.Table:
@@ -197,7 +203,7 @@ class Stores:
         self._places[key] = place
         self._move(visitor, place)
         if len(self._places) > MOST_STORES:
-            oldest = next(iter(self._places.values()))
+            oldest = next((other for other in self._places.values() if not other.running), place)
             self._release(lambda other: other is oldest and other is not place)
         return place, tenant
 
@@ -229,8 +235,8 @@ class Stores:
         self._release(lambda place: now - place.used > (UNUSED_S if place.visitors else LEFT_S))
 
     def _release(self, chosen: Callable[[_Place], bool]) -> int:
-        """Empty the chosen stores, unless a statement of their tenant runs. Returns their number."""
-        keys = [key for key, place in self._places.items() if not place.store.turn.locked() and chosen(place)]
+        """Empty the chosen stores, unless a statement uses them or waits for them. Returns their number."""
+        keys = [key for key, place in self._places.items() if not place.running and chosen(place)]
         for key in keys:
             self._places.pop(key).store.empty()
         return len(keys)
