@@ -245,7 +245,7 @@ _SOURCES = NoteKind[int, list[tuple[StreamView, ClauseRecord]]](1_024)
 """The sources of joins, by query ID."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
     """The published root, after the event `sequence`."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
+from weakref import ref
 
 from psoup.model import SECOND, StreamSpec
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_service.host.host import Host
+
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function on a thread, and returns its result."""
 
 
 class Directory:
@@ -39,10 +45,21 @@ class CatalogueSource:
 
     def __init__(self, host: Host[Snapshot]) -> None:
         self._host = host
+        self._latest: Callable[[], Snapshot | None] = lambda: None
+        self._directory: Directory | None = None
 
-    def directory(self) -> Directory:
-        """The streams and queries of the published snapshot. O(streams). Raises Unavailable during the replay."""
-        return Directory(self._host.snapshot())
+    async def directory(self, work: Work) -> Directory:
+        """The streams and queries of the published snapshot: the same object as before if it is the same snapshot.
+
+        O(streams) for a new snapshot, by `work`, which runs a function on a thread. Raises Unavailable during the
+        replay.
+        """
+        snapshot = self._host.snapshot()
+        if self._latest() is snapshot and self._directory is not None:
+            return self._directory
+        directory: Directory = await work(lambda: Directory(snapshot))
+        self._latest, self._directory = ref(snapshot), directory  # a reference would keep the rows of an old snapshot
+        return directory
 
     def now(self) -> int:
         """The present time of the service's clock, in microseconds."""

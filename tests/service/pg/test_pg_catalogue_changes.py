@@ -234,3 +234,53 @@ def test_the_client_learns_once_of_views_that_are_not_shown(
             == []
         )
     released(running)
+
+
+def test_hidden_streams_are_counted_while_they_exist_and_shown_once_there_is_room(
+    running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released(running)
+    with _connected(running) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(filled_store, "MOST_BYTES", 0)
+            connection.execute(_COUNTED)
+            (place,) = stores_of(running)._places.values()
+            hidden = place.store.hidden
+            for count in (1, 2):
+                client.execute(f"CREATE STREAM hidden{count} (n BIGINT)")
+                connection.execute(_COUNTED)
+                assert place.store.hidden == hidden + count
+            client.execute("DROP STREAM hidden1")
+            connection.execute(_COUNTED)
+            assert place.store.hidden == hidden + 1
+        client.execute("CREATE STREAM later (n BIGINT)")
+        shown = {name for (name,) in connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r'").fetchall()}
+        assert {"hidden2", "later", "base"} <= shown
+        assert place.store.hidden == 0
+
+
+def test_the_directory_of_a_snapshot_is_made_once_and_not_on_the_event_loop(running: Serving) -> None:
+    with _connected(running) as connection:
+        connection.execute(_COUNTED)
+    source, host = stores_of(running)._source, running.service.host
+    threads = set[int]()
+
+    async def work(function: Any) -> Any:
+        def noted() -> Any:
+            threads.add(threading.get_ident())
+            return function()
+
+        return await asyncio.to_thread(noted)
+
+    async def twice() -> tuple[int, bool]:
+        while True:  # until nothing is published meanwhile
+            before = host.snapshot()
+            source._directory = None
+            first, second = await source.directory(work), await source.directory(work)
+            if host.snapshot() is before:
+                return threading.get_ident(), first is second
+
+    loop, once = asyncio.run_coroutine_threadsafe(twice(), running._loop).result(30)
+    assert once
+    assert threads
+    assert loop not in threads
