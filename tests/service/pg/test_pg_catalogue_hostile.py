@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from psoup.errors import PSoupError
+from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
+from psoup_service.pg.catalogue.content import content_of
 from psoup_service.pg.catalogue.growth import Growth
 from psoup_service.pg.catalogue.statement import prepared
 from psoup_service.pg.catalogue.store import Running, Store
@@ -25,8 +27,13 @@ def _each(expression: str, count: int) -> str:
 
 @pytest.fixture(scope="module")
 def filled() -> Store:
-    """A store with streams and views."""
-    return store()
+    """A store with streams and views, of which some have long statements."""
+    filled, long = store(), f"/* {'x' * 50_000} */"
+    column = types_pb2.Column(name="n", type=types_pb2.DataType(kind=types_pb2.KIND_BIGINT))
+    streams = [streams_pb2.Stream(stream_id="s-1-8", name="long", columns=[column], statement=long)]
+    queries = [queries_pb2.Query(query_id="q-1-9", key="long", columns=[column], statement=long)]
+    filled.change((), content_of(streams, queries, {"long"}))
+    return filled
 
 
 @pytest.mark.parametrize(
@@ -66,6 +73,12 @@ def filled() -> Store:
         (f"WITH l AS ({_LONG}) SELECT {_each('CASE WHEN attnum > 1 THEN t ELSE t END', 20)} FROM l", "53200"),
         (f"WITH l AS ({_LONG}) SELECT {_each(f'regexp_replace(t, {_SIGN}, {_SIGN})', 3)} FROM l", "22023"),
         (f"WITH l AS ({_LONG}) SELECT t ~ '(x*)*y$' FROM l", "22023"),
+        ("SELECT definition ~ '(x*)*y$' FROM pg_views", "22023"),
+        ("SELECT VIEW_DEFINITION ~* '(x*)*y$' FROM information_schema.views", "22023"),
+        ("WITH v AS (SELECT * FROM pg_views) SELECT d !~ '(x*)*y$' FROM v AS w(a, b, c, d)", "22023"),
+        ("SELECT pg_get_viewdef(oid, true) ~ '(x*)*y$' FROM pg_class", "22023"),
+        ("SELECT description ~ '(x*)*y$' FROM pg_description", "22023"),
+        ("SELECT obj_description(oid, 'pg_class') ~ '(x*)*y$' FROM pg_class", "22023"),
         (f"SELECT {_each('array(SELECT generate_series(1, 2000))', 20)} FROM pg_attribute a", "22023"),
         (f"WITH l AS ({_ARRAY}) SELECT {_each('coalesce(q, q)', 100)} FROM l, pg_attribute a", "53200"),
     ],

@@ -57,6 +57,24 @@ _TEXT_MACROS = frozenset(
 _ARRAY_MACROS = frozenset(f"f_{name}" for name in ("series", "string_to_array")) | frozenset(
     f"f_{kind}_{name}" for kind in ("list", "texts") for name in ("concat", "append", "prepend")
 )
+_LONG_COLUMNS = frozenset(
+    {"definition", "view_definition", "indexdef", "description", "statement", "setting", "boot_val", "reset_val"}
+)
+"""The columns of the catalogue with texts of clients: statements, comments and settings."""
+
+_LONG_MACROS = frozenset(
+    f"f_{name}"
+    for name in (
+        "pg_get_viewdef",
+        "pg_get_indexdef",
+        "pg_get_constraintdef",
+        "obj_description",
+        "col_description",
+        "current_setting",
+    )
+) | (_TEXT_MACROS - {"f_quote_ident"})
+"""The functions that make or return texts longer than names."""
+
 _AROUND = (exp.Filter, exp.Window, exp.WithinGroup)
 """Nodes around an aggregate function that belong to it."""
 
@@ -82,21 +100,24 @@ def bounded(tree: exp.Expression) -> Growth:
             f" and this one has {texts + arrays:,}; divide it",
             reason="TOO_DEEP",
         )
+    long = any(map(_may_be_long, nodes))
     for node in nodes:
         if isinstance(node, exp.ArrayAgg) or _is_query(node):
             _check(node, "f_checked_array")
         elif isinstance(node, exp.GroupConcat):
             _check(node, "f_checked_text")
-        elif isinstance(node, _PATTERNS) and any(map(_may_be_long, nodes)):
+        elif long and isinstance(node, _PATTERNS):
             _check(node.this, "f_short_text")
     return Growth(MOST_CHARACTERS * _TEXTS // max(_TEXTS, texts), MOST_ELEMENTS * _ARRAYS // max(_ARRAYS, arrays))
 
 
 def _may_be_long(node: exp.Expr) -> bool:
-    """Whether a node makes texts longer than names."""
+    """Whether a node makes or returns texts longer than names."""
     if isinstance(node, exp.Literal):
         return len(node.name) > _LONG
-    return isinstance(node, exp.GroupConcat) or _is_macro(node, _TEXT_MACROS - {"f_quote_ident"})
+    if isinstance(node, exp.Column):
+        return node.name.lower() in _LONG_COLUMNS
+    return isinstance(node, exp.GroupConcat | exp.Parameter) or _is_macro(node, _LONG_MACROS)
 
 
 def _is_macro(node: exp.Expr, names: frozenset[str]) -> bool:
