@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from psoup_client import Client
-from psoup_service.pg.catalogue import filled_store, stores
+from psoup_service.pg.catalogue import filled_store, store, stores
 from psoup_service.process.settings import Settings
 from psoup_testing.services.pg_catalogue import released, stores_of
 from psoup_testing.services.pg_script import pg_address
@@ -284,3 +284,18 @@ def test_the_directory_of_a_snapshot_is_made_once_and_not_on_the_event_loop(runn
     assert once
     assert threads
     assert loop not in threads
+
+
+def test_a_statement_with_too_many_rows_runs_once(running: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, run = list[str](), stores.Running.run
+
+    def noted(self: stores.Running) -> Any:
+        texts.append(self._text)
+        return run(self)
+
+    monkeypatch.setattr(stores.Running, "run", noted)
+    monkeypatch.setattr(store, "MOST_ROWS", 10)
+    with _connected(running) as connection:
+        with pytest.raises(psycopg.errors.OutOfMemory, match="more than 10 rows"):
+            connection.execute("SELECT oid FROM pg_type")
+        assert len(texts) == 1

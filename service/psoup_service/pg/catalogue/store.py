@@ -233,7 +233,7 @@ class Running:
                 reason="DEADLINE_EXCEEDED",
             )
         if isinstance(problem, MemoryError) or "Out of Memory Error" in text:
-            return _too_large(f"needs more than {_LOCKED['memory_limit']} of memory")
+            return _too_large(f"needs more than {_LOCKED['memory_limit']} of memory", "MEMORY")
         return InvalidInput(_first_line(text), reason="CATALOGUE")
 
 
@@ -245,15 +245,15 @@ def _read(reader: pa.RecordBatchReader, budget: ReadBudget) -> pa.Table:
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > MOST_ROWS or size > MOST_BYTES:
-                raise _too_large(f"returns more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20} MiB")
+                raise _too_large(f"returns more than {MOST_ROWS:,} rows or {MOST_BYTES >> 20} MiB", "TOO_MANY_ROWS")
             budget.hold_joined(batch.nbytes, "the result of a statement over the catalogue")
         return pa.Table.from_batches(batches, reader.schema)
     finally:
         reader.close()  # its cursor would wait for it for ever
 
 
-def _too_large(problem: str) -> ResourceExhausted:
-    return ResourceExhausted(f"the statement over the catalogue {problem}; name what you need", reason="MEMORY")
+def _too_large(problem: str, reason: str) -> ResourceExhausted:
+    return ResourceExhausted(f"the statement over the catalogue {problem}; name what you need", reason=reason)
 
 
 def _written(value: str | Mapping[str, str]) -> str:
