@@ -1,4 +1,4 @@
-"""The bytes that a connection keeps for its client: prepared statements, arguments, and rows of open portals.
+"""The bytes that a connection keeps for its client: prepared statements, arguments, and rows of portals and cursors.
 
 They are charged to the room of requests (`Receiving`). Each tenant has a share of it.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 from psoup.errors import ResourceExhausted
 from psoup_service.wire.request_bodies import SMALL_BYTES, Receiving
 
-MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of a connection's prepared statements, portals and cursors."""
+MOST_BYTES = 32 * 1024 * 1024
+"""The most bytes of a connection's prepared statements, portals, cursors and rows that wait.
+
+A message has up to 16 MiB. The rows of an INSERT take as many once more, while its arguments are kept.
+"""
 
 
 class Account:
-    """The bytes that one connection keeps. The first SMALL_BYTES are free, as for requests."""
+    """The bytes that one connection keeps, in its one account. The first SMALL_BYTES are free, as for requests."""
 
     def __init__(self, receiving: Receiving, tenant: str) -> None:
         self._receiving = receiving
@@ -24,8 +27,8 @@ class Account:
         """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
         if self._kept + size > MOST_BYTES:
             raise ResourceExhausted(
-                f"the prepared statements, portals and cursors of this connection take {self._kept:,} bytes, and"
-                f" {size:,} more exceed the limit of {MOST_BYTES:,}; close some of them",
+                f"the prepared statements, portals, cursors and waiting rows of this connection take {self._kept:,}"
+                f" bytes, and {size:,} more exceed the limit of {MOST_BYTES:,}; close some of them",
                 reason="MEMORY",
                 limit=MOST_BYTES,
             )

@@ -78,6 +78,8 @@ class PgConnection:
         self.token = ""
         self.certificate_names: Sequence[str] = ()
         self.certificate_ends = 0
+        self.account: Account
+        """The bytes that are kept for the client, once it is let in."""
         self.refused = ""
         """The reason for which the connection was refused at its start: one of `pg_connections.REASONS`, or ""."""
 
@@ -176,6 +178,7 @@ class PgConnection:
         self.certificate_names, self.certificate_ends = certificate_of(channel.extra("ssl_object"))
         calls = Calls(around.answering, around.serving, self)
         self._input.tenant = (await sign_in(calls, self, channel, seconds)).tenant
+        self.account = Account(around.answering.receiving, self.tenant)
         session = around.session(calls, self, packet)
         self._key = around.cancelling.add(self.cancel)
         channel.write(messages.authentication(messages.AUTHENTICATED))
@@ -186,11 +189,10 @@ class PgConnection:
         return session
 
     async def _converse(self, session: Session) -> None:
-        account = Account(self._around.answering.receiving, self._input.tenant)
         exchange = Exchange(
             self._channel,
             self._input,
-            account,
+            self.account,
             self._around.encoders,
             self.peer,
             self._limits.stream_idle_s,

@@ -59,6 +59,11 @@ class Client(Protocol):
         ...
 
     @property
+    def account(self) -> Account:
+        """The account of its connection."""
+        ...
+
+    @property
     def number(self) -> int:
         """The number of its connection, with which it asks for a cancellation."""
         ...
@@ -89,7 +94,7 @@ class PgSession:
         self._client = client
         self._catalogue = CatalogueReads(catalogues, calls, client.tenant, options, self.settings, self._facts)
         self._calls = calls
-        account = Account(calls.answering.receiving, client.tenant)
+        account = client.account
         self._cursors = Cursors(self._query, self._is_within, client.portal, account, catalogues.moment)
         self._transactions = Transactions(
             self.settings,

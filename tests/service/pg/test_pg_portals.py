@@ -19,6 +19,7 @@ def place(running: Serving) -> str:
         client.create_stream("CREATE STREAM numbers (n INT)")
         client.wait_for(client.push("numbers", [{"n": n} for n in range(50)]).sequence)
         client.create_stream("CREATE STREAM empty (n INT)")
+        client.create_stream("CREATE STREAM texts (t TEXT)")
     return pg_address(running)
 
 
@@ -75,3 +76,19 @@ def test_a_cursor_that_is_closed_while_a_portal_reads_it_ends_the_portal(client:
     client.until(b"Z")
     client.send(query("ROLLBACK; SELECT count(*) FROM numbers"))
     assert client.kinds() == "CTDNCZ"
+
+
+def test_portals_and_waiting_rows_have_one_limit(client: PgSocket) -> None:
+    client.send(parse("SELECT n FROM numbers WHERE n = $1", "s", 25), SYNC)
+    client.until(b"Z")
+    for number in range(10):
+        client.send(bind(f"p{number}", "s", b"1" * (3 << 20)), SYNC)
+        assert client.kinds() == "2Z"
+    rows = ", ".join([f"('{'x' * 500_000}')"] * 6)
+    client.send(query(f"INSERT INTO texts VALUES {rows}"))
+    error = client.error()
+    assert error["C"] == "53200"
+    assert "portals, cursors and waiting rows of this connection" in error["M"]
+    client.until(b"Z")
+    client.send(query("ROLLBACK"), query(f"INSERT INTO texts VALUES {rows}"))
+    assert client.kinds() + client.kinds() == "CZCZ"

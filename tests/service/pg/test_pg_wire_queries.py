@@ -139,12 +139,12 @@ def test_long_arguments_of_open_portals_are_charged_and_given_back(client: PgSoc
     client.send(query("begin"), parse("echo", "s", 25), SYNC)
     client.until(b"Z"), client.until(b"Z")
     argument = b"x" * (3 << 20)
-    for number in range(5):
+    for number in range(10):
         client.send(bind(f"p{number}", "s", argument), SYNC)
         assert client.kinds() == "2Z"
-    assert receiving.bytes >= 15 << 20
-    client.send(bind("p5", "s", argument), SYNC)
-    assert "exceed the limit of 16,777,216; close some" in client.error()["M"]
+    assert receiving.bytes >= 30 << 20
+    client.send(bind("p10", "s", argument), SYNC)
+    assert "exceed the limit of 33,554,432; close some" in client.error()["M"]
     client.until(b"Z")
     client.send(query("commit"))
     client.until(b"Z")
