@@ -15,6 +15,7 @@ from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.statements import insert_rows, inserts
 from psoup_service.pg.statements.insert_rows import Filling, RowReader
 from psoup_service.pg.statements.targets import Target
+from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values.zones import Zone
 
 BERLIN = Zone.named("Europe/Berlin")
@@ -81,6 +82,15 @@ def test_a_cast_gives_the_value_in_it() -> None:
     assert outcome(text, *attributes)[1] == [{"a": value} for value in (4, 4, 4, -4)]
     for wrong in ("(CAST(4 + 1 AS int))", "(CAST(4))", "(CAST(4 AS nope))", "(4 AS int)", "(CAST(4 AS int) + 1)"):
         assert issubclass(outcome(wrong, *attributes)[0], SqlError), wrong
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 100])
+def test_words_know_whether_more_are_left(count: int) -> None:
+    words = Words(" ".join(["x"] * count) + " ; -- end")
+    for left in range(count, -1, -1):
+        assert [words.has(number) for number in (left, left + 1)] == [True, False]
+        if left:
+            words.skip()
 
 
 def test_pieces_add_up_and_errors_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:

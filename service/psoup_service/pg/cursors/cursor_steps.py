@@ -102,7 +102,7 @@ def read_steps(words: Words) -> tuple[Steps, str]:
 def _has_steps(words: Words) -> bool:
     """Whether a direction comes next. A direction as the only word is the name of a cursor."""
     word = words.next()
-    return bool(_NUMBER.fullmatch(word)) or (word in _DIRECTIONS and words.left > 1)
+    return bool(_NUMBER.fullmatch(word)) or (word in _DIRECTIONS and words.has(2))
 
 
 def _steps(words: Words) -> Steps:

@@ -41,7 +41,7 @@ class Words:
     @property
     def place(self) -> int:
         """The offset of the next word; the end of the text after the last one."""
-        return self._words[self._at][1] if self._has(1) else len(self.source.text)
+        return self._words[self._at][1] if self.has(1) else len(self.source.text)
 
     @property
     def rest(self) -> str:
@@ -53,21 +53,20 @@ class Words:
         """The text from the next word on, behind spaces for the words before. So its errors have their places."""
         return _NOT_A_LINE.sub(" ", self.source.text[: self.place]) + self.rest
 
-    @property
-    def left(self) -> int:
-        """The number of words that are not taken yet."""
-        return len(self._words) - self._at
+    def has(self, count: int) -> bool:
+        """Whether at least `count` words are not taken yet."""
+        return len(self._words) - self._at >= count or self._look(count)
 
     def next(self) -> str:
         """The next word in capitals, without taking it. "" at the end, and for quoted words as they are written."""
-        if not self._has(1):
+        if not self.has(1):
             return ""
         word = self._words[self._at][0]
         return word if word[-1] in "'\"" else word.upper()
 
     def accept(self, *words: str) -> bool:
         """Take the next words if they are `words`, else none."""
-        if not self._has(len(words)):
+        if not self.has(len(words)):
             return False
         for at, word in enumerate(words, self._at):
             if self._words[at][0].upper() != word:
@@ -117,26 +116,22 @@ class Words:
 
     def end(self) -> None:
         """Check that no word is left."""
-        if self._has(1):
+        if self.has(1):
             raise self.unexpected("the end of the statement")
 
     def unexpected(self, wanted: str) -> SqlError:
         """The error for the next word, if `wanted` should be there."""
-        shown = f"{self._words[self._at][0][:40]!r}" if self._has(1) else "the end of the statement"
+        shown = f"{self._words[self._at][0][:40]!r}" if self.has(1) else "the end of the statement"
         return self.source.error(f"{shown} is not expected here", self.place, hint=f"write {wanted}")
 
     def _take(self, wanted: str) -> str:
-        if not self._has(1):
+        if not self.has(1):
             raise self.unexpected(wanted)
         self._at += 1
         return self._words[self._at - 1][0]
 
-    def _has(self, count: int) -> bool:
-        """Whether there are `count` more words. Afterwards they are in `_words`."""
-        return len(self._words) - self._at >= count or self._look(count)
-
     def _look(self, count: int) -> bool:
-        """Look at further words. Returns whether there are `count` more."""
+        """Look at further words, and add them to `_words`. Returns whether there are `count` more."""
         text, at = self.source.text, self._end
         if at >= len(text):
             return False
