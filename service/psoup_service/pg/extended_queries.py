@@ -111,7 +111,7 @@ class ExtendedQueries:
         if not name:
             await self._end(name)
         self._portals.check(name)
-        size = sum(64 + len(raw or b"") for raw in raws)
+        size = sum(128 + len(raw or b"") for raw in raws)
         self._portals.add(name, Portal(prepared, arguments, shown, size))
         self._channel.write(messages.BOUND)
 

@@ -27,6 +27,9 @@ MOST_PORTALS = 100
 _ENTRY_BYTES = 1_000
 """The bytes that a statement or portal is charged in addition to its text or arguments."""
 
+_NUMBER_BYTES = 40
+"""The bytes of a number in a tuple."""
+
 
 class Prepared:
     """A prepared statement. `statement`: None for an empty text. `types`: the parameters' types that Parse named."""
@@ -35,7 +38,7 @@ class Prepared:
         self.text = text
         self.statement = statement
         self.types = types
-        self.size = _ENTRY_BYTES + 4 * len(text) + 4 * len(types)
+        self.size = _ENTRY_BYTES + 4 * len(text) + _NUMBER_BYTES * len(types)
         self._description: Description | None = None
 
     async def describe(self) -> Description:
@@ -69,7 +72,7 @@ class Portal:
 
     def __init__(self, prepared: Prepared, arguments: Sequence[Argument], formats: Sequence[int], size: int) -> None:
         self.prepared = prepared
-        self.size = _ENTRY_BYTES + size
+        self.size = _ENTRY_BYTES + size + 8 * len(formats)
         self._arguments = arguments
         self._formats = formats
         self._sink: ClientSink | None = None
@@ -180,7 +183,7 @@ class Named(Generic[Entry]):
 
     def add(self, name: str, entry: Entry) -> None:
         """Add an entry, whose name was checked, and charge it. Raises ResourceExhausted without room."""
-        self._account.add(entry.size)
+        self._account.add(_size(name, entry))
         self._entries[name] = entry
 
     def get(self, name: str) -> Entry:
@@ -200,9 +203,14 @@ class Named(Generic[Entry]):
         """Remove the entry with a name, and return it; None if there is none."""
         entry = self._entries.pop(name, None)
         if entry is not None:
-            self._account.give_back(entry.size)
+            self._account.give_back(_size(name, entry))
         return entry
 
     def names(self) -> list[str]:
         """The names of all entries."""
         return list(self._entries)
+
+
+def _size(name: str, entry: Prepared | Portal) -> int:
+    """The bytes of an entry and of its name, which a client may make as long as a message."""
+    return 4 * len(name) + entry.size

@@ -231,6 +231,17 @@ def test_prepared_statements_of_sql(session: Any) -> None:
         session.execute("EXECUTE five")
 
 
+def test_names_of_savepoints_end_after_63_characters_and_those_of_statements_count(session: Any) -> None:
+    long = "s" * 60_000
+    for sql in ("BEGIN", f'SAVEPOINT "{long}"', f"ROLLBACK TO {'s' * 63}", f'RELEASE "{long}"', "ROLLBACK"):
+        session.execute(sql)
+    for number in range(69):
+        session.execute(f'PREPARE "{long}{number}" AS SELECT n FROM trades')
+    with pytest.raises(psycopg2.Error, match="too many prepared statements"):
+        session.execute(f'PREPARE "{long}" AS SELECT n FROM trades')
+    session.execute("DEALLOCATE ALL")
+
+
 def test_a_statement_that_takes_longer_than_its_timeout_is_ended(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(*_: object) -> None:
         await asyncio.Event().wait()

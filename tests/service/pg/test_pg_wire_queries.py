@@ -151,6 +151,22 @@ def test_long_arguments_of_open_portals_are_charged_and_given_back(client: PgSoc
     assert receiving.bytes == 0
 
 
+@pytest.mark.parametrize("kind", ["statement", "portal"])
+def test_long_names_are_charged_and_given_back(client: PgSocket, served: Serving, kind: str) -> None:
+    receiving = served.service._answering.receiving
+    client.send(query("begin"), parse("rows 1", "s"), SYNC)
+    client.until(b"Z"), client.until(b"Z")
+    names = [f"{number}{'x' * 2_000_000}" for number in range(5)]
+    for name in names:
+        client.send(parse("rows 1", name) if kind == "statement" else bind(name, "s"), SYNC)
+        reply = client.until(b"Z")
+    assert "exceed the limit of 33,554,432; close some" in fields(reply[0][1])["M"]
+    for name in names:
+        client.send(close(kind[:1].upper().encode(), name), SYNC)
+        assert client.kinds() == "3Z"
+    assert receiving.bytes == 0
+
+
 def test_fields_that_do_not_fit_their_message_are_refused_and_the_next_statement_runs(client: PgSocket) -> None:
     wrong = (
         message(b"P", b"no end"),

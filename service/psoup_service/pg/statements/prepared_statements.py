@@ -73,8 +73,8 @@ class PreparedStatements:
         async def run(sink: Sink) -> str:
             if name in self._statements:
                 raise InvalidInput(f'prepared statement "{name[:60]}" already exists', reason="DUPLICATE_STATEMENT")
-            characters = sum(len(text) for _, text in self._statements.values())
-            if len(self._statements) >= MOST or characters + len(text) > MOST_BYTES:
+            characters = sum(len(other) + len(text) for other, (_, text) in self._statements.items())
+            if len(self._statements) >= MOST or characters + len(name) + len(text) > MOST_BYTES:
                 raise InvalidInput(
                     "the session has too many prepared statements; DEALLOCATE some", reason="TOO_MANY_OPEN"
                 )

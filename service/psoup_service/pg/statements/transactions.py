@@ -24,6 +24,9 @@ IDLE, OPEN, FAILED = b"I", b"T", b"E"
 
 MOST_SAVEPOINTS = 1_000
 
+_NAME = 63
+"""The characters of a savepoint's name that count, as in PostgreSQL. Further ones are cut off."""
+
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
@@ -157,7 +160,7 @@ class Transactions:
             current = self._within("SAVEPOINT")
             if len(current.savepoints) >= MOST_SAVEPOINTS:
                 raise InvalidInput(f"a transaction has at most {MOST_SAVEPOINTS:,} savepoints")
-            current.savepoints.append(Savepoint(name, current.rows.mark(), self._cursors.mark()))
+            current.savepoints.append(Savepoint(name[:_NAME], current.rows.mark(), self._cursors.mark()))
             return "SAVEPOINT"
 
         return Utility(run)
@@ -240,6 +243,6 @@ def _chained(words: Words) -> bool:
 def _place(savepoints: list[Savepoint], name: str) -> int:
     """The place of the last savepoint with a name. Raises InvalidInput if there is none."""
     for place in reversed(range(len(savepoints))):
-        if savepoints[place].name == name:
+        if savepoints[place].name == name[:_NAME]:
             return place
     raise InvalidInput(f'savepoint "{name[:60]}" does not exist', reason="UNKNOWN_SAVEPOINT")
