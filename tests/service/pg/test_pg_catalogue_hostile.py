@@ -10,6 +10,7 @@ from psoup_service.pg.catalogue.content import content_of
 from psoup_service.pg.catalogue.growth import Growth
 from psoup_service.pg.catalogue.statement import prepared
 from psoup_service.pg.catalogue.store import Running, Store
+from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.errors import state_of
 from psoup_testing.services.pg_catalogue import VALUES, VARIABLES, answer, store
 
@@ -87,6 +88,25 @@ def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state:
     with pytest.raises(PSoupError) as refused:
         answer(filled, text, seconds=0.2 if state == "57014" else 20)
     assert state_of(refused.value) == state
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("SELECT count(CASE WHEN attnum > 1 THEN $1::int[] END) FROM pg_attribute", True),
+        ("WITH l AS (SELECT ($1::int[]) AS q) SELECT array_remove(q, attnum) FROM l, pg_attribute", True),
+        ("SELECT 1 FROM pg_attribute WHERE attnum = ANY(CASE WHEN attnum > 1 THEN $1::int[] END)", True),
+        ("SELECT 1 FROM pg_attribute WHERE attnum = ANY($1) AND attrelid = ANY(($1::oid[]))", False),
+        ("SELECT 1 FROM unnest($1::int[]) AS u(n) WHERE n < 0", False),
+    ],
+)
+def test_a_long_array_of_a_client_is_searched_but_not_copied(filled: Store, text: str, refused: bool) -> None:
+    arguments = (Argument(f"{{{','.join(['12345'] * 50_000)}}}".encode(), TEXT, 1007),)
+    if refused:
+        with pytest.raises(PSoupError, match=r"an array at most 2000 elements"):
+            answer(filled, text, arguments)
+    else:
+        assert answer(filled, text, arguments).num_rows == 0
 
 
 def test_a_run_that_has_ended_can_be_stopped(filled: Store) -> None:

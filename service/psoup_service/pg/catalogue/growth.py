@@ -8,11 +8,13 @@ interrupt only between two such steps. So the more functions make texts or array
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from psoup.errors import ResourceExhausted
+from psoup_service.pg.catalogue.types import is_array
 
 MOST_CALLS = 200
 """The most functions and operators over texts and arrays in a statement."""
@@ -75,6 +77,9 @@ _LONG_MACROS = frozenset(
 ) | (_TEXT_MACROS - {"f_quote_ident"})
 """The functions that make or return texts longer than names."""
 
+_SEARCHES = (exp.Any, exp.All, exp.In, exp.Explode, exp.Unnest)
+"""Nodes around an array whose elements are looked at one by one."""
+
 _AROUND = (exp.Filter, exp.Window, exp.WithinGroup)
 """Nodes around an aggregate function that belong to it."""
 
@@ -86,8 +91,10 @@ class Growth(NamedTuple):
     elements: int = MOST_ELEMENTS
 
 
-def bounded(tree: exp.Expression) -> Growth:
+def bounded(tree: exp.Expression, kinds: Sequence[str] = ()) -> Growth:
     """The limits of a translated statement. Puts a check around each aggregate function that makes a text or array.
+
+    `kinds`: the types of its parameters. An array that is a parameter is checked, too, unless it is only searched.
 
     Raises ResourceExhausted for too many functions.
     """
@@ -102,7 +109,7 @@ def bounded(tree: exp.Expression) -> Growth:
         )
     long = any(map(_may_be_long, nodes))
     for node in nodes:
-        if isinstance(node, exp.ArrayAgg) or _is_query(node):
+        if isinstance(node, exp.ArrayAgg) or _is_query(node) or _is_list(node, kinds):
             _check(node, "f_checked_array")
         elif isinstance(node, exp.GroupConcat):
             _check(node, "f_checked_text")
@@ -122,6 +129,19 @@ def _may_be_long(node: exp.Expr) -> bool:
 
 def _is_macro(node: exp.Expr, names: frozenset[str]) -> bool:
     return isinstance(node, exp.Anonymous) and node.name in names
+
+
+def _is_list(node: exp.Expr, kinds: Sequence[str]) -> bool:
+    """Whether a node is a parameter with an array that a function may take: not one behind ANY, ALL, IN or UNNEST."""
+    if not isinstance(node, exp.Parameter):
+        return False
+    number = int(node.name)
+    if number > len(kinds) or not is_array(kinds[number - 1]):
+        return False
+    around = node.parent
+    while isinstance(around, exp.Paren | exp.Cast):
+        around = around.parent
+    return not isinstance(around, _SEARCHES)
 
 
 def _is_query(node: exp.Expr) -> bool:

@@ -139,7 +139,7 @@ def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -
     translator = Translator(short, values, list(parameters), lists)
     columns = translator.statement(holder)
     check_size(holder)
-    growth, effects = bounded(holder), translator.expressions
+    growth, effects = bounded(holder, translator.parameters), translator.expressions
     parts = translator.parameters, translator.strange, effects.changes, effects.sleeps
     return Prepared(holder.this, columns, *parts, lists, growth)
 
