@@ -22,8 +22,8 @@ from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
+from psoup.sql.parser.spaces import after_space
 from psoup.sql.parser.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
-from psoup.sql.parser.texts import after_comment
 from psoup.sql.queries import query_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Known, Lookup
@@ -36,7 +36,6 @@ from psoup.sql.windows import window
 T = TypeVar("T")
 
 _CREATE = "write CREATE STREAM name (column TYPE, ...)"
-_NEXT = re.compile(r"\S|\Z")
 _WORD = re.compile("[A-Za-z_]{1,40}")
 
 
@@ -92,17 +91,8 @@ def first_word(text: str) -> str:
 
     Raises no exception.
     """
-    at = 0
-    while at >= 0:
-        at = _NEXT.search(text, at).start()  # type: ignore[union-attr]  # the end is found, too
-        if text.startswith("--", at):
-            at = text.find("\n", at)
-        elif text.startswith("/*", at):
-            at = after_comment(text, at + 2)
-        else:
-            word = _WORD.match(text, at)
-            return word.group().upper() if word else ""
-    return ""
+    word = _WORD.match(text, after_space(text, 0))
+    return word.group().upper() if word else ""
 
 
 def _create(

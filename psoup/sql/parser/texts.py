@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from psoup.sql.parser.spaces import after_comment
 from psoup.sql.source import StatementText
 
 _OPENING = re.compile(
@@ -24,7 +25,6 @@ _PLAIN = re.compile(r"'|\"|`|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
 _LETTERS = {"n": b"\n", "t": b"\t", "r": b"\r", "b": b"\b", "f": b"\f"}
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def plain(source: StatementText) -> tuple[str, dict[int, tuple[str, str]]]:
@@ -62,18 +62,6 @@ def _end(text: str, mark: str, at: int) -> int:
         return at + 1 if text[at : at + 1] == "'" else -1
     end = text.find(mark, at)
     return -1 if end < 0 else end + len(mark)
-
-
-def after_comment(text: str, at: int) -> int:
-    """The offset after a comment whose inside begins at `at`, -1 if it is never closed. Comments nest."""
-    depth = 1
-    while depth:
-        edge = _COMMENT_EDGE.search(text, at)
-        if edge is None:
-            return -1
-        depth += 1 if edge.group() == "/*" else -1
-        at = edge.end()
-    return at
 
 
 def _unclosed(source: StatementText, mark: str, start: int) -> Exception:

@@ -13,13 +13,17 @@ from collections.abc import Sequence
 
 from psoup.errors import ResourceExhausted
 from psoup.sql import first_word
-from psoup_service.pg.quotes import after_space, end_of_comment, end_of_quoted, searched
+from psoup.sql.parser.spaces import after_comment, after_space, searched
+from psoup_service.pg.quotes import end_of_quoted
 
 LONG = 16 * 1024
 """The characters above which a text is read on a thread."""
 
 MOST_STATEMENTS = 10_000
 """The most statements in one text."""
+
+QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "FROM", ""})
+"""The first words of queries, as `psoup.sql.first_word` returns them: "" for a query that begins with a parenthesis."""
 
 _MARK = re.compile(r"['\"$;/-]")
 """The first characters of quotes and comments, and the semicolon."""
@@ -89,7 +93,7 @@ def _after(text: str, mark: str, at: int) -> int:
     elif text.startswith("--", at):
         end = text.find("\n", at)
     elif text.startswith("/*", at):
-        end = end_of_comment(text, at + 2)
+        end = after_comment(text, at + 2)
     elif mark == "$" and (opening := _DOLLARS.match(text, at)) is not None:
         closing = text.find(opening.group(), opening.end())
         end = closing if closing < 0 else closing + len(opening.group())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup_service.pg import quotes
+from psoup.sql.parser import spaces
 from psoup_service.pg.statement_texts import statements_of
 from psoup_service.pg.statements.words import Words
 
@@ -75,7 +75,7 @@ def test_words_end_where_one_expression_ends_them(text: str) -> None:
 def test_a_search_in_steps_finds_the_same(text: str) -> None:
     parts = statements_of(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quotes, "STEP", 1)
+        patch.setattr(spaces, "STEP", 1)
         assert statements_of(text) == parts
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 
 from psoup.errors import SqlError
+from psoup.sql.parser.spaces import after_space
 from psoup.sql.parser.texts import said
 from psoup.sql.source import StatementText
-from psoup_service.pg.quotes import after_space, end_of_quoted
+from psoup_service.pg.quotes import end_of_quoted
 
 _WORD = re.compile(r"[\w.$+-]{1,10000}+|\S")
 """A word without quotes."""
