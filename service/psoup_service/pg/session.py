@@ -18,7 +18,7 @@ from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
 from psoup_service.pg.cursors.cursor_steps import Readable
 from psoup_service.pg.cursors.cursors import Cursors
-from psoup_service.pg.statement_texts import is_empty, statements_of
+from psoup_service.pg.statement_texts import QUERY_WORDS, is_empty, statements_of
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues, Facts
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.explain import read_explain
@@ -37,9 +37,6 @@ from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
 from psoup_service.pg.trace_comments import traceparent_of
 from psoup_service.pg.values.zones import Zone
-
-_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", ""})
-"""First words of queries. A text that begins with a parenthesis has none."""
 
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
 """First words of statements that run after a failure in a transaction."""
@@ -164,7 +161,7 @@ class PgSession:
         self._calls.trace = traceparent_of(text)
         if word not in _ENDS:
             self._transactions.check()
-        if word in _QUERIES:
+        if word in QUERY_WORDS:
             return _Guarded(self._transactions, self.settings, await self._query(text, types))
         if word == "INSERT":
             return _Guarded(self._transactions, self.settings, await read_insert(self._writes, text, types))

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from psoup.errors import FailedPrecondition, NotFound
 from psoup_service.pg.account import Account
-from psoup_service.pg.contract import Argument, Column, CopyEncoder, Notice, Statement
+from psoup_service.pg.contract import Argument, Column, Notice, Statement
+from psoup_service.pg.rows_only import RowsOnly
 
 Take = Callable[[pa.RecordBatch], Awaitable[None]]
 
@@ -132,7 +133,7 @@ class Cursor:
         return batch
 
 
-class _Feed:
+class _Feed(RowsOnly):
     """The sink of the SELECT: it holds one batch, until the client has read all rows of it. See `contract.Sink`."""
 
     def __init__(self, account: Account) -> None:
@@ -168,14 +169,6 @@ class _Feed:
     def notice(self, notice: Notice) -> None:
         """Keep a notice for the next FETCH."""
         self.notices.append(notice)
-
-    async def copy_out(self, columns: Sequence[Column], copied_format: int, encoder: CopyEncoder) -> None:
-        """Never called: the statement of a cursor is a SELECT."""
-        raise AssertionError("a cursor does not copy")
-
-    async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Never called: the statement of a cursor is a SELECT."""
-        raise AssertionError("a cursor does not copy")
 
     async def next(self) -> pa.RecordBatch | None:
         """The next batch, which the client begins to read; None after `end`."""

@@ -17,14 +17,12 @@ from psoup_service.pg.account import Account
 from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
 from psoup_service.pg.cursors.cursor import Cursor
 from psoup_service.pg.cursors.cursor_steps import Readable, Steps, read_steps
+from psoup_service.pg.statement_texts import QUERY_WORDS
 from psoup_service.pg.statements.utility import Utility, waiting
 from psoup_service.pg.statements.words import Words
 
 MOST_CURSORS = 100
 """The most open cursors of a session, as of portals."""
-
-_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", ""})
-"""First words of queries. A text that begins with a parenthesis has none."""
 
 Read = Callable[[str, Sequence[int]], Awaitable[Statement]]
 
@@ -94,7 +92,7 @@ class Cursors:
         if not with_hold:
             words.accept("WITHOUT", "HOLD")
         words.expect("FOR")
-        if first_word(words.rest) not in _QUERIES:
+        if first_word(words.rest) not in QUERY_WORDS:
             raise words.unexpected("a SELECT")
         select, text = await self._read(words.rest_in_place, types), words.source.text
 

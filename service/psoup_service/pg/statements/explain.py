@@ -21,7 +21,9 @@ from google.protobuf.json_format import MessageToDict
 from psoup.errors import ResourceExhausted
 from psoup.sql import first_word
 from psoup_proto.v1 import queries_pb2
-from psoup_service.pg.contract import Argument, Column, CopyEncoder, Description, Notice, Sink, Statement
+from psoup_service.pg.contract import Argument, Column, Description, Notice, Sink, Statement
+from psoup_service.pg.rows_only import RowsOnly
+from psoup_service.pg.statement_texts import QUERY_WORDS
 from psoup_service.pg.statements.selects import Select
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values.types import JSON, TEXT_OID
@@ -33,7 +35,6 @@ _FREE = frozenset({"VERBOSE", "COSTS", "SUMMARY"})
 _REFUSED = frozenset({"BUFFERS", "WAL", "SETTINGS", "TIMING", "GENERIC_PLAN", "MEMORY", "SERIALIZE"})
 """Options that may be off only."""
 
-_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", ""})
 _FRAME = "psoup.as_of and psoup.window are left out: this is the plan for the present and the statement's own window"
 _PATTERN = "UPDATE_PATTERN_"
 
@@ -55,7 +56,7 @@ async def read_explain(words: Words, read: Callable[[str], Awaitable[Statement]]
     word = first_word(words.rest)
     if not words.next():
         raise words.unexpected("a SELECT")
-    if word not in _QUERIES:
+    if word not in QUERY_WORDS:
         raise words.source.unsupported(f"EXPLAIN {word}", place, hint="only a SELECT has a plan")
     select = await read(words.rest_in_place)
     if not isinstance(select, Select):
@@ -191,7 +192,7 @@ def _pattern(value: queries_pb2.UpdatePattern.ValueType) -> str:
     return queries_pb2.UpdatePattern.Name(value).removeprefix(_PATTERN).lower().replace("_", " ")
 
 
-class _Counter:
+class _Counter(RowsOnly):
     """A sink that counts rows. See `contract.Sink`."""
 
     def __init__(self) -> None:
@@ -206,11 +207,3 @@ class _Counter:
 
     def notice(self, notice: Notice) -> None:
         """Leave out a notice."""
-
-    async def copy_out(self, columns: Sequence[Column], copied_format: int, encoder: CopyEncoder) -> None:
-        """Never called: a SELECT does not copy."""
-        raise AssertionError("a SELECT does not copy")
-
-    async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Never called: a SELECT does not copy."""
-        raise AssertionError("a SELECT does not copy")

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from psoup_service.pg.statements.texts import Edit
+from psoup_service.pg.statements.texts import CLOSING, OPENING, Edit
 
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _QUANTILES = {"PERCENTILE_CONT": "QUANTILE_CONT", "PERCENTILE_DISC": "QUANTILE_DISC"}
 _WITHIN = ["WITHIN", "GROUP", "(", "ORDER BY"]
 _INNER = {"HOUR": "MINUTE", "MINUTE": "SECOND"}
@@ -28,7 +26,7 @@ def closing(tokens: Sequence[Token], at: int) -> int:
     """The place of the bracket that closes the one at `at`; the number of tokens if there is none."""
     depth = 0
     for place in range(at, len(tokens)):
-        depth += (tokens[place].token_type in _OPEN) - (tokens[place].token_type in _CLOSED)
+        depth += (tokens[place].token_type in OPENING) - (tokens[place].token_type in CLOSING)
         if depth == 0:
             return place
     return len(tokens)

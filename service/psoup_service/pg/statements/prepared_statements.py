@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from psoup.errors import InvalidInput, NotFound
 from psoup.sql import first_word
 from psoup_service.pg.contract import TEXT, Argument, Sink, Statement
+from psoup_service.pg.statement_texts import QUERY_WORDS
 from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.utility import Utility
 from psoup_service.pg.statements.words import Words
@@ -20,8 +21,8 @@ MOST = 1_000
 MOST_BYTES = 4 << 20
 """The most characters of their texts together."""
 
-_PREPARED = frozenset({"SELECT", "WITH", "VALUES", "FROM", "INSERT", ""})
-"""First words of statements that PREPARE takes. A text that begins with a parenthesis has none."""
+_PREPARED = QUERY_WORDS | {"INSERT"}
+"""The first words of statements that PREPARE takes."""
 
 Read = Callable[[str, Sequence[int]], Awaitable[Statement | None]]
 

@@ -14,7 +14,7 @@ import numpy as np
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup_service.pg.statements.parameters import constant
-from psoup_service.pg.statements.texts import Edit
+from psoup_service.pg.statements.texts import CLOSING, OPENING, Edit
 from psoup_service.pg.values import types
 from psoup_service.pg.values.zones import Zone
 
@@ -24,8 +24,6 @@ _DATE = "CURRENT_DATE"
 NAMES = (*_CALLED, *_TIMES, _DATE)
 """The names of the present time."""
 
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSED = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _LIST, _CONDITION, _WINDOW = range(3)
 _PARTS = {
     TokenType.SELECT: _LIST,
@@ -44,9 +42,9 @@ def constants(tokens: Sequence[Token], now: int, zone: Zone) -> Iterator[Edit]:
     parts, cases = [_LIST], 0
     for at, token in enumerate(tokens):
         kind = token.token_type
-        if kind in _OPEN:
+        if kind in OPENING:
             parts.append(_WINDOW if kind is TokenType.L_BRACKET else parts[-1])
-        elif kind in _CLOSED:
+        elif kind in CLOSING:
             parts = parts[:-1] or [_LIST]
         elif kind is TokenType.CASE:
             cases += 1

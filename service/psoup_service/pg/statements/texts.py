@@ -9,8 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sqlglot.tokenizer_core import TokenType
+
 from psoup.errors import SqlError
 from psoup.sql.source import StatementText
+
+OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+"""The tokens of brackets, by their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
