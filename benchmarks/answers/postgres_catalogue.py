@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from benchmarks.answers.postgres_port import milliseconds, wait_until_open
+from benchmarks.answers.postgres_port import wait_until_open
 from benchmarks.peers import Missing
 from benchmarks.peers.postgres import PostgresServer
 from benchmarks.tool import processes
@@ -71,7 +71,7 @@ def _row(name: str, ask: Callable[[str], None], addresses: tuple[str, str], note
     ours, theirs = addresses
     turns = [lambda: ask(ours), lambda: ask(theirs)]
     rates = in_turns(turns, [1, 1], run.of(5, 3, 1))
-    times = [milliseconds(rate.wall) for rate in rates]
+    times = [rate.wall.milliseconds_each() for rate in rates]
     return Row(name, times[0], "ms", "PostgreSQL", times[1], _AT_MOST, note)
 
 

@@ -41,6 +41,8 @@ BATCH = 65_536
 OPEN_SECONDS = 20
 CLIENTS = 16
 TURN_SECONDS = 1.0
+NOTIFIED_S = 60
+"""Seconds in which all notifications must come."""
 _LARGE, _SMALL, _CHANGES = ("pg.rows", "pg.copy"), ("pg.small", "pg.small16", "pg.block"), ("pg.notify",)
 
 
@@ -161,7 +163,7 @@ def _small(psycopg: Any, address: str, client: Client, grpc_address: str, run: R
 
         turns.append(lambda: [in_block() for _ in range(repeats)])
         rates = in_turns(turns, [repeats] * 3, run.of(5, 3, 1))
-    times = [milliseconds(rate.wall) for rate in rates]
+    times = [rate.wall.milliseconds_each() for rate in rates]
     note = f"{SMALL} rows by a prepared statement"
     yield Row("pg.small", times[0], "ms", "Invoke by the SDK", times[1], Target(at_most=1.5), note)
     yield Row("pg.block", times[2], "ms", "the statement alone", times[0], Target(at_most=3), "BEGIN, one read, COMMIT")
@@ -179,7 +181,7 @@ def _notified(psycopg: Any, address: str, client: Client, run: Run) -> Iterator[
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("LISTEN listened")
         copy = client.copy(client.query(key="watched"))
-        with closing(connection.notifies()) as notifications, client.watch([copy]) as changes:
+        with closing(connection.notifies(timeout=NOTIFIED_S)) as notifications, client.watch([copy]) as changes:
             next(changes)
 
             def pushed(stream: str, arrivals: Iterator[Any]) -> None:
@@ -189,13 +191,8 @@ def _notified(psycopg: Any, address: str, client: Client, run: Run) -> Iterator[
 
             turns = [lambda: pushed("listened", notifications), lambda: pushed("watched", changes)]
             rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
-    times = [milliseconds(rate.wall) for rate in rates]
+    times = [rate.wall.milliseconds_each() for rate in rates]
     yield Row("pg.notify", times[0], "ms", "watch by the SDK", times[1], Target(at_most=2), "push included")
-
-
-def milliseconds(rate: Sample) -> Sample:
-    """Milliseconds for each, of a rate in a second."""
-    return Sample(1e3 / rate.median, 1e3 / rate.high, 1e3 / rate.low, rate.count)
 
 
 async def _at_once(address: str, view: str, grpc_address: str, query: str, run: Run) -> tuple[Sample, Sample]:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.tool import processes
-from benchmarks.tool.measure import Row, Sample, Target, in_turns
+from benchmarks.tool.measure import Row, Target, in_turns
 from benchmarks.tool.run import Run
 from psoup_client import Client
 
@@ -53,14 +53,9 @@ def _arrivals(run: Run) -> Iterator[Row]:
                     lambda: pushed("watched", lambda: next(changes)),
                 ]
                 rates = in_turns(turns, [repeats, repeats], run.of(5, 3, 1))
-    ours, theirs = (_milliseconds(rate.wall) for rate in rates)
+    ours, theirs = (rate.wall.milliseconds_each() for rate in rates)
     note = "push included, data on disk"
     yield Row("webhook.arrive", ours, "ms", "watch by the SDK", theirs, Target(at_most=2), note)
-
-
-def _milliseconds(rate: Sample) -> Sample:
-    """Milliseconds for each, of a rate in a second."""
-    return Sample(1e3 / rate.median, 1e3 / rate.high, 1e3 / rate.low, rate.count)
 
 
 class _Receiver:

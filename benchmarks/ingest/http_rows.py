@@ -27,6 +27,8 @@ from benchmarks.tool.run import Run
 from psoup_client import Client
 
 KEPT = 65_536
+SENT_S = 120
+"""Seconds in which the service must take a file."""
 CREATE = "CREATE STREAM {} (id BIGINT, symbol TEXT, price DOUBLE, at TIMESTAMP) RETENTION {} ROWS"
 TYPES = pa.schema(
     {"id": pa.int64(), "symbol": pa.string(), "price": pa.float64(), "at": pa.timestamp("us")},
@@ -75,9 +77,9 @@ def _send(place: str, path: Path, count: int, keys: Iterator[int]) -> None:
     command = ["curl", "-s", "--data-binary", f"@{path}", "-H", f"Idempotency-Key: {next(keys)}", place]
     if shutil.which("curl") is None:
         sent = Request(place, path.read_bytes(), {"Idempotency-Key": command[-2].rpartition(" ")[2]})
-        reply = urlopen(sent).read()
+        reply = urlopen(sent, timeout=SENT_S).read()
     else:
-        reply = subprocess.run(command, capture_output=True, check=True).stdout
+        reply = subprocess.run(command, capture_output=True, check=True, timeout=SENT_S).stdout
     if b'"accepted":"%d"' % count not in reply:
         raise AssertionError(f"not all of {count} rows were taken: {reply[:200]!r}")
 

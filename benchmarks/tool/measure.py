@@ -34,6 +34,10 @@ class Sample:
         """The sample of all values times `factor`."""
         return Sample(self.median * factor, self.low * factor, self.high * factor, self.count)
 
+    def milliseconds_each(self) -> Sample:
+        """The milliseconds for one, if the sample is of a rate in a second. So the highest rate is the lowest time."""
+        return Sample(1e3 / self.median, 1e3 / self.high, 1e3 / self.low, self.count)
+
 
 def seconds(call: Callable[[], object]) -> float:
     """The seconds of a single `call`."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
 
 from psoup_client import Client
+from psoup_service.pg.statements.insert_rows import Piece, RowReader
 from psoup_testing.services.loop_turns import no_stalls
 from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.pg_socket import PgSocket, query
@@ -69,7 +72,16 @@ def test_statements_go_on_beside_a_slow_statement_over_the_catalogue(running: Se
 
 
 def test_statements_go_on_beside_a_huge_insert(running: Serving, address: str) -> None:
+    released, piece = Event(), RowReader.piece
+
+    def held(reader: RowReader) -> Piece:
+        """Read a piece. The last one of the huge INSERT waits until the neighbour's statements have run."""
+        rows = piece(reader)
+        assert reader.more or len(reader.text) < len(HUGE) or released.wait(30)
+        return rows
+
     with (
+        patch.object(RowReader, "piece", held),
         neighbour(address) as run,
         psycopg.connect(address, autocommit=True) as hostile,
         ThreadPoolExecutor(1) as thread,
@@ -79,6 +91,7 @@ def test_statements_go_on_beside_a_huge_insert(running: Serving, address: str) -
         running.wait_until(lambda: running.service._answering.receiving.bytes > len(HUGE))
         run()
         assert not huge.done()
+        released.set()
         assert huge.result(30).statusmessage == "INSERT 0 300000"
         counts = hostile.execute("SELECT count(*), sum(n) FROM big WHERE s = 'it''s'").fetchall()
         assert counts == [(300_000, sum(range(300_000)))]
