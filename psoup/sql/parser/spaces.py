@@ -3,8 +3,8 @@
     /* a /* nested */ one */ -- and a line
     SELECT                                    after_space(text, 0): the offset of SELECT
 
-A regular expression holds the interpreter's lock until it has matched. Texts may have 16 MiB, so `searched` looks
-through them in pieces of STEP characters, and other threads run between two pieces.
+A regular expression holds the interpreter's lock until it has matched, and a text may have 16 MiB. So `searched`
+reads STEP characters at a time. Other threads run in between.
 """
 
 from __future__ import annotations
