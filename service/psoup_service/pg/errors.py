@@ -66,6 +66,9 @@ _BY_REASON = {
     "SNAPSHOT_TOO_OLD": "72000",
     "COLUMN_COUNT": "42601",
     "OUT_OF_RANGE": "22003",
+    "NOT_NULL": "23502",
+    "NULL_TIMESTAMP": "23502",
+    "PATCH_NOT_NULL": "23502",
     "DUPLICATE_COLUMN": "42701",
     "DATATYPE_MISMATCH": "42804",
     "MEMORY": "53200",
@@ -111,6 +114,13 @@ def fields_of(error: errors.PSoupError, text: str = "", severity: str = "ERROR")
             fields["P"] = str(_position(text, error.line, error.column))
     if error.reason:
         fields["n"] = error.reason
+    if error.reason == "NOT_NULL":
+        fields |= {
+            "D": f"Row {error.facts['row']} of the statement has NULL in this column.",
+            "s": "streams",
+            "t": error.facts["relation"],
+            "c": error.facts["column"],
+        }
     if error.reason == "RESULT_TYPE":
         fields["R"] = "RevalidateCachedQuery"  # asyncpg and JDBC prepare the statement again if they read this name
     return fields

@@ -14,6 +14,7 @@ from psoup.model import Attribute, DataType, Kind, decimal
 from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.statements import insert_rows, inserts
 from psoup_service.pg.statements.insert_rows import Filling, RowReader
+from psoup_service.pg.statements.not_null import NotNull
 from psoup_service.pg.statements.targets import Target
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values.zones import Zone
@@ -49,7 +50,7 @@ def outcome(text: str, *attributes: Attribute, plain: bool = True) -> Any:
     """The rows of a text after VALUES with two arguments, or its error. `plain`: whether the pattern may read rows."""
     try:
         words, named = inserts._read_head(f"INSERT INTO s VALUES {text}")
-        rows = RowReader(words, named, Target("s", attributes), BERLIN)
+        rows = RowReader(words, named, Target("s", attributes, NotNull("s")), BERLIN)
         rows._plain = insert_rows._plain_row(len(attributes)) if plain else None
         pieces = []
         while rows.more:
@@ -121,7 +122,7 @@ def test_a_long_argument_in_many_rows_is_refused_before_its_rows_are_made() -> N
         zone = BERLIN
 
         async def target(self, *_: object) -> Target:
-            return Target("s", (Attribute("b", TYPES["TEXT"]),))
+            return Target("s", (Attribute("b", TYPES["TEXT"]),), NotNull("s"))
 
         async def write(self, name: str, batches: Any) -> None:
             async for batch in batches:

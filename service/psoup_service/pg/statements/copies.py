@@ -138,6 +138,7 @@ class CopyIn:
                     data += piece
                     more = bool(piece)
                 for batch in await asyncio.to_thread(_read, reader, bytes(data), last=not more):
+                    target.not_null.check(batch, count)
                     count += batch.num_rows
                     await rows.add(target.name, batch)
             if begun is None:

@@ -70,8 +70,12 @@ class Insert:
 
         long = len(self._rows.text) > SHORT
         filled = await _done(filling, long and bool(arguments))
+        rows = 0
         for piece in self._pieces:
-            yield await _done(lambda: filled.batch(piece), long and bool(piece.gaps))  # noqa: B023
+            batch = await _done(lambda: filled.batch(piece), long and bool(piece.gaps))  # noqa: B023
+            self._target.not_null.check(batch, rows)
+            rows += batch.num_rows
+            yield batch
 
 
 async def read_insert(writes: Writes, text: str, oids: Sequence[int]) -> Insert:

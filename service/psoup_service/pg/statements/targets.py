@@ -10,6 +10,7 @@ from psoup.errors import NotFound
 from psoup.model import DELETION, Attribute, DataType
 from psoup.sql.source import nearest
 from psoup_proto.v1 import streams_pb2
+from psoup_service.pg.statements.not_null import NotNull
 from psoup_service.pg.statements.relations import QUERIES, STREAMS
 from psoup_service.pg.statements.selects import engine_type
 from psoup_service.pg.statements.words import Words
@@ -27,10 +28,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A stream with the columns that a statement writes, in its order."""
+    """A stream with the columns that a statement writes, in its order. `not_null`: its columns that take no NULL."""
 
     name: str
     attributes: tuple[Attribute, ...]
+    not_null: NotNull
 
     @property
     def oids(self) -> list[int]:
@@ -74,11 +76,12 @@ async def target_of(call: Callable[[str, Any], Awaitable[Any]], words: Words, na
     stream: streams_pb2.Stream = reply.stream
     declared = [Attribute(column.name, engine_type(column.type)) for column in stream.columns]
     if named.columns is None:
-        return Target(stream.name, tuple(declared))
+        return Target(stream.name, tuple(declared), NotNull.of(stream))
     by_name = {each.name.lower(): each for each in declared}
     if stream.primary_key:
         by_name[DELETION.name] = Attribute(DELETION.name, DataType(DELETION.type.kind))
-    return Target(stream.name, tuple(_chosen(words, stream.name, by_name, named.columns)))
+    chosen = _chosen(words, stream.name, by_name, named.columns)
+    return Target(stream.name, tuple(chosen), NotNull.of(stream))
 
 
 def _chosen(
