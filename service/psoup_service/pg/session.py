@@ -100,9 +100,9 @@ class PgSession:
             self._read_from,
             self._cursors,
         )
-        self._writes = Writes(calls.one, self.settings, account, self._waiting)
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings, catalogues.now)
+        self._writes = Writes(calls.one, self.settings, account, self._waiting, self._reads.present)
         self._listening = Listening(calls, client, account)
         transactions, settings = self._transactions, self.settings
         self._readers: dict[str, Callable[[Words], Statement]] = {

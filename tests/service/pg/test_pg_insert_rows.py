@@ -15,10 +15,12 @@ from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.statements import insert_rows, inserts
 from psoup_service.pg.statements.insert_rows import Filling, RowReader
 from psoup_service.pg.statements.not_null import NotNull
+from psoup_service.pg.statements.present_times import Now
 from psoup_service.pg.statements.targets import Target
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values.zones import Zone
 
+NOW = 1_782_909_000_000_000
 BERLIN = Zone.named("Europe/Berlin")
 KINDS = (Kind.BIGINT, Kind.DOUBLE, Kind.TEXT, Kind.BOOLEAN, Kind.TIMESTAMP, Kind.DATE)
 TYPES = {kind.name: DataType(kind) for kind in KINDS} | {"DECIMAL": decimal(6, 2)}
@@ -49,13 +51,13 @@ TOKENS = (
 def outcome(text: str, *attributes: Attribute, plain: bool = True) -> Any:
     """The rows of a text after VALUES with two arguments, or its error. `plain`: whether the pattern may read rows."""
     try:
-        words, named = inserts._read_head(f"INSERT INTO s VALUES {text}")
-        rows = RowReader(words, named, Target("s", attributes, NotNull("s")), BERLIN)
+        words, named, defaults = inserts._read_head(f"INSERT INTO s VALUES {text}")
+        rows = RowReader(words, named, Target("s", attributes, NotNull("s")), BERLIN, defaults=defaults)
         rows._plain = insert_rows._plain_row(len(attributes)) if plain else None
         pieces = []
         while rows.more:
             pieces.append(rows.piece())
-        filling = Filling(rows, ["8", None], [25, 25], BERLIN)
+        filling = Filling(rows, ["8", None], [25, 25], BERLIN, Now(NOW, NOW))
         batches = [filling.batch(piece) for piece in pieces]
         return rows.parameters, pa.Table.from_batches(batches).to_pylist(), len(batches)
     except SqlError as problem:
@@ -120,6 +122,9 @@ def test_pieces_add_up_and_errors_keep_their_places(monkeypatch: pytest.MonkeyPa
 def test_a_long_argument_in_many_rows_is_refused_before_its_rows_are_made() -> None:
     class Writes:
         zone = BERLIN
+
+        def now(self) -> Now:
+            return Now(NOW, NOW)
 
         async def target(self, *_: object) -> Target:
             return Target("s", (Attribute("b", TYPES["TEXT"]),), NotNull("s"))

@@ -56,7 +56,7 @@ def test_values_of_all_types_arrive_as_they_were_sent(connection: psycopg.Connec
     assert cursor.statusmessage == "INSERT 0 1"
     cursor.execute(
         "INSERT INTO t (n, m, s, p) VALUES (-3, 7, E'a\\'b', 1e3), ((-4), '2.5'::numeric, DEFAULT, 2),"
-        " (%s, %s, NULL, %s)",
+        " (CAST(%s AS numeric), CAST(CAST(%s AS int) AS text), NULL, %s::float8)",
         (2.0, 3, 4),
         binary=binary,
     )
@@ -98,7 +98,9 @@ def test_faults_of_inserts_name_column_value_and_place(connection: psycopg.Conne
         ("INSERT INTO t (n) VALUES (1, 2)", "42601", "more expressions", 13),
         ("INSERT INTO nope VALUES (1)", "42P01", "no stream or table 'nope'", 13),
         ("INSERT INTO t (n) VALUES (1 + 1)", "0A000", "an expression in VALUES", 27),
-        ("INSERT INTO t (n) VALUES (now())", "0A000", "an expression in VALUES", 27),
+        ("INSERT INTO t (n) VALUES (now())", "42804", "but the value is of type timestamp with time zone", 27),
+        ("INSERT INTO t (at) VALUES (now() - '1 day'::interval)", "0A000", "an expression in VALUES", 28),
+        ("INSERT INTO t (at) VALUES (now()::text)", "0A000", "a cast of the present time", 35),
         (f"INSERT INTO t (n) VALUES ({'(' * 3_000}1", "42601", "nests too deeply", 48),
         ("INSERT INTO t SELECT * FROM t", "0A000", "INSERT … SELECT", 15),
         ("INSERT INTO t (n) VALUES (1) RETURNING n", "0A000", "RETURNING", 30),

@@ -1,7 +1,7 @@
 """The rows of VALUES, read in pieces. So a long INSERT takes little memory, and threads the interpreter in turns.
 
     (1, 'a'), (2, $1), …   ─ one pattern for a plain row ─>   texts by column ─>  arrays of a piece
-                           └ word by word: casts, comments …                   └ gaps of parameters, filled at Execute
+                           └ word by word: casts, now() …                      └ gaps of parameters, filled at Execute
 
 An array takes less memory than the objects of its values, and the collector of garbage does not visit it.
 """
@@ -23,6 +23,7 @@ from psoup.model import Attribute, Kind
 from psoup.values.kinds import arrow_type
 from psoup_service.pg.statements.insert_values import read_row
 from psoup_service.pg.statements.parameters import CASTS
+from psoup_service.pg.statements.present_times import Now, PresentTime
 from psoup_service.pg.statements.targets import Named, Target
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values import types
@@ -39,6 +40,8 @@ _MOST_COLUMNS = 64
 """The most columns of a row that one pattern matches."""
 _MOST_BYTES = 16 << 20
 """The most bytes of arguments in the rows of a piece."""
+FIRST_PRESENT = 100_000
+"""The number of the first present time of a statement. Parameters have smaller numbers."""
 _SPACE = r"\s{0,1000}+"
 _VALUE = (
     r"('[^']*+(?:''[^']*+){0,1000}+'|[+-]?(?:[0-9]{1,1000}+(?:\.[0-9]{0,1000}+)?|\.[0-9]{1,1000}+)(?:[eE][+-]?[0-9]{1,9}+)?"
@@ -56,7 +59,8 @@ Repetitions are bounded, so that a match does not hold the interpreter for long.
 class Piece:
     """Some rows. `columns`: an array for each column, or a list of its plain values if it has gaps.
 
-    `gaps`: three numbers for each parameter: its column, its row, and its own number from 0.
+    `gaps`: three numbers for each parameter: its column, its row, and its own number from 0. A present time is a
+    parameter with a number from FIRST_PRESENT on.
     `starts`: the offset of each row in the statement.
     """
 
@@ -73,17 +77,20 @@ class Piece:
 class RowReader:
     """Reads the rows after VALUES. `more`: whether rows are left. `parameters`: the type of the first column of each.
 
-    Only one thread at a time may use it.
+    `present`: the present times, whose numbers count from FIRST_PRESENT. Only one thread at a time may use it.
     """
 
-    def __init__(self, words: Words, named: Named, target: Target, zone: Zone) -> None:
+    def __init__(self, words: Words, named: Named, target: Target, zone: Zone, *, defaults: bool = False) -> None:
+        """`defaults`: the statement has DEFAULT VALUES, which are one row of NULL."""
         self.more = True
         self.parameters = dict[int, int]()
+        self.present = list[PresentTime]()
         self.attributes = target.attributes
         self._words = words
         self._named = named
         self._oids = target.oids
         self._zone = zone
+        self._defaults = defaults
         self._plain: re.Pattern[str] | None = None
 
     @property
@@ -99,6 +106,9 @@ class RowReader:
         texts: list[list[str | None]] = [[] for _ in self.attributes]
         quoted = [False] * len(texts)
         end = words.place + _PIECE
+        if self._defaults:
+            texts, self.more = [[None] for _ in texts], False
+            piece.starts.append(self._named.place)
         while self.more and words.place <= end:
             if not self._plain_rows(texts, quoted, piece, end):
                 place = words.place
@@ -158,13 +168,21 @@ class RowReader:
             )
         for column, value in enumerate(row):
             quoted[column] = True
-            if value is not None and value.number >= 0:
+            if value is not None and value.present is not None:
+                piece.gaps.extend((column, piece.rows, self._number(value.present)))
+            elif value is not None and value.number >= 0:
                 self._gap(piece, column, value.number)
             texts[column].append(None if value is None else value.text)
 
     def _gap(self, piece: Piece, column: int, number: int) -> None:
         self.parameters.setdefault(number, self._oids[column])
         piece.gaps.extend((column, piece.rows, number))
+
+    def _number(self, present: PresentTime) -> int:
+        """The number of a present time in gaps."""
+        if present not in self.present:
+            self.present.append(present)
+        return FIRST_PRESENT + self.present.index(present)
 
     def _end(self) -> None:
         """Check that the statement ends after the rows."""
@@ -191,8 +209,9 @@ class RowReader:
 class Filling:
     """Fills the gaps of pieces. `values`: the plain values of the arguments. `kinds`: the OIDs of their types."""
 
-    def __init__(self, rows: RowReader, values: Sequence[Any], kinds: Sequence[int], zone: Zone) -> None:
+    def __init__(self, rows: RowReader, values: Sequence[Any], kinds: Sequence[int], zone: Zone, now: Now) -> None:
         self._rows = rows
+        self._now = now
         self._values = values
         self._kinds = kinds
         self._zone = zone
@@ -223,15 +242,22 @@ class Filling:
         return pa.RecordBatch.from_arrays(arrays, [attribute.name for attribute in attributes])
 
     def _value(self, piece: Piece, column: int, row: int, number: int) -> Any:
-        """An argument as a plain value of a column."""
+        """An argument or a present time as a plain value of a column."""
         if (column, number) not in self._assigned:
             attribute = self._rows.attributes[column]
             try:
-                value = assigned(self._values[number], self._kinds[number], attribute, self._zone)
+                value = assigned(*self._given(number), attribute, self._zone)
             except PSoupError as problem:
                 raise self._rows.refused(problem, piece, row, column) from None
             self._assigned[column, number] = value
         return self._assigned[column, number]
+
+    def _given(self, number: int) -> tuple[Any, int]:
+        """The plain value and the type of an argument or a present time."""
+        if number < FIRST_PRESENT:
+            return self._values[number], self._kinds[number]
+        present = self._rows.present[number - FIRST_PRESENT]
+        return present.value(self._now, self._zone), present.oid
 
 
 @lru_cache(_MOST_COLUMNS)

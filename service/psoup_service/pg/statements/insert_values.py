@@ -1,18 +1,20 @@
-"""The values of a row in VALUES: constants, parameters and DEFAULT.
+"""The values of a row in VALUES: constants, parameters, the present time and DEFAULT.
 
-(-1.5, 'it''s', $2, CAST('2026-01-01' AS date), DEFAULT)   ─>   a `Constant` for each, None for DEFAULT
+(-1.5, 'it''s', $2, CAST('2026-01-01' AS date), now(), DEFAULT)   ─>   a `Constant` for each, None for DEFAULT
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psoup.errors import SqlError
 from psoup.sql.source import StatementText
 from psoup_service.pg.statements.parameters import CASTS
+from psoup_service.pg.statements.present_times import CALLED, DATE, TIMES, PresentTime
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.values.types import DATE as DATE_OID
+from psoup_service.pg.values.types import TIMESTAMP, TIMESTAMPTZ
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _PARAMETER = re.compile(r"\$(\d{1,5})")
@@ -22,11 +24,15 @@ _MOST_DEPTH = 20
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value in VALUES: its text, or the number of its parameter from 0. `place`: its offset in the statement."""
+    """A value in VALUES: a text, the number of a parameter from 0, or a present time. Else it is NULL.
+
+    `place`: its offset in the statement.
+    """
 
     text: str | None
     place: int
     number: int = -1
+    present: PresentTime | None = None
 
 
 Row = tuple[Constant | None, ...]
@@ -47,10 +53,10 @@ def read_row(words: Words, limit: int) -> Row:
     return tuple(row)
 
 
-def _value(words: Words, depth: int = 0, end: Sequence[str] = (",", ")", "")) -> Constant | None:
-    """A constant, a parameter or DEFAULT, in `depth` parentheses. Raises SqlError for any other expression.
+def _value(words: Words, depth: int = 0, end: str = ")") -> Constant | None:
+    """A constant, a parameter, a present time or DEFAULT, in `depth` parentheses. Raises SqlError for anything else.
 
-    `end`: the words that may follow.
+    `end`: the word that may follow it, apart from a comma.
     """
     place, word = words.place, words.next()
     if depth > _MOST_DEPTH:
@@ -58,9 +64,9 @@ def _value(words: Words, depth: int = 0, end: Sequence[str] = (",", ")", "")) ->
     if words.accept("DEFAULT"):
         return None
     if words.accept("CAST", "("):
-        value = _value(words, depth + 1, ("AS",))
+        value = _value(words, depth + 1, "AS")
         words.expect("AS")
-        _cast(words)
+        value = _cast(words, value)
         words.expect(")")
     elif word in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
         words.accept(word)
@@ -83,11 +89,13 @@ def _value(words: Words, depth: int = 0, end: Sequence[str] = (",", ")", "")) ->
         value = Constant(None, place, number)
     elif _NUMBER.fullmatch(word):
         value = Constant(words.value(), place)
+    elif (present := _present(words)) is not None:
+        value = Constant(None, place, present=present)
     else:
         raise _not_constant(words.source, place)
     while words.accept(":", ":"):
-        _cast(words)
-    if words.next() not in end:
+        value = _cast(words, value)
+    if words.next() not in (",", end, ""):
         raise _not_constant(words.source, place)
     return value
 
@@ -103,20 +111,63 @@ def _bracketed(words: Words, place: int, depth: int, *, negative: bool) -> Const
     return Constant(f"-{value.text}", place)
 
 
-def _cast(words: Words) -> None:
-    """Read the type of a cast. The value is then read as its column's type anyway."""
+def _present(words: Words) -> PresentTime | None:
+    """Take a name of the present time, with its parentheses; None for any other word. Raises SqlError."""
+    name, digits = words.next().removeprefix("PG_CATALOG."), 6
+    if name in CALLED:
+        words.skip()
+        words.expect("(", ")")
+    elif name == DATE or name in TIMES:
+        words.skip()
+        if name != DATE and words.accept("("):
+            digits = _digits(words)
+            words.expect(")")
+    else:
+        return None
+    return PresentTime.named(name, digits)
+
+
+def _digits(words: Words) -> int:
+    """Take the digits of a second's fraction, 0 to 6. More are 6, as in PostgreSQL. Raises SqlError."""
+    if not re.fullmatch(r"\d{1,4}", words.next()):
+        raise words.unexpected("the digits of a second's fraction, 0 to 6")
+    return min(6, int(words.value()))
+
+
+def _cast(words: Words, value: Constant | None) -> Constant | None:
+    """Read the type of a cast, and return the value of the cast.
+
+    A constant keeps its text, because it is read as its column's type anyway.
+    """
     place, name = words.place, words.name()
     for more in ("PRECISION", "VARYING"):
         words.accept(more)
-    for with_zone in ("WITH", "WITHOUT"):
-        words.accept(with_zone, "TIME", "ZONE")
+    if words.accept("WITH", "TIME", "ZONE"):
+        name = "timestamptz" if name == "timestamp" else name
+    words.accept("WITHOUT", "TIME", "ZONE")
     if name not in CASTS:
         raise words.source.unsupported(f"a cast to {name[:40]} in VALUES", place)
+    if value is not None and value.present is not None:
+        return replace(value, present=_cast_time(words, value.present, CASTS[name], place))
     if words.accept("("):
         while words.next() not in (")", ""):
             words.value()
         words.expect(")")
+    return value
+
+
+def _cast_time(words: Words, present: PresentTime, oid: int, place: int) -> PresentTime:
+    """The value of a cast of the present time. `place`: of the type, whose digits come next. Raises SqlError."""
+    if oid not in (DATE_OID, TIMESTAMP, TIMESTAMPTZ):
+        raise words.source.unsupported(
+            "a cast of the present time to this type", place, hint="write a date, a timestamp or a timestamptz"
+        )
+    digits = 6
+    if words.accept("("):
+        digits = _digits(words)
+        words.expect(")")
+    return present.cast(oid, digits)
 
 
 def _not_constant(source: StatementText, place: int) -> SqlError:
-    return source.unsupported("an expression in VALUES", place, hint="write constants, or parameters such as $1")
+    return source.unsupported("an expression in VALUES", place, hint="write constants, now(), or parameters such as $1")

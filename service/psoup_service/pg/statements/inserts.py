@@ -62,11 +62,13 @@ class Insert:
     async def _batches(self, arguments: Sequence[Argument], oids: Sequence[int]) -> AsyncIterator[pa.RecordBatch]:
         """The rows of each piece, with the arguments in the places of parameters."""
 
+        now = self._writes.now()
+
         def filling() -> Filling:
             zone, numbered = self._writes.zone, enumerate(zip(arguments, oids, strict=True), 1)
             values = [argument_value(argument, number, oid, zone) for number, (argument, oid) in numbered]
             kinds = [argument.oid or oid for argument, oid in zip(arguments, oids, strict=True)]
-            return Filling(self._rows, values, kinds, zone)
+            return Filling(self._rows, values, kinds, zone, now)
 
         long = len(self._rows.text) > SHORT
         filled = await _done(filling, long and bool(arguments))
@@ -81,9 +83,9 @@ class Insert:
 async def read_insert(writes: Writes, text: str, oids: Sequence[int]) -> Insert:
     """An INSERT. Raises SqlError for anything but constants and parameters in VALUES."""
     long = len(text) > SHORT
-    words, named = await _done(lambda: _read_head(text), long)
+    words, named, defaults = await _done(lambda: _read_head(text), long)
     target = await writes.target(words, named)
-    rows, pieces = RowReader(words, named, target, writes.zone), list[Piece]()
+    rows, pieces = RowReader(words, named, target, writes.zone, defaults=defaults), list[Piece]()
     while rows.more:
         pieces.append(await _done(rows.piece, long))
     return Insert(writes, target, rows, pieces, oids)
@@ -94,15 +96,17 @@ async def _done(work: Callable[[], T], long: bool) -> T:
     return await asyncio.to_thread(work) if long else work()
 
 
-def _read_head(text: str) -> tuple[Words, Named]:
-    """Read an INSERT up to VALUES."""
+def _read_head(text: str) -> tuple[Words, Named, bool]:
+    """Read an INSERT up to VALUES. Also returns whether they are DEFAULT VALUES."""
     words = Words(text, _LONGEST)
     words.expect("INSERT")
     words.expect("INTO")
     named = named_target(words)
     place = words.place
+    if named.columns is None and words.accept("DEFAULT", "VALUES"):
+        return words, named, True
     if words.next() in ("SELECT", "WITH", "DEFAULT", "OVERRIDING", "AS", "("):
         feature = f"INSERT … {words.next()}" if words.next() != "(" else "INSERT … (SELECT …)"
         raise words.source.unsupported(feature, place, hint="write INSERT INTO stream (column, …) VALUES (value, …)")
     words.expect("VALUES")
-    return words, named
+    return words, named, False

@@ -15,6 +15,7 @@ from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.pg.calls import Calls
 from psoup_service.pg.contract import Column, Sink
 from psoup_service.pg.statements.completeness import notice_of
+from psoup_service.pg.statements.present_times import Now
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.values import column_of
 from psoup_service.pg.values.zones import Zone
@@ -56,10 +57,13 @@ class Reads:
 
     def now(self) -> int:
         """The time of `psoup.as_of`, else the present one, in microseconds. A transaction has one present time."""
-        as_of, moment = self._settings.as_of, self._calls.moment
-        if as_of is not None:
-            return as_of
-        return self._clock() if moment is None else moment.now(self._clock)
+        as_of = self._settings.as_of
+        return self.present().transaction if as_of is None else as_of
+
+    def present(self) -> Now:
+        """The present time, whatever `psoup.as_of` says. A transaction has one present time."""
+        clock, moment = self._clock(), self._calls.moment
+        return Now(clock if moment is None else moment.now(lambda: clock), clock)
 
     async def call(self, name: str, request: Any) -> Any:
         """Make a call with one reply. Raises a PSoupError."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from psoup.errors import FailedPrecondition
 from psoup_service.pg.account import Account
+from psoup_service.pg.statements.present_times import Now
 from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.targets import Named, Target, target_of
@@ -19,7 +20,10 @@ Call = Callable[[str, Any], Awaitable[Any]]
 
 
 class Writes:
-    """Takes rows of INSERT and COPY. `waiting`: the rows of the present transaction; None outside of one."""
+    """Takes rows of INSERT and COPY. `waiting`: the rows of the present transaction; None outside of one.
+
+    `now`: returns the present time.
+    """
 
     def __init__(
         self,
@@ -27,7 +31,9 @@ class Writes:
         settings: SessionSettings,
         account: Account,
         waiting: Callable[[], RowBuffer | None],
+        now: Callable[[], Now],
     ) -> None:
+        self.now = now
         self._call = call
         self._settings = settings
         self._account = account

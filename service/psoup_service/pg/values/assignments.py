@@ -9,10 +9,13 @@ from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+import numpy as np
+
 from psoup.errors import InvalidInput
 from psoup.model import Attribute
 from psoup_service.pg.values import types
 from psoup_service.pg.values.readers import read_text
+from psoup_service.pg.values.texts import text_of
 from psoup_service.pg.values.to_arrow import fitted
 from psoup_service.pg.values.zones import Zone
 
@@ -40,6 +43,8 @@ def converted(value: Any, kind: int, oid: int, zone: Zone) -> Any:
         return read_text(oid, value, zone)
     if oid == types.TEXT_OID and isinstance(value, bool | int | float | Decimal) and kind not in _TIMES:
         return str(value).lower() if isinstance(value, bool) else str(value)
+    if oid == types.TEXT_OID and kind in _TIMES:
+        return _text(value, kind, zone)
     if kind in _TIMES and oid in _TIMES:
         return _time(value, kind, oid, zone)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and kind not in _TIMES:
@@ -56,6 +61,13 @@ def converted(value: Any, kind: int, oid: int, zone: Zone) -> Any:
         f"the column is of type {types.type_name(oid)} but the value is of type {types.type_name(kind)}",
         reason="DATATYPE_MISMATCH",
     )
+
+
+def _text(value: int, kind: int, zone: Zone) -> str:
+    """A time as text. A TIMESTAMPTZ is written in the zone."""
+    if kind == types.TIMESTAMPTZ:
+        return text_of(kind)((value, int(zone.offsets(np.array([value], np.int64))[0]))).decode()
+    return text_of(kind)(value).decode()
 
 
 def _time(value: int, kind: int, oid: int, zone: Zone) -> int:
