@@ -23,11 +23,17 @@ TEXT, BINARY = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a result. `oid`: its type in PostgreSQL. `modifier`: the type's modifier, -1 without one."""
+    """A column of a result. `oid`: its type in PostgreSQL. `modifier`: the type's modifier, -1 without one.
+
+    `relation`: the OID of the stream or view whose column this is. `attribute`: its number there, from 1. Both are 0
+    for the value of an expression.
+    """
 
     name: str
     oid: int
     modifier: int = -1
+    relation: int = 0
+    attribute: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ CANCEL, TLS, GSS = (1234 << 16 | 5678, 1234 << 16 | 5679, 1234 << 16 | 5680)
 AUTHENTICATED, CLEARTEXT_PASSWORD = 0, 3
 """Codes of the authentication: its end, and a request for a password in plain text."""
 
-_INT32, _INT16 = struct.Struct("!i"), struct.Struct("!h")
+_INT32, _INT16, _COLUMN = struct.Struct("!i"), struct.Struct("!h"), struct.Struct("!IhIhih")
 
 
 def malformed(problem: str) -> InvalidInput:
@@ -151,7 +151,7 @@ def row_description(columns: Sequence[Column], sizes: Sequence[int], formats: Se
     parts = [_INT16.pack(len(columns))]
     for column, size, form in zip(columns, sizes, formats, strict=True):
         parts.append(cstring(column.name))
-        parts.append(struct.pack("!IhIhih", 0, 0, column.oid, size, column.modifier, form))
+        parts.append(_COLUMN.pack(column.relation, column.attribute, column.oid, size, column.modifier, form))
     return message(b"T", b"".join(parts))
 
 

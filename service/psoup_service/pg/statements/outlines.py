@@ -42,7 +42,9 @@ class Outline:
 
     `prefixes`: the parts of the text with the schema of a column. `window`: the part with BEGIN and END at the end, or
     None. `rows`: it counts rows. `bracketed`: a source has a window in brackets. `alone`: the statement is SELECT * of
-    one relation, without anything else. `end`: the end of the last word.
+    one relation, without anything else. `end`: the end of the last word. `single`: the relation of a SELECT with one
+    relation in FROM; else None. `items`: for each item of the SELECT list the name of its column, "*", or None for
+    another expression.
     """
 
     relations: tuple[Named, ...]
@@ -52,6 +54,8 @@ class Outline:
     bracketed: bool
     alone: bool
     end: int
+    single: Named | None
+    items: tuple[str | None, ...]
 
     @property
     def has_windows(self) -> bool:
@@ -79,8 +83,9 @@ def _outline(text: str) -> Outline:
         items = {node.alias.lower() for node in tree.find_all(exp.CTE)}
         tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier)]
         windowed = [own_window(source, node) is not None for node in tree.find_all(exp.Table, exp.Subquery)]
-        named = [_named(source, table) for table in tables if table.args.get("db") or table.name.lower() not in items]
-        begins = _window_start(tokens)
+        stored = [table for table in tables if table.args.get("db") or table.name.lower() not in items]
+        named = [_named(source, table) for table in stored]
+        begins, only = _window_start(tokens), _single(tree)
         end = tokens[-1].end + 1
         return Outline(
             tuple(named),
@@ -90,6 +95,8 @@ def _outline(text: str) -> Outline:
             any(windowed),
             _is_alone(tree) and not any(windowed) and begins is None,
             end,
+            next((name for name, table in zip(named, stored, strict=True) if table is only), None),
+            tuple(map(_item, tree.expressions)) if isinstance(tree, exp.Select) else (),
         )
     finally:
         untie(tree)
@@ -127,6 +134,25 @@ def _window_start(tokens: list[Token]) -> int | None:
         elif depth == 0 and kind in (TokenType.BEGIN, TokenType.END):
             return int(token.start)
     return None
+
+
+def _single(tree: exp.Expr) -> exp.Expr | None:
+    """The only relation in FROM of a SELECT; None for joins, subselects and set operations."""
+    if not isinstance(tree, exp.Select) or tree.args.get("joins") or tree.args.get("laterals"):
+        return None
+    origin = tree.args.get("from_")
+    table = None if origin is None else origin.this
+    return table if isinstance(table, exp.Table) and not table.args.get("joins") else None
+
+
+def _item(item: exp.Expr) -> str | None:
+    """The name of a plain column in a SELECT list, "*" for all columns, and None for another expression."""
+    while isinstance(item, exp.Alias | exp.Paren):
+        item = item.this
+    star = item.this if isinstance(item, exp.Column) else item
+    if isinstance(star, exp.Star):
+        return None if any(star.args.values()) else "*"
+    return item.name if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) else None
 
 
 def _is_alone(tree: exp.Expr) -> bool:

@@ -98,7 +98,7 @@ class Relations:
 
     async def _is_stream(self, named: Named) -> bool:
         try:
-            await self._call("StreamService/GetStream", streams_pb2.GetStreamRequest(name=named.name))
+            await self.stream(named)
         except NotFound:
             return False
         return True
@@ -112,9 +112,15 @@ class Relations:
 
     async def _takes_window(self, named: Named) -> bool:
         """Whether a relation is a stream, which has windows, and not a table."""
+        return not (await self.stream(named)).primary_key
+
+    async def stream(self, named: Named) -> streams_pb2.Stream:
+        """The stream or table with a name. Raises NotFound."""
         request = streams_pb2.GetStreamRequest(name=named.name)
         reply = await self._call("StreamService/GetStream", request)
-        return not reply.stream.primary_key  # type: ignore[attr-defined]
+        stream = reply.stream  # type: ignore[attr-defined]
+        assert isinstance(stream, streams_pb2.Stream)
+        return stream
 
     async def view(self, text: str, named: Named) -> queries_pb2.Query:
         """The query of a view. Raises SqlError."""

@@ -19,6 +19,7 @@ from psoup.sql.source import StatementText
 from psoup.values.kinds import arrow_type
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.pg.contract import Argument, Column, Description, Sink
+from psoup_service.pg.statements.origins import of_view, with_origins
 from psoup_service.pg.statements.outlines import Named
 from psoup_service.pg.statements.parameters import Place, known_types, places_of, with_samples, with_values
 from psoup_service.pg.statements.postgresql_forms import in_psoup_sql
@@ -141,7 +142,7 @@ class Select:
     async def _describe(self, framed: Framed, places: tuple[Place, ...]) -> Description:
         if framed.view is not None:
             query = await self._relations.view(self._text, framed.view)
-            return Description((), columns_of(query.columns))
+            return Description((), of_view(query.query_id, columns_of(query.columns)))
         oids = known_types(places, self._types)
         while True:
             sampled, left = with_samples(framed.text, places, oids)
@@ -159,7 +160,7 @@ class Select:
                 oids[number] = type_of(engine_type(kind))[0]
         if not all(oids):
             return await self._guessed(framed, places, oids, [at for at, oid in enumerate(oids) if not oid])
-        return Description(tuple(oids), columns_of(reply.query.columns))
+        return Description(tuple(oids), await self._with_origins(columns_of(reply.query.columns)))
 
     async def _guessed(
         self, framed: Framed, places: tuple[Place, ...], oids: list[int], left: list[int]
@@ -176,7 +177,10 @@ class Select:
         sampled, _ = with_samples(framed.text, places, oids)
         with _placed(self._text, (*framed.edits, sampled)):
             reply = await self._check(sampled.text)
-        return Description(tuple(oids), columns_of(reply.query.columns))
+        return Description(tuple(oids), await self._with_origins(columns_of(reply.query.columns)))
+
+    async def _with_origins(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return await with_origins(self._text, columns, self._relations, views_first=self._reads.views_first)
 
     async def _check(self, text: str, *, parameters: bool = False) -> queries_pb2.CheckResponse:
         request = queries_pb2.CheckRequest(statement=text, parameters=parameters)
