@@ -95,7 +95,6 @@ def test_a_cursor_refuses_to_go_back(cursor: Any, direction: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "state", "message"),
     [
-        ("DECLARE c SCROLL CURSOR FOR SELECT n FROM small", "0A000", "SCROLL CURSOR is not supported"),
         ("DECLARE c BINARY CURSOR FOR SELECT n FROM small", "0A000", "BINARY CURSOR is not supported"),
         ("DECLARE c CURSOR FOR DELETE FROM small", "42601", "'DELETE' is not expected here"),
         ("DECLARE c CURSOR FOR SELECT nope FROM small", "42703", "column 'nope'"),
@@ -186,6 +185,46 @@ def test_a_cursor_reads_the_snapshot_of_its_transaction(cursor: Any, running: Se
     assert cursor.fetchone() == (count + 1,)
 
 
+def test_a_cursor_with_scroll_reads_in_any_order(cursor: Any) -> None:
+    cursor.execute("DECLARE c SCROLL CURSOR FOR SELECT n FROM small ORDER BY n")
+    assert fetched(cursor, "FETCH LAST c") == [9]
+    assert fetched(cursor, "FETCH BACKWARD 3 FROM c") == [8, 7, 6]
+    assert fetched(cursor, "FETCH RELATIVE -2 FROM c") == [4]
+    assert fetched(cursor, "FETCH 0 FROM c") == [4]
+    assert fetched(cursor, "FETCH ABSOLUTE -3 FROM c") == [7]
+    assert fetched(cursor, "FETCH ALL c") == [8, 9]
+    assert fetched(cursor, "FETCH NEXT c") == []
+    assert fetched(cursor, "FETCH PRIOR c") == [9]
+    cursor.execute("MOVE BACKWARD ALL IN c")
+    assert cursor.statusmessage == "MOVE 9"
+    assert fetched(cursor, "FETCH 2 c") == [0, 1]
+
+
+def test_a_cursor_with_scroll_reads_back_over_many_batches(cursor: Any) -> None:
+    cursor.execute("DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n FROM large WHERE n >= 0 ORDER BY n")
+    assert fetched(cursor, "FETCH FORWARD 4000 FROM c") == list(range(4_000))
+    assert fetched(cursor, "FETCH BACKWARD 3000 FROM c") == list(range(3_998, 998, -1))
+    cursor.connection.commit()
+    assert fetched(cursor, "FETCH BACKWARD ALL c") == list(range(998, -1, -1))
+    assert fetched(cursor, "FETCH ALL c") == list(range(ROWS))
+    cursor.execute("CLOSE c")
+
+
+def test_the_rows_of_a_cursor_with_scroll_are_charged(cursor: Any, running: Serving) -> None:
+    receiving = running.service._answering.receiving
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM huge (n INT, name TEXT)")
+        table = pa.table({"n": range(20_000), "name": [TEXT] * 20_000})
+        client.wait_for(client.push("huge", table).sequence)
+    cursor.execute("DECLARE c SCROLL CURSOR FOR SELECT n, name FROM huge")
+    cursor.execute("MOVE 5000 c")
+    running.wait_until(lambda: receiving.bytes > 5_000_000)
+    with pytest.raises(psycopg2.errors.OutOfMemory, match="close some of them"):
+        cursor.execute("MOVE ALL c")
+    cursor.connection.rollback()
+    running.wait_until(lambda: not receiving.bytes)
+
+
 def test_a_session_has_a_bounded_number_of_cursors(cursor: Any) -> None:
     cursor.execute(";".join(f"DECLARE c{n} CURSOR FOR SELECT n FROM small" for n in range(100)))
     with pytest.raises(psycopg2.errors.ProgramLimitExceeded, match='"c100" is one too many: 100 are open'):
@@ -197,6 +236,9 @@ def test_the_catalogue_lists_open_cursors(cursor: Any) -> None:
     cursor.execute("SELECT name, statement, is_holdable, is_scrollable, creation_time <= now() FROM pg_cursors")
     text = 'DECLARE "it\'s" CURSOR WITH HOLD FOR SELECT n\n FROM small'
     assert cursor.fetchall() == [("it's", text, True, False, True)]
+    cursor.execute("DECLARE s SCROLL CURSOR FOR SELECT n FROM small")
+    cursor.execute("SELECT name, is_holdable, is_scrollable FROM pg_cursors ORDER BY name")
+    assert cursor.fetchall() == [("it's", True, False), ("s", False, True)]
 
 
 def open_cursors(cursor: Any) -> list[str]:
@@ -219,6 +261,12 @@ def test_server_side_cursors_of_psycopg2(place: str) -> None:
         connection.commit()
         cursor.scroll(1)
         assert cursor.fetchmany(2) == [(7,), (8,)]
+    with connection.cursor(name="back", scrollable=True) as cursor:
+        cursor.execute("SELECT n FROM small ORDER BY n")
+        cursor.scroll(8)
+        assert cursor.fetchall() == [(8,), (9,)]
+        cursor.scroll(3, mode="absolute")
+        assert cursor.fetchone() == (3,)
     connection.close()
 
 
@@ -236,6 +284,13 @@ def test_server_side_cursors_of_psycopg(place: str, binary: bool) -> None:
             other.execute("SELECT n FROM large")
             other.scroll(100)
             assert other.fetchmany(2) == [(100,), (101,)]
+        with connection.cursor("back", scrollable=True) as back:
+            back.execute("SELECT n FROM small ORDER BY n")
+            assert back.fetchall()[-1] == (9,)
+            back.scroll(0, mode="absolute")
+            assert back.fetchmany(2) == [(0,), (1,)]
+            back.scroll(-2)
+            assert back.fetchone() == (0,)
         with connection.cursor("never") as never:
             never.close()
 

@@ -76,8 +76,10 @@ def statement(draw: random.Random) -> str:
         [f"{draw.choice(['FETCH', 'MOVE'])} {direction} {draw.choice(['FROM', 'IN'])} {name}"] * 12
         + [f"DECLARE {name} NO SCROLL CURSOR FOR {select}"] * 4
         + [f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {select}"] * 2
+        + [f"DECLARE {name} SCROLL CURSOR FOR {select}"] * 4
+        + [f"DECLARE {name} INSENSITIVE SCROLL CURSOR WITH HOLD FOR {select}"] * 2
         + ["BEGIN", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "ROLLBACK TO s", "RELEASE s"]
-        + [f"CLOSE {name}", "CLOSE ALL", "SELECT count(*) FROM pg_cursors WHERE name = 'a'"]
+        + [f"CLOSE {name}", "CLOSE ALL", "SELECT is_holdable, is_scrollable FROM pg_cursors WHERE name = 'a'"]
     )
 
 

@@ -9,7 +9,9 @@ The SELECT runs as a task, at most one batch ahead of the client. That batch is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -26,6 +28,9 @@ _ENTRY_BYTES = 1_000
 
 class Cursor:
     """An open cursor. `text`: its statement. `with_hold`: it outlives its transaction. `position`: the rows read."""
+
+    scrolls: ClassVar[bool] = False
+    """Whether rows may be read again."""
 
     def __init__(self, name: str, text: str, account: Account, created: str, *, with_hold: bool) -> None:
         """`created`: the present time, as ISO 8601."""
@@ -76,29 +81,43 @@ class Cursor:
         Raises the error of the SELECT, and NotFound if the cursor is closed meanwhile: `take` of a portal may wait for
         its client. After an error the cursor cannot be read any more.
         """
+        before = self.position
+        async with self.reading():
+            while limit is None or limit:
+                rest = self._rest or await self._next()
+                if rest is None:
+                    self._ended = True
+                    break
+                rows = rest.slice(0, limit)
+                rest = self._rest = rest.slice(rows.num_rows)
+                await self.hand(rows, take)
+                self.position += rows.num_rows
+                limit = None if limit is None else limit - rows.num_rows
+                if not rest.num_rows:
+                    self._rest = None
+                    self._feed.go_on()
+        return self.position - before
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """The context of a FETCH or MOVE: after an error in it the cursor cannot be read any more.
+
+        Raises FailedPrecondition if that has happened before.
+        """
         if not self._usable:
             raise FailedPrecondition(
                 f'cursor "{self.name[:63]}" cannot be read: an earlier FETCH or MOVE has failed; close it',
                 reason="CURSOR_BROKEN",
             )
-        self._usable, before = False, self.position
-        while limit is None or limit:
-            rest = self._rest or await self._next()
-            if rest is None:
-                self._ended = True
-                break
-            rows = rest.slice(0, limit)
-            rest = self._rest = rest.slice(rows.num_rows)
-            await take(rows)
-            if self._task is None:
-                raise NotFound(f'cursor "{self.name[:63]}" was closed while it was read', reason="UNKNOWN_PORTAL")
-            self.position += rows.num_rows
-            limit = None if limit is None else limit - rows.num_rows
-            if not rest.num_rows:
-                self._rest = None
-                self._feed.go_on()
+        self._usable = False
+        yield
         self._usable = True
-        return self.position - before
+
+    async def hand(self, rows: pa.RecordBatch, take: Take) -> None:
+        """Hand rows to `take`. Raises NotFound if the cursor is closed meanwhile."""
+        await take(rows)
+        if self._task is None:
+            raise NotFound(f'cursor "{self.name[:63]}" was closed while it was read', reason="UNKNOWN_PORTAL")
 
     def fail(self) -> None:
         """Note that a FETCH or MOVE has failed, so that the cursor cannot be read any more."""

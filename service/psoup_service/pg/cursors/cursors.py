@@ -3,7 +3,7 @@
     BEGIN ─> DECLARE c CURSOR ─> FETCH 100 FROM c ─> FETCH 100 FROM c ─> COMMIT closes it
              DECLARE c CURSOR WITH HOLD ─> FETCH … ─> CLOSE closes it
 
-Cursors read forward only.
+A cursor reads forward only, unless it is declared with SCROLL.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from psoup_service.pg.account import Account
 from psoup_service.pg.contract import Argument, Column, Description, Sink, Statement
 from psoup_service.pg.cursors.cursor import Cursor
 from psoup_service.pg.cursors.cursor_steps import Readable, Steps, read_steps
+from psoup_service.pg.cursors.scroll_cursor import ScrollCursor
 from psoup_service.pg.statement_texts import QUERY_WORDS
 from psoup_service.pg.statements.utility import Utility, waiting
 from psoup_service.pg.statements.words import Words
@@ -59,9 +60,10 @@ class Cursors:
         return None if cursor is None else cursor.columns
 
     def listed(self) -> Mapping[str, str]:
-        """The open cursors as pg_cursors shows them: by name, with `t` or `f` for WITH HOLD, the time, and the text."""
+        """The facts for pg_cursors, by name: `t` or `f` for WITH HOLD and for SCROLL, the time, and the statement."""
         return {
-            cursor.name: f"{'ft'[cursor.with_hold]} {cursor.created} {cursor.text}" for cursor in self._open.values()
+            cursor.name: f"{'ft'[cursor.with_hold]}{'ft'[cursor.scrolls]} {cursor.created} {cursor.text}"
+            for cursor in self._open.values()
         }
 
     def mark(self) -> int:
@@ -86,7 +88,7 @@ class Cursors:
     async def read_declare(self, words: Words, types: Sequence[int]) -> Statement:
         """DECLARE, after its first word. `types`: OIDs of its parameters. Raises SqlError, also for the SELECT."""
         name = words.name()
-        _options(words)
+        scroll = _scrolls(words)
         words.expect("CURSOR")
         with_hold = words.accept("WITH", "HOLD")
         if not with_hold:
@@ -97,9 +99,9 @@ class Cursors:
         select, text = await self._read(words.rest_in_place, types), words.source.text
 
         async def declare(arguments: Sequence[Argument]) -> None:
-            await self._declare(
-                Cursor(name, text, self._account, self._moment(), with_hold=with_hold), select, arguments
-            )
+            kind = ScrollCursor if scroll else Cursor
+            cursor = kind(name, text, self._account, self._moment(), with_hold=with_hold)
+            await self._declare(cursor, select, arguments)
 
         return _Declare(select, declare)
 
@@ -211,14 +213,15 @@ class _Fetch:
         return f"FETCH {count}"
 
 
-def _options(words: Words) -> None:
-    """Read the words between the name and CURSOR. Raises SqlError for those that are not supported."""
+def _scrolls(words: Words) -> bool:
+    """Read the words between the name and CURSOR. Returns whether SCROLL is one of them. Raises SqlError."""
+    scroll = False
     while words.next() != "CURSOR":
         place = words.place
         if words.accept("BINARY"):
             raise words.source.unsupported("BINARY CURSOR", place, hint="ask for binary rows by the protocol's Bind")
         if words.accept("SCROLL"):
-            hint = "cursors read forward only; leave SCROLL out"
-            raise words.source.unsupported("SCROLL CURSOR", place, hint=hint)
-        if not (words.accept("NO", "SCROLL") or words.accept("INSENSITIVE") or words.accept("ASENSITIVE")):
+            scroll = True
+        elif not (words.accept("NO", "SCROLL") or words.accept("INSENSITIVE") or words.accept("ASENSITIVE")):
             raise words.unexpected("DECLARE name CURSOR FOR SELECT …")
+    return scroll

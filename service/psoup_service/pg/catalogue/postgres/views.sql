@@ -3,8 +3,8 @@
 VIEW pg_catalog.pg_settings: name, setting, category, short_desc, context, vartype, source, boot_val, reset_val
 SELECT entry.key, entry.value, 'Service', '', 'user', CASE WHEN entry.value IN ('on', 'off') THEN 'bool' ELSE 'string' END, 'default', entry.value, entry.value FROM (SELECT unnest(map_entries(getvariable('settings'))) AS entry);
 
-VIEW pg_catalog.pg_cursors: name, statement, is_holdable, creation_time
-SELECT entry.key, regexp_replace(entry.value, '^\S+ \S+ ', ''), entry.value[1] = 't', split_part(entry.value, ' ', 2)::TIMESTAMPTZ FROM (SELECT unnest(map_entries(getvariable('cursors'))) AS entry);
+VIEW pg_catalog.pg_cursors: name, statement, is_holdable, is_scrollable, creation_time
+SELECT entry.key, regexp_replace(entry.value, '^\S+ \S+ ', ''), entry.value[1] = 't', entry.value[2] = 't', split_part(entry.value, ' ', 2)::TIMESTAMPTZ FROM (SELECT unnest(map_entries(getvariable('cursors'))) AS entry);
 
 VIEW pg_catalog.pg_database: oid, datname, datdba, encoding, datlocprovider, datallowconn, datconnlimit, dattablespace, datcollate, datctype
 SELECT 5, getvariable('database'), 10, 6, 'c', true, -1, 1663, 'C', 'C';
