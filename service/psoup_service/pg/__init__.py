@@ -1,4 +1,4 @@
-"""PostgreSQL's protocol: clients of PostgreSQL ask, invoke, push and listen by the calls of the contract.
+"""PostgreSQL's protocol: psql, drivers and BI tools read, write and listen by the calls that gRPC clients make.
 
     port ─> connection ─> session ─> statement ─> call of the contract (gate, limits, deadline: as over gRPC)
               messages     settings    sink <──── rows, as Arrow batches

@@ -1,6 +1,6 @@
-"""The bytes that a connection keeps for its client: prepared statements, arguments, and rows of portals and cursors.
+"""The memory that a connection keeps for its client: prepared statements, arguments, rows of portals and cursors.
 
-They are charged to the room of requests (`Receiving`). Each tenant has a share of it.
+The bytes count against the service's memory for requests (`Receiving`). Each tenant has a share of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ A message has up to 16 MiB. The rows of an INSERT take as many once more, while 
 
 
 class Account:
-    """The bytes that one connection keeps, in its one account. The first SMALL_BYTES are free, as for requests."""
+    """The bytes that one connection keeps, in its one account. The first SMALL_BYTES are not charged, as for requests."""
 
     def __init__(self, receiving: Receiving, tenant: str) -> None:
         self._receiving = receiving
@@ -24,7 +24,7 @@ class Account:
         self._kept = self._charged = 0
 
     def add(self, size: int) -> None:
-        """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without room."""
+        """Charge bytes. Raises ResourceExhausted beyond the limit of the connection, or without free memory."""
         if self._kept + size > MOST_BYTES:
             raise ResourceExhausted(
                 f"the prepared statements, portals, cursors and waiting rows of this connection take {self._kept:,}"
@@ -49,5 +49,5 @@ class Account:
 
 
 def _steps(size: int) -> int:
-    """The bytes to charge for `size` kept ones: in steps, so that small changes cost nothing."""
+    """The bytes to charge for `size` bytes: rounded up, so that most small changes need no call."""
     return 0 if size <= SMALL_BYTES else -(-size // SMALL_BYTES) * SMALL_BYTES

@@ -2,8 +2,8 @@
 
     statement ─> `Calls.one("StatementService/Ask", request)` ─> `Answering` (gate, limits, deadline) ─> servicer
 
-Each statement makes the calls that a client of gRPC would make. So roles, quotas, the audit log and metrics are those
-of the other protocols.
+Each statement makes the calls that a client of gRPC would make. So roles, quotas, the audit log and metrics work in the
+same way as for the other protocols.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Calls(InnerCalls):
     def __init__(self, answering: Answering, serving: Mapping[str, Any], client: Client) -> None:
         super().__init__(answering, serving, client)
         self.moment: HeldSnapshot | None = None
-        """The snapshot that all reads see; None for the published one."""
+        """The snapshot of the open transaction. None outside of one: then reads see the newest snapshot."""
 
     async def present(self, name: str, request: Message) -> tuple[Any, Principal]:
-        """Make a call with one reply over the published snapshot, within a transaction too. Raises a PSoupError.
+        """Make a call with one reply over the newest snapshot, also within a transaction. Raises a PSoupError.
 
-        Returns the reply and the client's identity, as the gate found it.
+        Returns the reply, and the identity of the client that the gate has determined.
         """
         caller, behaviour = PgCaller(self.client, request, trace=self.trace), self.published(name)
         ended = await self.answering.one(NamedCall(name, False), caller, behaviour, None)
@@ -68,7 +68,7 @@ _READING = _STREAMS | {
 
 
 def _holding(behaviour: Any, moment: HeldSnapshot) -> Any:
-    """A call with one reply, over a held snapshot. The gate before it sees the present one."""
+    """A call with one reply over the transaction's snapshot. Its gate has run before, over the newest snapshot."""
 
     async def run(request: Any, caller: Any) -> Any:
         token = HELD.set(moment)
@@ -81,7 +81,7 @@ def _holding(behaviour: Any, moment: HeldSnapshot) -> Any:
 
 
 def _streaming(behaviour: Any, moment: HeldSnapshot) -> Any:
-    """A call with many replies, over a held snapshot. Between two replies no code of the call runs."""
+    """A call with many replies over the transaction's snapshot, which is set only while the call runs."""
 
     async def run(request: Any, caller: Any) -> AsyncIterator[Any]:
         replies = behaviour(request, caller)

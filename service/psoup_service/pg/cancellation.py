@@ -2,7 +2,7 @@
 
     BackendKeyData(number, key) ─> client ─> CancelRequest(number, key) ─> the statement of that connection ends
 
-A request with a wrong key does nothing and gets no answer, so it tells nothing about other connections.
+A request with a wrong key does nothing and gets no answer. So a stranger learns nothing about other connections.
 """
 
 from __future__ import annotations

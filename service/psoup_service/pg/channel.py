@@ -3,7 +3,7 @@
     socket ──> input: the present message, and at most INPUT_BYTES more ──> `need`, `take`
     socket <── output <── `write`; `drain` waits for the client, and cuts a client that does not read
 
-The channel also notices that the client leaves, so that its statement can be cancelled.
+The channel also notices when the client disconnects, so that its statement can be cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INPUT_BYTES = 64 * 1024
 """Bytes that the channel reads ahead of the present message."""
 
 _LITTLE = 16 * 1024
-"""The bytes of output that are sent at once while a statement runs."""
+"""The bytes of output from which `spare` sends them, while a statement runs."""
 OUTPUT_BYTES = 64 * 1024
 """Bytes of output that the channel collects before it hands them to the system."""
 
@@ -30,7 +30,7 @@ class Gone(ConnectionError):
 
 
 class Channel(asyncio.Protocol):
-    """The channel of one connection. `lost`: the connection has ended."""
+    """The channel of one connection. `lost`: the connection has ended. `secured`: it is encrypted."""
 
     def __init__(self, begin: Callable[[Channel], None], stalled_s: float) -> None:
         """`begin`: called once the connection is there. `stalled_s`: seconds in which the client must read output."""
@@ -136,7 +136,7 @@ class Channel(asyncio.Protocol):
         return taken
 
     async def skip(self, size: int, seconds: float) -> None:
-        """Leave out bytes of the client, without keeping them. Raises as `need` does."""
+        """Read bytes of the client and drop them. Raises as `need` does."""
         while size:
             await self.need(1, seconds)
             size -= len(self.take(min(size, len(self._input))))
@@ -147,7 +147,7 @@ class Channel(asyncio.Protocol):
             self._waiter.set_exception(problem)
 
     def write(self, raw: bytes) -> None:
-        """Add output. It is sent with the next `drain`, or when much has come together."""
+        """Add output. The next `drain` sends it, or this call once OUTPUT_BYTES are there."""
         if self.lost:
             return
         self._output.append(raw)
@@ -172,8 +172,9 @@ class Channel(asyncio.Protocol):
             raise asyncio.CancelledError
 
     async def spare(self) -> None:
-        """Return when there is room for more. A little output waits for more, so that one step sends it. Raises as
-        `drain` does.
+        """Return when there is room for more output. Sends what there is only from _LITTLE bytes on.
+
+        Raises as `drain` does.
         """
         if self._output_bytes >= _LITTLE or not self._writable.is_set():
             await self.drain()
@@ -181,16 +182,16 @@ class Channel(asyncio.Protocol):
             raise asyncio.CancelledError
 
     async def start_tls(self, context: ssl.SSLContext, seconds: float) -> None:
-        """Shake hands. Raises OSError if that fails, and InvalidInput for bytes that came before it."""
+        """Encrypt the connection. Raises OSError if the handshake fails, InvalidInput if bytes came before it."""
         if self._input:  # they are not encrypted, so anybody between the client and the service may have sent them
             raise malformed("bytes follow the request for TLS")
         self._flush()
         await self._shake_hands(context, seconds)
 
     async def continue_tls(self, context: ssl.SSLContext, seconds: float) -> None:
-        """Shake hands with a client that has begun to: the bytes that wait are part of the handshake.
+        """Encrypt a connection whose client has begun the handshake: the bytes that wait belong to it.
 
-        Raises OSError if that fails.
+        Raises OSError if the handshake fails.
         """
         begin = bytes(self._input)
         self._input.clear()
@@ -205,7 +206,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def agreed_protocol(self) -> str | None:
-        """The protocol that client and service have agreed on in the handshake (ALPN); None for none."""
+        """The protocol that client and service agreed on in the handshake (ALPN); None without one."""
         secured = self.extra("ssl_object")
         return None if secured is None else secured.selected_alpn_protocol()
 
@@ -216,7 +217,7 @@ class Channel(asyncio.Protocol):
         self.secured = True
 
     def _hand_over(self, raw: bytes) -> None:
-        """Hand bytes that were read before to the protocol of TLS, as the transport does."""
+        """Pass bytes that were read before to the protocol of TLS, as the transport would."""
         protocol = self._transport.get_protocol()
         while raw and protocol is not self:
             buffer = protocol.get_buffer(len(raw))

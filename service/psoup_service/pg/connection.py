@@ -3,8 +3,8 @@
     start-up ─> session ─> ready ─┬─ Query                       simple
                                   └─ Parse, Bind, Execute, Sync  extended
 
-Messages are read one at a time, and each is measured before it is read. A fault in the framing of messages ends the
-connection; the error of a statement does not.
+Messages are read one at a time, and the length of each is checked first. A wrong length or kind ends the connection.
+The error of a statement does not.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.decoders import Decoders
 
 _PEACE = 64
-"""Messages that are handled before other connections get a turn."""
+"""The messages after which other connections get a turn."""
 
 _COPY_LEFTOVERS = frozenset({b"d", b"c", b"f"})
-"""Messages of a COPY that has failed. The client sent them before it knew."""
+"""Messages of a COPY that has failed. The client sent them before it read the error."""
 
 _WITHOUT_REPLY = _COPY_LEFTOVERS | {b"H"}
-"""Messages without a reply of their own. A connection that was ready stays ready after them."""
+"""Messages that get no reply. After them the client may still get notifications, as after ReadyForQuery."""
 
 _EVER_S = 1e9
-"""The seconds for which a connection may be idle that waits for notifications."""
+"""The seconds for which a connection with LISTEN may be idle: practically for ever."""
 _log = logging.getLogger(__name__)
 
 
@@ -167,7 +167,7 @@ class PgConnection:
         await self._channel.drain()
 
     async def _start(self, refusal: PSoupError | None) -> Session | None:
-        """Let the client in, and begin its session. Returns None after a cancel request."""
+        """Identify the client, and begin its session. Returns None after a cancel request."""
         channel, around, seconds = self._channel, self._around, self._limits.handshake_s
         packet = await first_packet(channel, Encryption() if channel.on_unix else around.encryption, seconds)
         if isinstance(packet, CancelKey):
@@ -282,7 +282,7 @@ class PgConnection:
             await asyncio.sleep(0)
 
     async def _guarded(self, session: Session, work: Awaitable[None], text: Callable[[], str]) -> bool:
-        """Do the work of a message; tell the client its error. Returns whether it succeeded."""
+        """Do the work of a message, and send its error if it fails. Returns whether it succeeded."""
         self._running = True
         try:
             await work
@@ -334,7 +334,7 @@ class PgConnection:
             self._task.cancel(cause)
 
     def _left(self) -> None:
-        """End the statement of a client that has left."""
+        """End the statement of a client that has disconnected."""
         if self._running and self._task is not None:
             self._channel.abort()
             self._task.cancel()

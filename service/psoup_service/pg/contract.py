@@ -105,10 +105,10 @@ class Sink(Protocol):
         ...
 
     async def copy_in(self, columns: int, copied_format: int) -> bytes:
-        """Ask the client for data of a COPY FROM STDIN. Returns the next piece, empty at the end.
+        """Read data of a COPY FROM STDIN from the client. Returns the next piece, b"" at the end.
 
-        The first call begins the COPY. A piece is valid until the next call. Raises a PSoupError if the client gives
-        up, or sends nothing for a long time.
+        The first call begins the COPY. A piece is valid until the next call. Raises a PSoupError if the client ends
+        the COPY, or sends nothing for `stream_idle_s` seconds.
         """
         ...
 
@@ -123,7 +123,7 @@ class Announcer(Protocol):
     async def notify(self, channel: str, payload: Callable[[], str]) -> None:
         """Send a notification. Returns when it is sent: between two statements, outside of a transaction.
 
-        `payload` is called at that moment. So changes that come meanwhile are merged into one notification.
+        `payload` is called at that moment. So one notification covers all changes up to then.
         """
         ...
 
@@ -154,7 +154,7 @@ class Session(Protocol):
 
     @property
     def listening(self) -> bool:
-        """Whether the client waits for notifications. Then its connection may be idle for any time."""
+        """Whether the session listens to a query (LISTEN). Then its connection may be idle for any time."""
         ...
 
     @property
@@ -163,7 +163,7 @@ class Session(Protocol):
         ...
 
     def reported(self) -> Mapping[str, str]:
-        """The settings that the client is told when the session begins, and when they change."""
+        """The settings that are sent to the client when the session begins, and when they change."""
         ...
 
     def cursor(self, name: str) -> Sequence[Column] | None:
@@ -186,5 +186,5 @@ class Session(Protocol):
         ...
 
     async def close(self) -> None:
-        """End what the session holds: its transaction, subscriptions and snapshots."""
+        """End the session: its transaction, cursors and subscriptions."""
         ...

@@ -88,7 +88,7 @@ _BY_REASON = {
     "NOT_UTF8": "22021",
     "INVALID_PARAMETER_VALUE": "22023",
 }
-"""SQLSTATEs for reasons of errors that PostgreSQL tells apart."""
+"""The SQLSTATE of a reason, where it differs from the SQLSTATE of the error's class."""
 
 
 def unsupported(construct: str) -> errors.FailedPrecondition:

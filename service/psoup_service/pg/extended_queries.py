@@ -68,7 +68,7 @@ class ExtendedQueries:
             await self._end(name)
 
     async def close_all(self) -> None:
-        """Forget all statements and portals, and give back their bytes."""
+        """Close all statements and portals, and give back their bytes."""
         await self.close_portals()
         for name in self._statements.names():
             self._statements.remove(name)
@@ -176,23 +176,23 @@ class OpenPortal:
     """An open portal, as statements about cursors see it: see `cursor_steps.Readable`."""
 
     def __init__(self, name: str, portal: Portal, sink: ClientSink) -> None:
-        """`sink`: for a portal that has not begun."""
+        """`sink`: receives the rows of a portal that has not run yet."""
         self.name = name
         self._portal = portal
         self._sink = sink
 
     @property
     def position(self) -> int:
-        """The rows that were sent or left out."""
+        """The number of rows that were sent or skipped."""
         return self._portal.position
 
     @property
     def on_row(self) -> bool:
-        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        """Whether the position is a row, and not before the first row or after the last one."""
         return self._portal.on_row
 
     def fail(self) -> None:
-        """Do nothing: the transaction has failed, and the portal ends with it."""
+        """Do nothing: the portal ends with its transaction, which has failed."""
 
     async def read(self, limit: int | None, take: Take) -> int:
         """Hand the next rows to `take`. Returns their number. Raises FailedPrecondition for a portal without rows.

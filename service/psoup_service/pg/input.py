@@ -1,7 +1,7 @@
-"""Messages of a client. Each is measured before it is read, and a long one is read only when there is room for it.
+"""Messages of a client. The length of each is checked before it is read, and a long one waits for free memory.
 
 kind, length ── impossible: the connection ends
-     └─> charged, if long ── no room, or too long: the bytes are left out, and the statement is refused
+     └─> charged, if long ── no memory, or too long: the bytes are dropped, and the statement is refused
             └─> body, in time
 """
 
@@ -18,7 +18,7 @@ from psoup_service.wire.request_bodies import SLOWEST, SMALL_BYTES
 
 _HEAD = struct.Struct("!ci")
 _LONGEST = (1 << 30) - 1
-"""The most bytes of a message of PostgreSQL's clients. The bytes of a message that is too long here are left out."""
+"""The most bytes of a message in the protocol. A longer length is a fault, and ends the connection."""
 
 
 class Message(NamedTuple):
@@ -36,7 +36,7 @@ class Message(NamedTuple):
 
 
 class Input:
-    """The messages of one connection. `tenant`: pays for long ones."""
+    """The messages of one connection. `tenant`: is charged for long ones."""
 
     def __init__(self, channel: Channel, answering: Answering) -> None:
         self.tenant = ""
@@ -46,10 +46,10 @@ class Input:
         self._held = 0
 
     async def next(self, idle_s: float) -> Message:
-        """The next message. Gives back the room of the message before.
+        """The next message. Gives back the memory of the message before.
 
-        Raises TimeoutError if none begins within `idle_s` seconds, and ResourceExhausted if one does not end in time.
-        Raises InvalidInput for a length that no message has.
+        Raises TimeoutError if no message begins within `idle_s` seconds, and ResourceExhausted if one takes too long.
+        Raises InvalidInput for an impossible length.
         """
         self.release()
         channel, limits = self._channel, self._limits
@@ -71,13 +71,13 @@ class Input:
         return Message(kind, channel.take(size))
 
     def release(self) -> None:
-        """Give back the room of the last message."""
+        """Give back the memory of the last message."""
         size, self._held = self._held, 0
         if size:
             self._receiving.give_back(self.tenant, size)
 
     async def _charge(self, size: int) -> PSoupError | None:
-        """Take room for a message. Returns the error if there is none, or if the message is too long."""
+        """Charge the bytes of a message. Returns the error if there is no memory, or if the message is too long."""
         limit = self._limits.ingest_message_bytes
         if size > limit:
             return ResourceExhausted(

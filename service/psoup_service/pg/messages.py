@@ -61,7 +61,7 @@ class Body:
         return self.int32() & 0xFFFFFFFF
 
     def count(self, size: int) -> int:
-        """A number of entries of at least `size` bytes each, which must fit into what is left."""
+        """A number of entries. The bytes that are left must suffice for `size` bytes for each."""
         number = self.int16() & 0xFFFF
         if number * size > self.left:
             raise malformed(f"it announces {number} entries, and {self.left} bytes follow")
@@ -116,7 +116,7 @@ def parameter_status(name: str, value: str) -> bytes:
 
 
 def backend_key(number: int, key: bytes) -> bytes:
-    """The number and the key with which the client may cancel its statements."""
+    """The number and the secret key that a cancel request for this connection must have."""
     return message(b"K", _INT32.pack(number) + key)
 
 
@@ -131,7 +131,7 @@ def negotiated_version(unknown: Sequence[str]) -> bytes:
 
 
 def ready(status: bytes) -> bytes:
-    """The mark that the client may send the next statement."""
+    """ReadyForQuery: the client may send the next statement. `status`: see `contract.Session`."""
     return message(b"Z", status)
 
 
@@ -141,7 +141,7 @@ def complete(tag: str) -> bytes:
 
 
 def told(kind: bytes, fields: Mapping[str, str]) -> bytes:
-    """An error (kind b"E") or a notice (kind b"N"), by the letters of its fields."""
+    """An error (kind b"E") or a notice (kind b"N"). `fields`: its fields by their letters."""
     body = b"".join(letter.encode() + cstring(value) for letter, value in fields.items() if value)
     return message(kind, body + b"\0")
 

@@ -1,4 +1,4 @@
-"""The port of PostgreSQL's protocol: it is opened when the service takes calls, and closed when calls have ended.
+"""The port of PostgreSQL's protocol. The service opens it when it takes calls, and closes it when calls have ended.
 
 accepted ─> `PgConnection` ─> its session ─> calls
    └── too many: refused with 53300, or cut
@@ -35,7 +35,7 @@ MOST_CONNECTIONS = 4_096
 """The most connections at once, as for pages. At most a quarter of the files that the process may open."""
 
 REFUSED = 64
-"""The most connections above the limit that are told why. Further ones are cut at once."""
+"""The most connections above the limit that get an error with the reason. Further ones are cut at once."""
 
 
 class PgPort:
@@ -98,7 +98,7 @@ class PgPort:
         return len(self._tasks)
 
     def drain(self) -> None:
-        """Take no connections any more, and end each one when no statement runs on it."""
+        """Take no new connections, and end each open one when no statement runs on it."""
         if self._servers:
             for server in self._servers:
                 server.close()

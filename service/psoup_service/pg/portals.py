@@ -42,7 +42,7 @@ class Prepared:
         self._description: Description | None = None
 
     async def describe(self) -> Description:
-        """The parameters and columns. The statement is asked once. Raises a PSoupError."""
+        """The parameters and columns. The statement is described once. Raises a PSoupError."""
         if self._description is None:
             if self.statement is None:
                 self._description = Description(self.types, None)
@@ -63,7 +63,7 @@ class Prepared:
         return types[number] if number < len(types) else 0
 
     def shown_columns(self) -> tuple[Column, ...] | None:
-        """The columns that the client was told, if it was told any."""
+        """The columns in the last Describe; None without one."""
         return None if self._description is None else self._description.columns
 
 
@@ -111,18 +111,18 @@ class Portal:
 
     @property
     def position(self) -> int:
-        """The rows that were sent or left out."""
+        """The number of rows that were sent or skipped."""
         return 0 if self._sink is None else self._sink.total
 
     @property
     def on_row(self) -> bool:
-        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        """Whether the position is a row, and not before the first row or after the last one."""
         return self.position > 0 and not self._ended
 
     async def read(self, sink: ClientSink, limit: int | None, take: Take) -> int:
         """Hand the next rows to `take` instead of the client: at most `limit`, None for all. Returns their number.
 
-        `sink`: for a portal that has not begun. Raises as `execute` does.
+        `sink`: receives the rows of a portal that has not run yet. Raises as `execute` does.
         """
         if limit == 0:
             return 0

@@ -1,4 +1,4 @@
-"""The session of a connection: it reads statements by their first words, and keeps what lasts between them.
+"""The session of a connection: it reads statements by their first words, and keeps settings, transaction and cursors.
 
 text ─ first word ─> a statement ─> calls of the contract, settings, transactions
 """
@@ -62,7 +62,7 @@ class Client(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of its connection, with which it asks for a cancellation."""
+        """The number of its connection, as a cancel request names it."""
         ...
 
     def report(self, name: str, value: str) -> None:
@@ -83,7 +83,7 @@ class Client(Protocol):
 
 
 class PgSession:
-    """See `contract.Session`. `client`: learns of changed settings."""
+    """See `contract.Session`. `client`: is sent the settings that change."""
 
     def __init__(self, calls: Calls, options: dict[str, str], client: Client, catalogues: Catalogues) -> None:
         """Raises InvalidInput for a wrong setting among `options`."""

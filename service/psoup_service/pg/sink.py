@@ -28,13 +28,13 @@ PIECE_BYTES = 256 * 1024
 """The approximate bytes of rows that are encoded at once."""
 
 _SHORT_BYTES = 8 * 1024
-"""The bytes of rows up to which the event loop encodes them."""
+"""The bytes of rows up to which the event loop encodes them. A thread encodes more."""
 
 _SHOWN = 256
 """The most characters of a client's reason that an error repeats."""
 
 _IGNORED = frozenset({b"d", b"H", b"S"})
-"""Messages that mean nothing within a COPY: empty data, Flush, and the Sync that libpq sends with Execute."""
+"""Messages that have no effect within a COPY: empty data, Flush, and the Sync that libpq sends with Execute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Exchange:
 class ClientSink:
     """The receiver of one execution. See `contract.Sink`.
 
-    `full`: is done while the sink waits for `allow`.
+    `full`: a future that is done when the row limit is reached, and the sink waits for `allow`.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class ClientSink:
         self._left: int | None = None
         self._allowed: asyncio.Future[None] | None = None
         self.taker: Callable[[pa.RecordBatch], Awaitable[None]] | None = None
-        """Takes the rows instead of the client, if it is set."""
+        """A function that takes the rows in place of the client, for MOVE; None without one."""
 
     async def begin(self, columns: Sequence[Column]) -> None:
-        """Tell the client the columns, unless it knows them. Raises FailedPrecondition if they are not as described."""
+        """Send the columns in the simple protocol. Raises FailedPrecondition if they differ from the described ones."""
         self._columns = columns
         if self._formats_of is None:
             self._formats = [TEXT] * len(columns)
@@ -151,7 +151,7 @@ class ClientSink:
             self._channel.write(self._encoder.end() + messages.COPY_DONE)
 
     def allow(self, limit: int) -> None:
-        """Let `limit` more rows through; 0 for all. `rows` counts from here, as the tags of PostgreSQL do."""
+        """Let `limit` more rows pass; 0 for all. `rows` starts at 0 again, because each Execute has its own tag."""
         self._left, self.rows = limit or None, 0
         self.full = asyncio.get_running_loop().create_future()
         if self._allowed is not None and not self._allowed.done():
@@ -183,7 +183,7 @@ class ClientSink:
         return data_rows(rows, self._columns, self._formats, self._zone)
 
     async def _room(self, size: int) -> None:
-        """Wait until the client wants more rows. `size`: bytes of rows that are kept meanwhile; they are charged."""
+        """Wait at the row limit until the client asks for more rows. `size`: the bytes to charge while rows wait."""
         if self._left != 0:
             return
         self._exchange.account.add(size)
@@ -210,6 +210,6 @@ def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
 
 
 def _rows_of_a_piece(rows: pa.RecordBatch) -> int:
-    """The rows that are encoded at once: about PIECE_BYTES, if all rows have the same size."""
+    """The number of rows to encode at once: about PIECE_BYTES, if all rows have the same size."""
     pieces = -(-int(rows.nbytes) // PIECE_BYTES)
     return -(-int(rows.num_rows) // max(1, pieces))

@@ -42,7 +42,7 @@ _REASONS = {
     "NOT_SUPPORTED": "protocol",
     "DRAINING": "stopping",
 }
-"""The reasons in metrics by the reasons of errors."""
+"""The reason in the metric of refused connections, by the reason of the error."""
 
 _NUMBER = struct.Struct("!I")
 
@@ -90,7 +90,7 @@ async def first_packet(channel: Channel, encryption: Encryption, seconds: float)
 
 
 async def sign_in(calls: Calls, client: Client, channel: Channel, seconds: float) -> Principal:
-    """Identify the client. Its password is asked only if a call over gRPC would need a credential.
+    """Identify the client. A password is requested only if a call over gRPC would need a credential.
 
     Raises Unauthenticated for a wrong token.
     """
@@ -112,7 +112,7 @@ async def sign_in(calls: Calls, client: Client, channel: Channel, seconds: float
 
 
 def reason_of_refusal(problem: PSoupError | OSError) -> str:
-    """The reason for which a connection ends at its start: one of `pg_connections.REASONS`; "" if the client leaves."""
+    """The reason why a connection ends at its start: one of `pg_connections.REASONS`; "" if the client disconnects."""
     if isinstance(problem, TimeoutError):
         return "late"
     if isinstance(problem, ssl.SSLError):
@@ -127,7 +127,7 @@ def reason_of_refusal(problem: PSoupError | OSError) -> str:
 async def _direct_tls(channel: Channel, encryption: Encryption, seconds: float) -> None:
     """Encrypt the connection of a client that begins with the handshake (sslnegotiation=direct).
 
-    Raises InvalidInput if the client does not name PostgreSQL's protocol, because it may mean another one.
+    Raises InvalidInput if the client does not name PostgreSQL's protocol in the handshake (ALPN).
     """
     await channel.need(1, seconds)
     if encryption.context is None or not channel.begins_with(_HANDSHAKE):
@@ -159,7 +159,7 @@ async def _password(channel: Channel, seconds: float) -> str:
 
 
 def _parameters(channel: Channel, body: Body, minor: int) -> dict[str, str]:
-    """The parameters of a start-up packet. Tells the client which parts of a later version are not known."""
+    """The parameters of a start-up packet. Sends the client the options and the version that are not supported."""
     parameters = dict[str, str]()
     while name := body.text():
         parameters[name] = body.text()

@@ -2,8 +2,8 @@
 
     INSERT INTO s VALUES (';'); SELECT n FROM s  -- one; two   ──>   two statements
 
-Only quotes, comments and semicolons are read, because a text may have 16 MiB. Long texts belong on a thread. A quote or
-a comment without an end reaches to the end of the text.
+Only quotes, comments and semicolons are read, because a text may have 16 MiB. Split long texts on a thread. A quote or
+a comment that is never closed ends with the text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARK = re.compile(r"['\"$;/-]")
 _ESCAPES = re.compile(r"(?<=[eE])(?<![\w$][eE])'")
 _DOLLARS = re.compile(r"(?<![\w$])\$(?:[A-Za-z_]\w*+)?\$")
 _AHEAD = 4_096
-"""The bytes in which the first word of a long text must stand."""
+"""The bytes of a long text in which its first word is looked for."""
 
 
 def check_size(raw: bytes, limit: int) -> None:
@@ -85,7 +85,7 @@ def _is_insert(begin: str) -> bool:
 
 
 def _after(text: str, mark: str, at: int) -> int:
-    """The offset after what begins with `mark` at `at`: a quote, a comment, or the mark alone."""
+    """The offset after the quote or comment that begins with `mark` at `at`; after the mark if neither begins there."""
     if mark == "'" and _ESCAPES.match(text, at) is not None:
         end = end_of_quoted(text, at, escapes=True)
     elif mark in "'\"":

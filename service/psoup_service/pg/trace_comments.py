@@ -1,4 +1,4 @@
-"""The caller's span in a comment of its statement, as libraries of OpenTelemetry write it (SQLCommenter).
+"""The caller's span from a comment in its statement, as SQLCommenter of OpenTelemetry writes it.
 
 SELECT x FROM s /*db_driver='psycopg',traceparent='00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'*/
 """

@@ -1,4 +1,4 @@
-"""The directory of a snapshot: its streams and queries. Two directories tell what a catalogue must change."""
+"""The directory of a snapshot: its streams and queries. A catalogue compares two of them to find what has changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Directory:
-    """The streams and queries of a snapshot. Equal to another one if no stream and no query has changed since."""
+    """The streams and queries of a snapshot. Two are equal if no stream and no query differs."""
 
     __slots__ = ("_specs", "queries")
 

@@ -95,8 +95,8 @@ def test_many_rows_with_the_present_time_are_read(connection: psycopg.Connection
     cursor = psycopg.RawCursor(connection)
     cursor.execute(f"INSERT INTO times VALUES {rows}", ("2026-07-01",))
     assert cursor.statusmessage == "INSERT 0 3000"
-    found = connection.execute("SELECT count(DISTINCT at) FROM times WHERE form LIKE 'many_%'").fetchone()
-    assert found == (1,)
+    distinct = connection.execute("SELECT count(DISTINCT at) FROM times WHERE form LIKE 'many_%'").fetchone()
+    assert distinct == (1,)
 
 
 def test_default_values_are_a_row_of_null(connection: psycopg.Connection[Any]) -> None:

@@ -75,10 +75,12 @@ def origins(connection: psycopg.Connection[Any], sql: str) -> Origins:
     assert result is not None
     named = list[tuple[str, str, int]]()
     for column in range(result.nfields):
-        found = connection.execute("SELECT relname FROM pg_class WHERE oid = %s", (result.ftable(column),)).fetchone()
+        relation = connection.execute(
+            "SELECT relname FROM pg_class WHERE oid = %s", (result.ftable(column),)
+        ).fetchone()
         label = result.fname(column)
         assert label is not None
-        named.append((label.decode(), found[0] if found else "", result.ftablecol(column)))
+        named.append((label.decode(), relation[0] if relation else "", result.ftablecol(column)))
     return named
 
 

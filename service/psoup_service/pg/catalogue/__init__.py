@@ -3,5 +3,5 @@
     text ─> tree of sqlglot ─> `translation` (allowed? types of columns) ─> text for DuckDB ─> `store` ─> rows
                                                                    streams, queries ─> `content` ──┘
 
-DuckDB runs in memory, without files and network, with its settings locked. No text of a client reaches it.
+DuckDB runs in memory, without files and network, with locked settings. It gets only text that `translation` wrote.
 """

@@ -1,4 +1,4 @@
-"""The catalogue of a connection: it reads statements, and runs them over what the caller may see."""
+"""The catalogue of a connection: it reads statements, and runs them over the streams and queries of the caller."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The rows of the catalogue: streams and queries of a caller, and what PostgreSQL has from the beginning.
+"""The rows of the catalogue: for streams and queries, and the rows that a new PostgreSQL database has.
 
     stream "trades"     ─> pg_class (relkind r), a row of pg_attribute for each column; a table's key in pg_constraint
     query with a key    ─> pg_class (relkind v), its statement in the definitions
 
-A column that this module does not fill has 0, false or an empty text. Other types have NULL.
+A column that this module does not fill has 0, false or an empty text, by its type. Columns of other types have NULL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILLED = frozenset(
         *("pg_language", "pg_namespace", "pg_proc", "pg_rewrite", "pg_tablespace", "pg_type"),
     )
 )
-"""The relations that have rows of their own. `views` has the rest."""
+"""The relations that are tables with rows. All further ones are views over them (module `views`)."""
 
 _KINDS = {
     types_pb2.KIND_BOOLEAN: "bool",
@@ -64,7 +64,7 @@ class Content:
 
 
 def system_content() -> Content:
-    """The rows that PostgreSQL has from the beginning."""
+    """The rows that a new PostgreSQL database has."""
     content = Content()
     _add_system(content)
     return content

@@ -4,7 +4,7 @@
     'trades'::regclass                         ─>  f_to_regclass('trades')             regclass
     indkey[0]                                  ─>  indkey[1]                           int2
 
-Each kind of node has an entry in a table; a node without an entry is refused by name.
+Each kind of node has an entry in a table. A node without an entry is refused, with its name.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Expressions:
         return self._hidden(node, source, name)
 
     def _hidden(self, node: exp.Column, source: Source, shown: str) -> str:
-        """The type of a column that `*` does not show: a hidden one of each table, or one of an unknown relation."""
+        """The type of a column that `*` does not show: a system column, or a column of an unknown relation."""
         if source.read is not None:
             source.read[node.name] = "text"
             return "text"

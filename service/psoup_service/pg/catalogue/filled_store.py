@@ -29,15 +29,15 @@ MOST_VIEWS = 20_000
 """The most queries with keys that a catalogue shows: the oldest ones."""
 
 MOST_BYTES = 64 << 20
-"""The bytes of a catalogue's tables above which it shows no further views."""
+"""The bytes of a catalogue above which no further views are added."""
 
 _SUBJECT = "the catalogue of PostgreSQL's clients"
 _MOST_REMOVED = 100_000
-"""The rows that may be deleted before a store is made anew, in addition to as many as it has."""
+"""A store is made anew after this many deleted rows, and as many again as it has rows."""
 
 
 class FilledStore:
-    """The store of callers of one tenant with the same roles. `turn`: one statement of the tenant runs at a time.
+    """The store for the callers of a tenant that may list the same things. `turn`: held by the statement that runs.
 
     `streams`, `queries`: whether the callers may list them.
     """
@@ -86,14 +86,14 @@ class FilledStore:
         return store
 
     def empty(self) -> None:
-        """Let go of the store, and of the bytes that it holds."""
+        """Drop the store with its rows, and give back the bytes that were charged for it."""
         if self._store is not None:
             self._store = self._directory = None  # a cancelled statement may still use the store on its thread
             self._budget.close()
             self._specs, self._hidden, self._views = {}, frozenset(), ShownViews(self._tenant, MOST_VIEWS)
 
     async def _follow(self, store: Store, now: Directory, calls: Calls, work: Work) -> None:
-        """Delete and add the rows that differ."""
+        """Delete and add the rows that differ from the last directory."""
         lists_streams, lists_queries = self._lists
         changed = await self._follow_streams(store, now, calls, work) if lists_streams else set[str]()
         if not lists_queries:

@@ -1,7 +1,7 @@
 """Limits of the texts and arrays within a statement.
 
-DuckDB evaluates an expression for 2,048 rows at once. It does not count the memory of arrays, and it looks for an
-interrupt only between two such steps. So the more functions make texts or arrays, the shorter these may be:
+DuckDB evaluates an expression for 2,048 rows at once. It does not count the memory of arrays, and an interrupt takes
+effect only between two such steps. So a statement with many functions over texts or arrays has lower limits:
 
     5 functions with arrays: 2,000 elements each        50 functions: 200 elements each
 """
@@ -20,10 +20,10 @@ MOST_CALLS = 200
 """The most functions and operators over texts and arrays in a statement."""
 
 MOST_CHARACTERS, MOST_ELEMENTS = 65_536, 2_000
-"""The longest text, and the longest array."""
+"""The most characters of a text, and the most elements of an array."""
 
 _TEXTS, _ARRAYS = 8, 5
-"""The functions over texts, and over arrays, up to which the longest ones are allowed."""
+"""A statement with more functions over texts, or over arrays, has lower limits, in proportion."""
 
 _OVER_TEXTS = (
     exp.RegexpLike,
@@ -47,10 +47,10 @@ _OVER_TEXTS = (
     exp.GroupConcat,
 )
 _PATTERNS = (exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
-"""Operators that may take 0.1 us for a character, so that a long text is too much for them."""
+"""Operators that match patterns. A long text would take them too long, so a check is put around it."""
 
 _LONG = 256
-"""The characters of a constant from which a text may be long."""
+"""A constant with more characters counts as a long text."""
 
 _OVER_ARRAYS = (exp.ArrayAgg, exp.ArrayRemove, exp.ArrayPosition)
 _TEXT_MACROS = frozenset(

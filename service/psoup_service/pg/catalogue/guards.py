@@ -21,7 +21,7 @@ MOST_COLUMNS = 1_664
 """The most columns of a SELECT, as in PostgreSQL."""
 
 MOST_NODES = 100_000
-"""The most nodes of a translated statement, if each macro repeats its arguments three times."""
+"""The most nodes of a translated statement. An argument of a macro counts three times, as DuckDB copies it."""
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})

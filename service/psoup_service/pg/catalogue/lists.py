@@ -1,4 +1,4 @@
-"""The streams and queries that a caller may see, by calls of the contract."""
+"""Reads the streams and queries that a caller may list, by calls of the contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEW = 32
 
 
 async def identity(calls: Calls, name: str, request: Any) -> Principal | None:
-    """The identity of a caller that may make a call; None if the roles exclude it."""
+    """The identity of a caller that may make a call; None if its roles do not allow the call."""
     try:
         return (await calls.present(name, request))[1]
     except PermissionDenied:
@@ -29,7 +29,7 @@ async def identity(calls: Calls, name: str, request: Any) -> Principal | None:
 
 
 async def read_streams(calls: Calls, names: Mapping[int, str]) -> AsyncIterator[list[streams_pb2.Stream]]:
-    """Pages of the streams with some IDs, whose names are given. A stream that is gone meanwhile is left out."""
+    """Pages of some streams. `names`: their names by ID. A stream that was dropped meanwhile is left out."""
     if len(names) <= _FEW:
         for number, name in names.items():
             stream = await _stream(calls, name)
@@ -55,7 +55,7 @@ async def _stream(calls: Calls, name: str) -> streams_pb2.Stream | None:
 
 
 async def read_queries(calls: Calls, ids: Sequence[int]) -> AsyncIterator[list[queries_pb2.Query]]:
-    """Pages of the queries with some IDs, ascending. A query that is gone meanwhile is left out."""
+    """Pages of the queries with some IDs, in ascending order. A query that was removed meanwhile is left out."""
     wanted = frozenset(ids)
     at = 0
     while at < len(ids):

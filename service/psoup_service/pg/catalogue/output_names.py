@@ -35,7 +35,7 @@ def name_of(item: exp.Expression) -> str:
 
 
 def _weak(item: exp.Expression) -> str:
-    """The name that gives way to another one: of a cast of a constant, and of CASE."""
+    """The name of a column that has no better one: the type of a cast, "bool" or "case"."""
     if isinstance(item, exp.Cast):
         return type_name(item.to)
     if isinstance(item, exp.Boolean):

@@ -1,4 +1,4 @@
-"""The queries of a tenant that a catalogue shows as views: those with keys, the oldest ones if they are too many.
+"""The queries of a tenant that a catalogue shows as views: the oldest ones with keys, up to a limit.
 
 directory of before ─┐  pages and blocks that differ
 directory of now    ─┴─> gone, come: the IDs of the queries to delete and to read
@@ -23,9 +23,10 @@ class ShownViews:
         self.hidden = 0
 
     def follow(self, before: Directory | None, now: Directory) -> tuple[set[int], list[int]]:
-        """The IDs to delete, and those to read, ascending. O(changes), or O(queries) at first or if some are hidden.
+        """The IDs of the views to delete, and of the queries to read, in ascending order.
 
-        The caller tells by `show` which of them it has read.
+        The caller reads the queries, and then calls `show` with the IDs of those that it has added. O(changes), or
+        O(queries) for the first call and if some are hidden.
         """
         if before is None or self.hidden:
             return self._at_first(now)
@@ -38,7 +39,7 @@ class ShownViews:
         return gone, sorted(come)
 
     def show(self, ids: list[int]) -> None:
-        """Note that queries are shown."""
+        """Note that the queries with some IDs are shown now."""
         self.ids.update(ids)
 
     def _at_first(self, now: Directory) -> tuple[set[int], list[int]]:

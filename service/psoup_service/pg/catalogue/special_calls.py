@@ -1,4 +1,4 @@
-"""Functions and operators that become other expressions, because DuckDB has them with another meaning or not at all.
+"""Functions and operators that DuckDB lacks or has with another meaning. They become other expressions.
 
 generate_subscripts(indkey, 1)   ─>  UNNEST(GENERATE_SERIES(0, len(indkey) - 1))
 format('%s.%I', a, b)            ─>  f_joined([a, '.', f_quote_ident(b)])

@@ -37,7 +37,7 @@ _LABELS = re.compile(r"(\bAS\s+)(select|insert|update|delete|references|default|
 
 _OF_CATALOGUE = re.compile(r"\bpg_catalog\b|\binformation_schema\b|\bpg_\w+", re.IGNORECASE)
 _TEXTS = REGISTERED | {"interval"}
-"""Types whose values leave DuckDB as texts."""
+"""Types whose values are converted to texts within DuckDB."""
 
 _ROWS_OF_A_BATCH = 4_096
 
@@ -158,7 +158,7 @@ def rendered(statement: Prepared, arguments: Sequence[Argument]) -> Rendering:
 
 
 def _rendered(statement: Prepared, arguments: Sequence[Argument]) -> str:
-    """The text. DuckDB keeps the rows before Arrow gets them: it counts only the memory of rows that it keeps."""
+    """The text. DuckDB collects the rows first (MATERIALIZED): its memory limit covers only collected rows."""
     tree = supplied(statement.tree, statement.parameters, arguments, statement.lists)
     names = [f"c{at}" for at in range(len(statement.columns))]
     shown = [_shown(name, kind) for name, (_, kind) in zip(names, statement.columns, strict=True)]
@@ -201,7 +201,7 @@ class CatalogueStatement:
         return Description(tuple(map(oid_of, self._statement.parameters)), self._columns)
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
-        """Run it, and hand over the rows."""
+        """Run the statement, and send its rows."""
         reading, statement = self._reading, self._statement
         size = sum(len(argument.raw or b"") for argument in arguments)
         work = lambda: rendered(statement, arguments)  # noqa: E731
@@ -219,7 +219,7 @@ class CatalogueStatement:
             return f"SELECT {rows.num_rows}"
 
     async def _sleep(self, arguments: Sequence[Argument]) -> None:
-        """Wait as long as the statement names in pg_sleep. Raises ResourceExhausted at the deadline of a statement."""
+        """Wait for the seconds in the statement's calls of pg_sleep. Raises ResourceExhausted at the deadline."""
         seconds = 0.0
         for value in self._statement.sleeps:
             constant = supplied(value, self._statement.parameters, arguments)
@@ -233,7 +233,7 @@ class CatalogueStatement:
             )
 
     def _change(self, arguments: Sequence[Argument]) -> None:
-        """Change the settings that the statement names in set_config. Raises InvalidInput."""
+        """Change the settings in the statement's calls of set_config. Raises InvalidInput."""
         for name, value, local in self._statement.changes:
             constants = supplied(value, self._statement.parameters, arguments)
             constant = constants.find(exp.Literal)
@@ -241,7 +241,7 @@ class CatalogueStatement:
 
 
 def typed(table: pa.Table, columns: Sequence[tuple[str, str]]) -> pa.Table:
-    """The rows with the types that the columns promise."""
+    """The rows, cast to the types of the described columns."""
     kinds = [pa.string() if kind in _TEXTS else arrow_of(kind) for _, kind in columns]
     arrays = [array.cast(kind) for array, kind in zip(table.columns, kinds, strict=True)]
     return pa.table(arrays, names=[name for name, _ in columns])

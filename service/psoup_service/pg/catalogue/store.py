@@ -1,4 +1,4 @@
-"""A catalogue in DuckDB: in memory, without files and network, with locked settings, and interrupted after a while."""
+"""A catalogue in DuckDB: in memory, without files and network, with locked settings and a time limit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ZEROS: dict[str, Any] = {"bool": False, "name": "", "char": ""} | dict.fromkeys
     ("int2", "int4", "int8", "oid", "xid", "cid", "float4", "float8", "regproc", "regclass", "regtype"), 0
 )
 _RARE = {"settings": "setting", "version": "version", "cursors": "cursor", "pid": "pid", "started": "_time"}
-"""Variables of few statements, each with a word in the texts of those."""
+"""Variables that few statements use. Each is set only for statements whose text has the word beside it."""
 
 _OWNERS = {
     ("pg_catalog", "pg_class"): "oid",
@@ -95,11 +95,11 @@ def arrow_of(kind: str) -> pa.DataType:
 
 
 class Store:
-    """The catalogue of some callers: first the rows that PostgreSQL has from the beginning."""
+    """The catalogue of some callers. A new one has the rows of a new PostgreSQL database."""
 
     def __init__(self) -> None:
         self.removed = 0
-        """Rows that were deleted. They keep their memory."""
+        """The number of deleted rows. DuckDB does not free their memory."""
         self.rows = 0
         """Rows of streams and queries."""
         self._base = duckdb.connect(":memory:", config=_LOCKED)
@@ -110,7 +110,7 @@ class Store:
         self._base.execute(";".join(map(definition_of, views().values())))
         self._base.execute("SET lock_configuration = true")
         self.system_bytes = self.nbytes
-        """Bytes of the rows that PostgreSQL has from the beginning."""
+        """Bytes of the rows of a new PostgreSQL database."""
 
     def change(self, gone: Collection[int], content: Content) -> None:
         """Delete the rows of the objects with some OIDs, and add rows. Some milliseconds, and 20 us for each row.
@@ -195,7 +195,7 @@ class Running:
         self._seconds = seconds
 
     def stop(self) -> None:
-        """Interrupt the run, or prevent it: the client has left, or does not want it any more."""
+        """Interrupt the run, or prevent it. Called when the client has disconnected or cancels the statement."""
         self._stopped = True
         self._interrupt()
 
@@ -225,7 +225,7 @@ class Running:
             self._cursor.close()
 
     def _told(self, problem: Exception) -> InvalidInput | ResourceExhausted:
-        """The error for a client. Once rows have begun, Arrow repeats DuckDB's errors as texts."""
+        """The error for the client. After the first rows, Arrow raises DuckDB's errors as its own, by their text."""
         text = str(problem)
         if "INTERRUPT Error" in text:
             return ResourceExhausted(

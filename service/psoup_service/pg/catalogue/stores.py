@@ -1,10 +1,10 @@
-"""The stores of a service: one for each group of callers that see the same.
+"""The stores of a service: one for all callers of a tenant that may list the same things.
 
-    caller ─> may list streams? queries? ─> (tenant, what it may list) ─> a store, which follows each change
-    statement ─> its tenant's turn ── not done after `QUICK_S` ──> the tenant's turn for long ones, from the beginning
+    caller ─> may it list streams? queries? ─> (tenant, both answers) ─> a store, which follows each change
+    statement ─> short queue of its tenant ── not finished after `QUICK_S` ──> long queue, from the beginning
 
-So a slow statement delays only further slow ones of its tenant. A store whose callers have left is emptied after some
-time, and so is a store that no caller asks.
+The statements of a tenant run one after the other, in two queues. So a slow statement delays only other slow statements
+of its tenant. A store is emptied some time after its last caller has disconnected, or after its last statement.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from psoup_service.pg.versions import CatalogueSource
 from psoup_service.wire.decoders import Decoders
 
 QUICK_S = 0.1
-"""The seconds after which a statement is long."""
+"""The seconds after which a statement moves to the queue for long ones."""
 
 _MOST_LONG = 1_000
-"""The most statements that are remembered as long."""
+"""The most statements that are remembered as long. These go to the queue for long ones at once."""
 
 LEFT_S = 60.0
-"""The seconds after which a store without callers is emptied."""
+"""The seconds after the last statement, after which a store without connections is emptied."""
 
 UNUSED_S = 600.0
-"""The seconds after which a store is emptied that no caller asks."""
+"""The seconds after the last statement, after which a store with connections is emptied."""
 
 MOST_STORES = 16
-"""The most stores that no statement uses. The store that was used last by the earliest statement is emptied first."""
+"""The most stores. Beyond, the one whose last statement is the oldest is emptied, unless its tenant runs one."""
 
 _WORKERS = 4
-"""The statements that run at once, each of another tenant. A step of a statement takes some seconds at worst."""
+"""The threads of each queue. Two statements of one tenant never run in a queue at the same time."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 class Visitor:
-    """A connection that reads the catalogue. `place`: the store that it has read last."""
+    """A connection that reads the catalogue. `place`: the store of its last statement."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
@@ -73,7 +73,7 @@ class Visitor:
 class _Place:
     """A store, and the number of its connections. `running`: the statements that use it, or wait for their turn.
 
-    `used`: the loop's time at the end of the last statement.
+    `used`: the event loop's time at the end of the last statement.
     """
 
     store: FilledStore
@@ -155,7 +155,7 @@ class Stores:
             budget.close()
 
     async def _run_long(self, number: int, running: Running, tenant: str) -> pa.Table:
-        """The rows of a statement that may be long. `number`: the hash of its text."""
+        """The rows of a statement in the queue for long ones. `number`: the hash of its text."""
         async with self._long_turns.setdefault(tenant, asyncio.Lock()):
             began = time.perf_counter()
             try:
@@ -168,7 +168,7 @@ class Stores:
                     del self._long[next(iter(self._long))]
 
     async def _filled(self, place: _Place, calls: Calls) -> Store:
-        """The filled store of a place. Without room for it, stores without callers are emptied."""
+        """The filled store of a place. Without memory for it, stores without connections are emptied first."""
         try:
             return await self._fill(place, calls)
         except ResourceExhausted as problem:
@@ -220,7 +220,7 @@ class Stores:
                 place.visitors += 1
 
     def _note(self, place: _Place) -> None:
-        """Note the use of a place."""
+        """Note that a statement has used a place."""
         loop = asyncio.get_running_loop()
         place.used = loop.time()
         if self._timer is None:
@@ -245,8 +245,8 @@ class Stores:
 async def _run(threads: ThreadPoolExecutor, running: Running) -> pa.Table:
     """The rows of a statement.
 
-    If its caller leaves, the statement is interrupted. The call ends once its thread has ended, so that the caller's
-    turn and account last as long.
+    If its task is cancelled, the statement is interrupted. The call still waits for the end of its thread. Until then
+    the statement keeps its place in the queue, and its memory.
     """
     job = threads.submit(running.run)
     work = asyncio.wrap_future(job)

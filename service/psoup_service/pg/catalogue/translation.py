@@ -3,7 +3,7 @@
     SELECT c.oid, relname FROM pg_class c     ─>  SELECT c.oid, c.relname FROM cat.pg_class AS c
                                                   columns: oid oid, relname name
 
-Only nodes of an allow-list pass; each is visited once, with the scope in which its names have a meaning.
+Only nodes of an allow-list pass. Each is visited once, with the scope in which its names are looked up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Translator:
     strange: set[str] = field(default_factory=set)
     """The names of relations that PostgreSQL 15 does not have."""
     unknown: list[tuple[exp.Table, dict[str, str]]] = field(default_factory=list)
-    """Their places, and the columns that the statement reads of each."""
+    """The places of these relations in the tree, and the columns that the statement reads of each."""
     expressions: Expressions = field(init=False)
 
     def __post_init__(self) -> None:

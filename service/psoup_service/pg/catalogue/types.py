@@ -2,7 +2,7 @@
 
     "int2"  ─> OID 21, SMALLINT        "_name" ─> OID 1003, VARCHAR[]        "regclass" ─> OID 2205, UINTEGER
 
-Types are known by PostgreSQL's short names; the name of an array type begins with "_".
+Types have PostgreSQL's short names. The name of an array type begins with "_".
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import cache
 from importlib.resources import files
 
 UNKNOWN = "unknown"
-"""The type of NULL and of a text constant, until its place gives it another."""
+"""The type of NULL and of a text constant whose type is not known yet."""
 
 NUMBERS = ("int2", "int4", "int8", "numeric", "float4", "float8")
-"""The types of numbers; the type of a sum or product is the later one of its operands."""
+"""The types of numbers, in order. A sum or product has the type of the operand that comes later in it."""
 
 REGISTERED = frozenset({"regclass", "regproc", "regtype", "regnamespace", "regrole"})
-"""The types that are OIDs, and that clients see as names."""
+"""The types of OIDs that clients see as names, such as regclass."""
 
 _STORAGE = {
     "bool": "BOOLEAN",

@@ -1,4 +1,4 @@
-"""The relations of the catalogue that follow from further ones: settings, databases, roles and `information_schema`."""
+"""The relations of the catalogue that are views: settings, databases, roles and `information_schema`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A cursor: a SELECT whose rows a client fetches in several statements.
 
     DECLARE ─> task: SELECT ─ batch ─> waits ── FETCH 100 ──> the next 100 rows
-                                         └───── MOVE 100 ───> as many are left out
+                                         └───── MOVE 100 ───> skips the next 100 rows
 
 The SELECT runs as a task, at most one batch ahead of the client. That batch is charged while it waits.
 """
@@ -49,7 +49,7 @@ class Cursor:
 
     @property
     def on_row(self) -> bool:
-        """Whether a row was read last, and neither the begin nor the end of the rows."""
+        """Whether the position is a row, and not before the first row or after the last one."""
         return self.position > 0 and not self._ended
 
     @property
@@ -198,7 +198,7 @@ class _Feed(RowsOnly):
         return batch
 
     def go_on(self) -> None:
-        """Let the SELECT go on: the client has read the batch."""
+        """Let the SELECT continue: the client has read the batch."""
         self._read.set()
 
     def drop(self) -> None:

@@ -1,7 +1,9 @@
 """The rows that a FETCH or a MOVE takes of its cursor, read from the words of the statement.
 
-FORWARD 5     ──> the next 5 rows       RELATIVE 5 ──> leaves out 4 rows, then 1 row
-FORWARD ALL   ──> all later rows        BACKWARD 5 ──> the 5 rows before, or refused without SCROLL
+    FORWARD 5     ──> the next 5 rows       RELATIVE 5 ──> skips 4 rows, then 1 row
+    FORWARD ALL   ──> all later rows        BACKWARD 5 ──> the 5 rows before the present one
+
+A cursor without SCROLL reads forward only. BACKWARD is an error there.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Readable(Protocol):
 
     @property
     def position(self) -> int:
-        """The rows that are read."""
+        """The number of rows that were read."""
         ...
 
     @property
@@ -46,7 +48,7 @@ class Readable(Protocol):
         ...
 
     async def read(self, limit: int | None, take: Take) -> int:
-        """Hand the next rows to `take`: at most `limit`, or all if it is None. Returns their number."""
+        """Pass the next rows to `take`: at most `limit`, or all if it is None. Returns their number."""
         ...
 
 

@@ -23,7 +23,7 @@ from psoup_service.pg.statements.utility import Utility, waiting
 from psoup_service.pg.statements.words import Words
 
 MOST_CURSORS = 100
-"""The most open cursors of a session, as of portals."""
+"""The most open cursors of a session. The limit of portals is the same."""
 
 Read = Callable[[str, Sequence[int]], Awaitable[Statement]]
 
@@ -31,7 +31,7 @@ Read = Callable[[str, Sequence[int]], Awaitable[Statement]]
 class Cursors:
     """The cursors of a session. `read`: reads a SELECT. `in_transaction`: whether one is under way.
 
-    `portal`: finds a portal of the extended protocol, in which MOVE leaves out rows, too. asyncpg relies on it.
+    `portal`: returns the portal of the extended protocol with a name, or None. asyncpg skips rows of portals by MOVE.
     `moment`: returns the present time, as ISO 8601.
     """
 
@@ -67,11 +67,11 @@ class Cursors:
         }
 
     def mark(self) -> int:
-        """The present state within the transaction, for `back_to`."""
+        """A mark of the cursors that are declared up to now, for `back_to`."""
         return self._declared
 
     async def back_to(self, mark: int) -> None:
-        """Close the cursors that the transaction has declared since then."""
+        """Close the cursors that the transaction has declared since a mark."""
         await self._close(*[cursor for cursor, number in self._of_transaction.items() if number >= mark])
 
     async def end_transaction(self, *, success: bool) -> None:

@@ -44,7 +44,7 @@ def _changes(contents: types_pb2.Completeness) -> str:
 
 
 def _within(contents: types_pb2.Completeness, name: str) -> int:
-    """The tuples of a kind in the window; of all windows if the number for this one is not has_own."""
+    """The tuples of a kind in the window; in all windows if the reply has no number for this one."""
     field = f"{name}_in_window"
     has_own = contents.HasField(field)  # type: ignore[arg-type]  # it is the name of a field
     return int(getattr(contents, field if has_own else name))

@@ -191,7 +191,7 @@ class CopyOut:
 
 
 class _CopySink:
-    """A sink that begins a COPY in place of a result with columns."""
+    """A sink that begins a COPY TO STDOUT where a SELECT would send its columns."""
 
     def __init__(self, sink: Sink, form: CopyForm, zone: Zone) -> None:
         self._sink = sink

@@ -30,7 +30,7 @@ from psoup_service.pg.values.types import JSON, TEXT_OID
 
 _ON, _OFF = frozenset({"", "ON", "TRUE", "1"}), frozenset({"OFF", "FALSE", "0"})
 _FREE = frozenset({"VERBOSE", "COSTS", "SUMMARY"})
-"""Options that may be on or off: the plan always says all that is known, and it has no costs of PostgreSQL."""
+"""Options that may be on or off without an effect: a plan always has all details, and never costs."""
 
 _REFUSED = frozenset({"BUFFERS", "WAL", "SETTINGS", "TIMING", "GENERIC_PLAN", "MEMORY", "SERIALIZE"})
 """Options that may be off only."""

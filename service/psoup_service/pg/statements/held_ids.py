@@ -1,7 +1,7 @@
-"""The rows of an answer that a listening client was told of, to count those that leave.
+"""The rows of an answer at the last notification, to count the rows that leave.
 
-Rows have tuple IDs, which are held and compared with the intervals that stay. Of other answers only the number of rows
-is held, and a change tells how many leave.
+Where rows have tuple IDs, the IDs are kept, and a change says which intervals of IDs stay. For other answers only the
+number of rows is kept, and a change says how many leave.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ class HeldIds:
 
 
 def _staying(columns: Sequence[_Ids], ends: _Ids) -> npt.NDArray[np.bool_]:
-    """The rows whose tuple IDs are in the intervals: of one column in any, of several each in the one of its column."""
+    """The rows that stay, bool[n]: those with their ID in any interval, if there is one column.
+
+    With several columns, each has one interval, and all IDs of a row must be in theirs.
+    """
     if len(columns) == 1:
         inside: npt.NDArray[np.bool_] = np.searchsorted(ends, columns[0], "right") % 2 == 1
         return inside

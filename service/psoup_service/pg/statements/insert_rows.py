@@ -1,9 +1,9 @@
-"""The rows of VALUES, read in pieces. So a long INSERT takes little memory, and threads the interpreter in turns.
+"""The rows of VALUES, read in pieces. So a long INSERT takes little memory, and other threads run in between.
 
     (1, 'a'), (2, $1), …   ─ one pattern for a plain row ─>   texts by column ─>  arrays of a piece
                            └ word by word: casts, now() …                      └ gaps of parameters, filled at Execute
 
-An array takes less memory than the objects of its values, and the collector of garbage does not visit it.
+An Arrow array takes less memory than Python objects, and Python's garbage collector does not visit it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from psoup_service.pg.values.to_arrow import array_of
 from psoup_service.pg.values.zones import Zone
 
 SHORT = 2_048
-"""The most characters of a statement whose rows are read word by word: to make their pattern takes milliseconds."""
+"""The most characters of a statement whose rows are read word by word. A pattern takes milliseconds to compile."""
 _PIECE = 128 * 1024
-"""The characters after which a piece ends. A thread reads them in some hundredths of a second."""
+"""The characters after which a piece ends. A thread reads them in some 10 ms."""
 _MOST_COLUMNS = 64
 """The most columns of a row that one pattern matches."""
 _MOST_BYTES = 16 << 20
@@ -127,7 +127,7 @@ class RowReader:
         return piece
 
     def refused(self, problem: PSoupError, piece: Piece, row: int, column: int) -> PSoupError:
-        """An error with the place of a value."""
+        """An error at the place of a value in the statement."""
         words, attribute = Words(self.text, len(self.text)), self.attributes[column]
         words.go_to(piece.starts[row])
         value = read_row(words, len(self.attributes))[column]
@@ -220,7 +220,7 @@ class Filling:
     def batch(self, piece: Piece) -> pa.RecordBatch:
         """The rows of a piece. Raises SqlError for an argument that its column refuses, at the place of the parameter.
 
-        Raises ResourceExhausted if long arguments stand in many rows.
+        Raises ResourceExhausted if long arguments are repeated in many rows.
         """
         columns = [values if isinstance(values, pa.Array) else values.copy() for values in piece.columns]
         gaps, size = piece.gaps, 0
@@ -271,7 +271,7 @@ def _array(values: Sequence[Any], attribute: Attribute) -> pa.Array:
 
 
 def _numbers(texts: Sequence[str | None], attribute: Attribute) -> pa.Array | None:
-    """Numbers without quotes as an array, if Arrow reads them as PostgreSQL does. None if they need a closer look."""
+    """Numbers without quotes as an array, if Arrow reads them as PostgreSQL does; else None."""
     if attribute.type.kind not in (Kind.BIGINT, Kind.DOUBLE):
         return None
     try:

@@ -20,7 +20,7 @@ from psoup_proto.v1 import streams_pb2
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """The columns of `relation` that take no NULL, in its order. `keys`: those of the primary key.
+    """The columns of `relation` that take no NULL, in its order. `keys`: the columns of the primary key.
 
     A row with `_deleted` needs a value in the columns of the key only.
     """

@@ -31,10 +31,10 @@ async def with_origins(
         return tuple(columns)
     if outline.single is None:
         return tuple(columns)
-    found = await _found(text, outline.single, relations, views_first)
-    if found is None:
+    relation = await _relation(text, outline.single, relations, views_first)
+    if relation is None:
         return tuple(columns)
-    oid, names = found
+    oid, names = relation
     numbers = _numbers(outline.items, names)
     if len(numbers) != len(columns):
         return tuple(columns)
@@ -62,8 +62,8 @@ def _numbers(items: Sequence[str | None], names: Sequence[str]) -> list[int]:
     return numbers
 
 
-async def _found(text: str, named: Named, relations: Relations, views_first: bool) -> tuple[int, list[str]] | None:
-    """The OID and the names of the columns of a relation; None if it is neither a stream nor a view."""
+async def _relation(text: str, named: Named, relations: Relations, views_first: bool) -> tuple[int, list[str]] | None:
+    """The OID of a stream or view, and the names of its columns; None for another name."""
     kinds = [named.schema] if named.schema else [QUERIES, STREAMS] if views_first else [STREAMS, QUERIES]
     for kind in kinds:
         with suppress(PSoupError):

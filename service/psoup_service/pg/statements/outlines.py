@@ -20,7 +20,7 @@ from psoup.sql.source import StatementText
 from psoup.sql.templates.holes import find_holes
 
 _LONG = 2_048
-"""The most characters of a text that is parsed on the event loop; it takes some milliseconds at most."""
+"""The most characters of a text that the event loop parses, in some milliseconds. A thread parses longer ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
     WHERE sym = $1 AND n = ANY($2::int8[]) LIMIT $3     types: of the client, of casts, of LIMIT, else of Check
     WHERE sym = 'IBM' AND n IN (1, 2) LIMIT 10          the statement with values; the service knows its form
 
-So a parameter may stand wherever a constant may.
+So a parameter is allowed wherever a constant is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ANY = re.compile(r"(?:(=)\s*(?:ANY|SOME)|(?:<>|!=)\s*ALL)\s*\(\s*(?:CAST\s*\(\s
 _CLOSE = re.compile(r"(?:\s*::\s*[\w ]+\[\s*\]|\s+AS\s+[\w ]+\[\s*\]\s*\))?\s*\)", re.IGNORECASE)
 _OPERAND = re.compile(r'(?:(?:[\w$]+|"(?:[^"]|"")+")\s*\.\s*)*(?:[\w$]+|"(?:[^"]|"")+")\s*$')
 _NEAR = 64
-"""The characters before a parameter that tell its role."""
+"""The characters before a parameter in which LIMIT, ANY or ALL is looked for."""
 _SAMPLES = {
     types.BOOL: "BOOLEAN",
     types.INT2: "BIGINT",
@@ -144,7 +144,7 @@ def _place(text: str, start: int, stop: int, number: int) -> Place:
 
 
 def operand_start(source: StatementText, stop: int) -> int:
-    """The beginning of the column that ends at `stop`, left of a comparison. Raises SqlError for anything else."""
+    """The offset of the column that ends at `stop`, on the left of a comparison. Raises SqlError for other operands."""
     first = max(0, stop - 3 * _NEAR)
     column = _OPERAND.search(source.text[first:stop])
     if column is None:
@@ -160,7 +160,7 @@ def count_of(places: Sequence[Place]) -> int:
 
 
 def known_types(places: Sequence[Place], declared: Sequence[int]) -> list[int]:
-    """The type of each parameter that the client or the text names; 0 where neither does."""
+    """The type of each parameter as the client or the text names it; 0 if neither does."""
     oids = [0] * count_of(places)
     for place in places:
         oids[place.number] = oids[place.number] or place.oid
@@ -172,8 +172,10 @@ def known_types(places: Sequence[Place], declared: Sequence[int]) -> list[int]:
 def with_samples(
     text: str, places: Sequence[Place], oids: Sequence[int], samples: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[Edited, list[int]]:
-    """The text with a NULL for each parameter that has a type. Also returns the numbers of the parameters without one,
-    which the text counts from $1 again. `samples`: constants instead of NULL, by number."""
+    """The text in which each parameter with a type is NULL, and the numbers of the parameters without a type.
+
+    The text counts these from $1 again. `samples`: constants instead of NULL, by number.
+    """
     left = [number for number, oid in enumerate(oids) if not oid]
     order = {number: place + 1 for place, number in enumerate(left)}
     edits = []

@@ -1,4 +1,4 @@
-"""Forms of PostgreSQL that PSoup's SQL lacks, and the same in PSoup's SQL.
+"""Forms of PostgreSQL that PSoup's SQL lacks, rewritten in PSoup's SQL.
 
     n = ANY(ARRAY[1, 2])                                ─>  n IN (1, 2)
     s <> ALL('{a,"b c"}'::text[])                       ─>  s NOT IN ('a', 'b c')
@@ -42,7 +42,7 @@ _COMPARED = {
 
 _TIMES = {"TO_TIMESTAMP": types.TIMESTAMP, "TO_DATE": types.DATE}
 _FORMAT = re.compile(r'YYYY-MM-DD(?:[ T](?:HH24:MI(?::SS(?:\.[MU]S)?)?))?|YYYY-MM-DD"T"HH24:MI:SS(?:\.[MU]S)?')
-"""The formats of texts that are times as they stand."""
+"""The formats whose texts PSoup reads as times without a change."""
 
 
 def in_psoup_sql(text: str, zone: Zone, now: Callable[[], int]) -> Edited | None:

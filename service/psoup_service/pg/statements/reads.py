@@ -29,7 +29,7 @@ _AT_ONCE = 4 << 20
 
 
 class Reads:
-    """Answers questions with the session's `psoup.as_of` and `psoup.window`.
+    """Reads answers, with the session's `psoup.as_of` and `psoup.window`.
 
     `clock`: returns the service's time in microseconds.
     """

@@ -1,4 +1,4 @@
-"""Refusals of statements that PostgreSQL has and this service has not, each by the name of its construct."""
+"""The errors for statements of PostgreSQL that this service does not support. Each names the construct."""
 
 from __future__ import annotations
 

@@ -134,12 +134,12 @@ class Relations:
 
 
 def keys_of(named: Named) -> list[str]:
-    """The keys that a name may mean: without quotes first in lower case, and then as it is written."""
+    """The keys that a name may mean. Without quotes, these are the name in lower case and the name as written."""
     return list(dict.fromkeys([named.name.lower(), named.name] if named.folded else [named.name]))
 
 
 def unknown(text: str, named: Named) -> SqlError:
-    """The error for a view of no query."""
+    """The error for a name that is neither a stream nor the key of a query."""
     shown = f"queries.{named.name}" if named.schema else named.name
     missing = "query with this key" if named.schema else "stream of this name, and no query with this key"
     return StatementText(text).error(

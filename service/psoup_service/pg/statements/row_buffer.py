@@ -1,11 +1,11 @@
-"""Rows that clients insert, from the statement to the push.
+"""Rows of INSERT and COPY, from the statement to the push.
 
     INSERT, COPY ─> items ──few bytes──────────────────────────────> Push         outside of a transaction: at once
                       └─ STAGE_BYTES ─> AddPart, AddPart, … ─> CommitStage        within one: at COMMIT
                       └─ ROLLBACK, an error ─> nothing is pushed
 
-Each stream gets one batch, whose rows are taken all or none. Small items stay in the session, charged to its account.
-Further ones wait in a stage of the service, within the limits of stages.
+Each stream gets one batch: all its rows are taken, or none. Up to STAGE_BYTES stay in the session, charged to its
+account. Further rows wait in a stage of the service.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup_proto.v1 import ingest_pb2, queries_pb2, staging_pb2, streams_pb2
 from psoup_service.pg.account import Account
 
 STAGE_BYTES = 4 << 20
-"""The bytes of rows from which they go into a stage."""
+"""The bytes of rows above which they move into a stage."""
 MOST_STREAMS = 64
 """The most streams into which a transaction may insert rows."""
 _SHORT = 64 * 1024
@@ -46,11 +46,11 @@ class _OfStream:
 
 
 Mark = dict[str, int]
-"""The number of items of each stream at a moment."""
+"""The number of items of each stream at a SAVEPOINT."""
 
 
 class RowBuffer:
-    """The rows that wait for a push. `call`: makes a call of the contract. `account`: is charged their bytes."""
+    """The rows that wait for a push. `call`: makes a call of the contract. `account`: is charged for them."""
 
     def __init__(self, call: Call, account: Account) -> None:
         self._call = call
@@ -99,7 +99,7 @@ class RowBuffer:
     async def push(self) -> None:
         """Push the rows, one batch for each stream, and wait until all reads see them.
 
-        Raises a PSoupError; then the rows of the streams that it does not name are not taken.
+        Raises a PSoupError. It names the streams whose rows were taken before the failure.
         """
         done, sequence = list[str](), 0
         try:

@@ -33,12 +33,12 @@ _QUALIFIED = re.compile(r"\b(?:streams|queries)\b", re.IGNORECASE)
 """A text without these words names no relation with its schema."""
 
 _GUESSES = {TEXT_OID: "'x'", TIMESTAMPTZ: "TIMESTAMP '2020-01-01'", FLOAT8: "1.5e0"}
-"""Types for parameters whose types the statement does not tell, with a value of each. They are tried in this order.
+"""Types for a parameter whose type the statement leaves open, each with a value. Describe tries them in this order.
 
-A comparison with a value of another type is refused. DOUBLE comes last, because BOOLEAN is compared with it, too.
+Check refuses a comparison with a wrong type. DOUBLE comes last, because Check also compares it with BOOLEAN.
 """
 _MOST_GUESSED = 16
-"""The most parameters of a statement whose types are tried. Further ones are texts."""
+"""The most parameters of a statement for which types are tried. Further ones are texts."""
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Select:
 
     @property
     def in_another_frame(self) -> bool:
-        """Whether the session asks for another time or window than the statement's own."""
+        """Whether the session sets another time or window (psoup.as_of, psoup.window)."""
         return self._reads.framed
 
     def _filled(self, framed: Framed, places: tuple[Place, ...], arguments: Sequence[Argument]) -> Edited:
@@ -165,7 +165,7 @@ class Select:
     async def _guessed(
         self, framed: Framed, places: tuple[Place, ...], oids: list[int], left: list[int]
     ) -> Description:
-        """The description with a type that fits for each parameter of `left`: the first of some that Check takes."""
+        """The description, with the first type of `_GUESSES` that Check takes for each parameter of `left`."""
         oids = [oid or TEXT_OID for oid in oids]
         for number in left[:_MOST_GUESSED]:
             for oid, value in _GUESSES.items():
@@ -197,7 +197,7 @@ def _at(text: str, problem: SqlError) -> int | None:
 
 @contextmanager
 def _placed(written: str, edits: Sequence[Edited]) -> Iterator[None]:
-    """A context that puts errors to their places in the statement as it was written."""
+    """A context in which errors get their places in the statement as the client wrote it."""
     try:
         yield
     except SqlError as problem:

@@ -20,7 +20,7 @@ _SCHEMAS = ("streams", "queries", "pg_catalog", "information_schema")
 LONGEST = 4_096
 """The most characters of a value."""
 MOST_OWN = 64
-"""The most settings of a session that the service does not know, such as `myapp.user`."""
+"""The most settings of a session with names that only its client knows, such as `myapp.user`."""
 _OF_TRANSACTIONS = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
 """Settings of one transaction. Each has a default for the next ones."""
 
@@ -92,7 +92,7 @@ class SessionSettings:
         self._now[exact] = value
 
     def _in_force(self, name: str) -> str:
-        """The setting that holds now: outside of a transaction a default for the next one, such as its isolation."""
+        """The name of the setting that is in effect: outside of a transaction, the default for the next transaction."""
         return f"default_{name}" if self._before is None and name in _OF_TRANSACTIONS else name
 
     def reset(self, name: str) -> None:
@@ -129,7 +129,7 @@ class SessionSettings:
         self._before, self._local = None, {}
 
     def reported(self) -> dict[str, str]:
-        """The settings that the client learns."""
+        """The settings that are sent to the client, by name."""
         return {name: self._now[name] for name in _REPORTED}
 
     # Settings that change something ---------------------------------------------------------------------------

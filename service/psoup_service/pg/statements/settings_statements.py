@@ -16,7 +16,7 @@ _LEVELS = ("READ COMMITTED", "READ UNCOMMITTED", "REPEATABLE READ", "SERIALIZABL
 
 
 Report = Callable[[dict[str, str]], None]
-"""Tells the client of the settings that differ from those given."""
+"""Sends the client the settings that differ from the given ones."""
 
 
 def read_set(words: Words, settings: SessionSettings, report: Report, in_transaction: Callable[[], bool]) -> Utility:

@@ -3,7 +3,7 @@
     "DateStyle": ("ISO, MDY", a check) ──> "iso" is "ISO, MDY"
                                        └─> "german": an error with the values that are allowed
 
-Most of them change nothing here. Clients set them at the start of a session, and expect to read them back.
+Most of them have no effect here. Clients set them at the start of a session, and expect to read them back.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _zone(value: str) -> str:
 
 
 def _unless_empty(read: Callable[[str], object]) -> _Check:
-    """A check by `read`, which takes an empty value as well."""
+    """A check by `read`. An empty value passes, too."""
 
     def check(value: str) -> str:
         if value:
@@ -92,7 +92,7 @@ def _unless_empty(read: Callable[[str], object]) -> _Check:
 
 
 def _told(check: _Check, wanted: str) -> _Check:
-    """The check that names the values that are allowed instead of raising an InvalidInput."""
+    """A check whose error names the allowed values, in place of the InvalidInput of `check`."""
 
     def told(value: str) -> str:
         try:

@@ -2,7 +2,7 @@
 
 LISTEN "hot" ─> Watch ─> changes ─ between two statements ─> NOTIFY hot
 
-Changes add up until the client can be told.
+Changes add up until the next notification can be sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST = 64
 """The most queries that a session listens to."""
 _REPLY_BYTES = 1 << 20
 _AGAIN = frozenset({"STREAM_AGE", "STREAM_IDLE"})
-"""Reasons for which a watch ends, and begins again."""
+"""Reasons of ended watches that are simply started again."""
 _log = logging.getLogger(__name__)
 
 
@@ -97,7 +97,7 @@ class Listening:
 
 
 class _Subscription:
-    """A subscription to the query with a key. `begun`: is done when the present answer is known.
+    """A subscription to the query with a key. `begun`: a future that is done when the present answer is known.
 
     `_gone`: the reason for the end of the subscription, if it has ended.
     """
@@ -163,7 +163,7 @@ class _Subscription:
             self._news.set()
 
     def _lost(self, failure: Any) -> None:
-        """The query has failed or is gone. Another query may have its key now."""
+        """Handle a query that has failed or is gone. Another query may have its key now."""
         if not self.begun.done():
             self._gone = True
             self.begun.set_exception(NotFound(failure.message, reason=failure.reason))
@@ -174,7 +174,7 @@ class _Subscription:
             self._end_with(failure.message)
 
     async def _tell(self) -> None:
-        """Send notifications, each when the client can take it."""
+        """Send a notification after changes, as soon as the connection can take it."""
         while True:
             await self._news.wait()
             await self._client.notify(self._key, self._payload)

@@ -29,7 +29,7 @@ class Edit:
 
 
 class Edited:
-    """The text with all edits, which must not overlap."""
+    """A text after some edits, which must not overlap."""
 
     def __init__(self, text: str, edits: Iterable[Edit]) -> None:
         self._edits = sorted(edits, key=lambda edit: (edit.start, edit.stop))
@@ -44,7 +44,7 @@ class Edited:
         self.text = "".join((*parts, text[at:]))
 
     def origin(self, offset: int) -> int:
-        """The offset in the first text of an offset in the edited one. A replacement comes from its beginning."""
+        """The offset in the original text for an offset in the edited one. A replacement maps to its beginning."""
         at = bisect_right(self._starts, offset) - 1
         if at < 0:
             return offset
@@ -55,7 +55,7 @@ class Edited:
 
 
 def located(problem: SqlError, written: str, texts: Sequence[Edited]) -> SqlError:
-    """The error at its place in the statement as it was written. `texts`: the edits, the first one first."""
+    """The error, at its place in the statement as the client wrote it. `texts`: the edits, the first one first."""
     if not texts:
         return problem
     offset = StatementText(texts[-1].text).offset(problem.line, problem.column)

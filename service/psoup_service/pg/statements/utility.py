@@ -1,4 +1,4 @@
-"""Statements that the session runs by itself: they have no parameters, and at most a few rows of texts."""
+"""Statements that the session runs without calls: they have no parameters, and at most a few rows of texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Utility:
 
 
 def at_once(tag: str, effect: Callable[[], object] = lambda: None) -> Utility:
-    """A statement without rows and without waiting."""
+    """A statement without rows, whose effect is immediate."""
 
     async def run(sink: Sink) -> str:
         effect()

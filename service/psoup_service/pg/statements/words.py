@@ -20,7 +20,7 @@ LONGEST = 100_000
 """The most characters of a statement that is read word by word."""
 
 _AHEAD = 32
-"""The words that are looked at together."""
+"""The words that are read ahead at once."""
 
 
 class Words:
@@ -34,10 +34,10 @@ class Words:
         if len(text) > longest:
             raise self.source.error(f"the statement has {len(text):,} characters; {longest:,} is the most here")
         self._words = list[tuple[str, int]]()
-        """Some words that were taken, and words after them that were looked at."""
+        """The last words that were taken, and words ahead of them."""
         self._at = 0
         self._end = after_space(text, 0)
-        """The offset of the first word that was not looked at."""
+        """The offset of the first word that is not in `_words`."""
 
     @property
     def place(self) -> int:
@@ -51,7 +51,10 @@ class Words:
 
     @property
     def rest_in_place(self) -> str:
-        """The text from the next word on, behind spaces for the words before. So its errors have their places."""
+        """The text from the next word on, after as many spaces as there are characters before it.
+
+        So errors in it have their places in the whole statement.
+        """
         return _NOT_A_LINE.sub(" ", self.source.text[: self.place]) + self.rest
 
     def has(self, count: int) -> bool:

@@ -1,4 +1,4 @@
-"""The writing half of a session: rows are pushed at once, or wait for COMMIT."""
+"""Rows of INSERT and COPY: a session pushes them at once, or at COMMIT."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Writes:
             raise FailedPrecondition(f"cannot execute {statement} in a read-only transaction", reason="READ_ONLY")
 
     def rows(self) -> RowBuffer:
-        """A place for the rows of one statement outside of a transaction."""
+        """A new buffer, for the rows of one statement outside of a transaction."""
         return RowBuffer(self._call, self._account)
 
     async def write(self, stream: str, batches: AsyncIterable[pa.RecordBatch]) -> None:

@@ -5,7 +5,7 @@
     messages of a COPY ──copy_in──> RecordBatch          texts, binary    one value after the other
     arguments of a statement ──arguments──> parameters of a call
 
-The package has the types of PSoup, and the types in PostgreSQL's catalogue. Long work belongs on a thread.
+The package has the types of PSoup, and the types in PostgreSQL's catalogue. Convert long batches on a thread.
 """
 
 from psoup_service.pg.values.rows import data_rows

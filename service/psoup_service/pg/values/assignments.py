@@ -1,4 +1,4 @@
-"""Values of one type as values of a column, as PostgreSQL assigns them.
+"""Conversions of values to the type of a column, by the rules of assignments in PostgreSQL.
 
 2.5 ──> BIGINT 2     '7' ──> DOUBLE 7.0     1.005 ──> DECIMAL(6, 2) 1.01     true ──> BIGINT: refused
 """
@@ -24,7 +24,7 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 
 def assigned(value: Any, kind: int, attribute: Attribute, zone: Zone) -> Any:
-    """A plain value of a type as a plain value of a column. `kind`: the OID of its type.
+    """Convert a plain value to the type of a column. `kind`: the OID of the value's type.
 
     Raises InvalidInput and OutOfRange.
     """
@@ -36,7 +36,7 @@ def assigned(value: Any, kind: int, attribute: Attribute, zone: Zone) -> Any:
 
 
 def converted(value: Any, kind: int, oid: int, zone: Zone) -> Any:
-    """A plain value of one type as one of another. Raises InvalidInput if PostgreSQL assigns no such value."""
+    """Convert a plain value to another type. Raises InvalidInput if PostgreSQL has no such assignment."""
     if value is None or kind == oid:
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Columns in the forms of the kernels: their values as they lie in memory, or texts of them.
+"""Columns in the forms that the kernels read: the values in memory, or their texts.
 
     int64 ──BINARY──> LONG, the address of the values       decimal128 ──TEXT──> TEXT64, bytes and their offsets
 
@@ -57,7 +57,7 @@ _FORMS = {
     types.TIMESTAMPTZ: pa.timestamp("us", tz="UTC"),
     types.BYTEA: pa.binary(),
 }
-"""The form in Arrow that the kernels read. All other types are texts, or go one value at a time."""
+"""The type in Arrow that the kernels read. Other types are texts, or are converted one value at a time."""
 
 _FIXED = {
     types.INT2: (SHORT, 2, 0),

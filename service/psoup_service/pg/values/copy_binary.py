@@ -1,4 +1,4 @@
-"""Data of a COPY FROM STDIN in binary format as columns, without a look at each value.
+"""Data of a COPY FROM STDIN in binary format as columns, without a Python step for each value.
 
     data ──kernel──> starts and sizes of values ──> int64[n] by their bytes, texts by their offsets
 
@@ -27,7 +27,7 @@ _FORMS = {
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
 _MOST_GROUPS = 5
 _BEYOND = 1e18
-"""A group of digits counts for less: the sum of five does not overflow."""
+"""The value of a group of digits is smaller, so that the sum of five does not overflow."""
 
 
 def rows_of(data: bytes, first: int, columns: int) -> tuple[Array, Array, int]:
@@ -69,7 +69,7 @@ def _texts(data: bytes, start: Array, size: Array) -> pa.Array | None:
 
 
 def _gathered(raw: Array, start: Array, width: int) -> Array:
-    """The bytes of values of one width. A NULL has any bytes."""
+    """The bytes of values of one width, uint8[n, width]. The bytes of a NULL are arbitrary."""
     places = np.minimum(start, len(raw) - width)[:, None] + np.arange(width)
     return raw[places]
 

@@ -1,9 +1,9 @@
-"""Data of a COPY FROM STDIN read by Arrow: lines and values of common form, a million rows in about a second.
+"""Data of a COPY FROM STDIN read by Arrow, for lines and values in the common form.
 
     data ──csv──> texts of each column ──cast──> columns
       └─ None: an escape, a quote within a text, another way to write a value, or a fault: read one value at a time
 
-Every value that comes from here is the one that `copy_splits` and `readers` give.
+`copy_splits` and `readers` read every form. Both ways give equal values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup_service.pg.values.copy_form import CopyForm
 from psoup_service.pg.values.zones import Zone
 
 _TRIES = 64
-"""Line breaks at the end of a piece that may lie within a quoted value."""
+"""The line breaks at the end of a piece that are tried, because they may lie within a quoted value."""
 _INTEGER = r"^-?[0-9]{1,19}$"
 _NOT_ZERO = r"^[^eE]*[1-9]"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
@@ -31,7 +31,7 @@ _WORDS = pa.array(["t", "f", "true", "false"])
 
 
 def whole_lines(data: bytes, form: CopyForm) -> int:
-    """The bytes of the lines that are whole; -1 if they cannot be told in this way."""
+    """The bytes of the lines that are whole; -1 if the last line break may belong to a value."""
     end = data.rfind(b"\n")
     if form.name == "text":
         return end + 1 if end < 1 or data[end - 1] != 0x5C else -1

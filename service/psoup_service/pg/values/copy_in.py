@@ -3,7 +3,7 @@
     piece ──feed──> lines ──> values ──> RecordBatch, or None if the piece ends no line
                       └────────┴──> InvalidInput: COPY trades, line 3, column price: "abc"
 
-Rows are read when a megabyte has come, or at the end. So `feed` takes some milliseconds at times: use a thread.
+Rows are read when a megabyte has come, or at the end. Then `feed` takes some milliseconds, so call it on a thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from psoup_service.pg.values.zones import UTC, Zone
 
 _ENOUGH = 1 << 20
 _LITTLE = 1 << 12
-"""Below so many bytes, one value after the other takes less time."""
+"""Below so many bytes, reading one value after the other is faster."""
 MOST_ROW_BYTES = 16 << 20
 """The most bytes of one row."""
 
@@ -82,7 +82,7 @@ class CopyReader:
         self._wanted = max(_ENOUGH, 2 * len(rest))
 
     def _read_common(self, data: bytes, last: bool) -> tuple[pa.RecordBatch | None, bytes]:
-        """The rows of lines that Arrow can read, and the bytes behind them; None if it cannot."""
+        """The rows of the lines, read by Arrow, and the bytes after them. None if Arrow cannot read them."""
         splitter = self._splitter
         if splitter.heads or splitter.ended or len(data) < _LITTLE:
             return None, b""

@@ -37,7 +37,7 @@ _ESCAPES = {
 }
 _DELIMITERS, _QUOTES, _NULLS = "\t,;|", "\"'", ("\\N", "", "NULL")
 _LINE_HEAD = 6
-"""The bytes of a line that belong to no value: the head of its message, and the line break."""
+"""The bytes of a line beside its values: the head of its message, and the line break."""
 
 
 class CopyRows:
@@ -49,7 +49,7 @@ class CopyRows:
         self._zone = time_zone
         self._begun = False
         self._packs = form.delimiter in _DELIMITERS and form.quote in _QUOTES and form.null in _NULLS
-        """Whether no number, time or truth value has a delimiter, a quote, or the text of NULL."""
+        """Whether the texts of numbers, times and truth values never need quotes or escapes with these options."""
         self._marks = _marks(form)
 
     def head(self) -> bytes:
@@ -76,7 +76,7 @@ class CopyRows:
         return b"".join(_data(self._line(row)) for row in (zip(*cells, strict=True) if cells else [()] * rows.num_rows))
 
     def end(self) -> bytes:
-        """The messages behind the last row."""
+        """The messages after the last row."""
         if self._form.name == "binary":
             return _data(END if self._begun else HEADER + END)
         return b""
@@ -135,7 +135,7 @@ def _with_header(messages: bytes) -> bytes:
 
 
 def _marks(form: CopyForm) -> Array:
-    """Of each byte: whether a text with it needs quotes; in the text format, the letter behind a backslash."""
+    """For each byte, 1 if a text with it needs quotes; in the text format, the letter after its backslash."""
     marks = np.zeros(256, np.uint8)
     if form.name == "csv":
         marks[[ord(letter) for letter in (form.delimiter, form.quote, "\n", "\r")]] = 1

@@ -1,4 +1,4 @@
-"""Data of a COPY FROM STDIN taken apart: into rows, and into the bytes of each value.
+"""Splits data of a COPY FROM STDIN into rows, and rows into the bytes of their values.
 
 1\\tIBM\\t\\\\N\\n2\\tA\\\\tB\\t3   ──text──>   [b"1", b"2"…] [b"IBM", …] [None, …]     and the rest of a cut row
 """

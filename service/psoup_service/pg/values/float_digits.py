@@ -2,7 +2,7 @@
 
     2.124006396935925e+16 ──> 2.1240063969359248e+16     the first is the midpoint of two floats
 
-Python and Arrow also take a midpoint that reads as the same float. Only large whole numbers have such digits.
+Python and Arrow may choose the midpoint, if it reads as the same float. Only large whole numbers have such digits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 _FIRST = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
 """The first float whose neighbour is at a distance of two."""
 _BEYOND = {np.dtype(np.float64): 1e41, np.dtype(np.float32): 1e20}
-"""No midpoint from here on has so few digits: its odd part is below 2**54 or 2**25, and has few factors of five."""
+"""From here on no midpoint has as few digits as a float: its odd part, below 2**54 or 2**25, has too few fives."""
 
 
 def shortest(value: Any) -> str:

@@ -20,7 +20,7 @@ from psoup_service.pg.values.texts import text_of
 from psoup_service.pg.values.zones import UTC, Zone
 
 FEW_ROWS = 10
-"""Below so many rows, one value after the other takes less time than a kernel for each column."""
+"""Below so many rows, writing one value after the other is faster than a kernel for each column."""
 
 _INT32 = struct.Struct("!i")
 _HEAD = 7

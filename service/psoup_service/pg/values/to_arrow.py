@@ -1,4 +1,4 @@
-"""Plain values of clients as arrays in Arrow, of the types that PSoup takes.
+"""Converts plain values of clients to arrays in Arrow, of the types that PSoup takes.
 
 [1714557600000000] ──TIMESTAMPTZ──> timestamp("us", tz="UTC")[1]     Decimal("1.50") ──> decimal128(3, 2)
 """

@@ -4,7 +4,7 @@
     DECIMAL(6,2)   decimal128(6, 2)            numeric(6,2)               1700, modifier 6 << 16 | 2, and 4
     TIMESTAMP      timestamp("us", tz="UTC")   timestamp with time zone   1184
 
-A type in Arrow that PostgreSQL lacks becomes text.
+A type of Arrow that PostgreSQL lacks becomes text.
 """
 
 from __future__ import annotations

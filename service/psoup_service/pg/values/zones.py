@@ -72,8 +72,8 @@ class Zone:
     def instants(self, local: Array) -> Array:
         """The instants at which clocks of the zone show local times. int64[n], microseconds since 1970.
 
-        Of two instants with one local time, the second counts. A local time within a gap has the offset from before it.
-        So does PostgreSQL.
+        As in PostgreSQL, the later of two instants with one local time is returned. A local time within a gap has the
+        offset from before the gap.
         """
         if self.seconds is not None:
             moved: Array = local - self.seconds * _SECOND
@@ -98,7 +98,7 @@ _UTC = frozenset(
 )
 _FIRST = -62_135_596_800 * _SECOND
 _LAST = 2_114_380_800 * _SECOND
-"""The years 1 and 2037. From then on Arrow knows no summer time, and Python does."""
+"""The years 1 and 2037. After these, Arrow does not know summer time, and Python is asked."""
 _CYCLE = 146_097 * 86_400
 """The seconds of 400 years, after which the calendar repeats itself."""
 _BASE = 2_208_988_800
