@@ -74,7 +74,15 @@ ROWS = """
 """What a whole run has, but for the points of `growth`, of which a tiny one has two each, and all attacks but one."""
 
 
-BESIDE_POSTGRESQL = ("cdc", "pg.rows", "pg.copy", "pg.catalogue.psql", "pg.catalogue.inspector")
+BESIDE_POSTGRESQL = (
+    "cdc",
+    "pg.rows",
+    "pg.copy",
+    "pg.catalogue.psql",
+    "pg.catalogue.inspector",
+    "pg.catalogue.follow",
+    "pg.catalogue.fill",
+)
 """Rows that need a server of PostgreSQL."""
 
 SERVERS = ("adbc_driver_postgresql", "chdb")
