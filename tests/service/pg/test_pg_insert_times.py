@@ -140,3 +140,19 @@ def test_postgresql_gives_the_same_values(connection: psycopg.Connection[Any]) -
         for form in REFUSED:
             with pytest.raises(psycopg.Error):
                 theirs.execute(f"INSERT INTO times (at) VALUES ({form})")
+
+
+def test_a_read_after_an_insert_sees_what_came_in_between(running: Serving, address: str) -> None:
+    sql = "INSERT INTO times VALUES ('between', now(), NULL)"
+    with psycopg.connect(address) as connection, Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM arrivals (n INT)")
+        connection.execute(sql, prepare=True)
+        connection.commit()
+        connection.execute(sql, prepare=True)  # a prepared statement reads nothing, so the snapshot comes later
+        client.wait_for(client.push("arrivals", [{"n": 1}]).sequence)
+        rows = connection.execute("SELECT n FROM arrivals BEGIN (NOW - 1 HOUR) END (NOW)").fetchall()
+        assert rows == [(1,)], "NOW of a read is not before its snapshot"
+        connection.execute(sql, prepare=True)
+        connection.commit()
+        instants = [at for at, _ in times(connection, "between")]
+        assert len(instants) == 3 and len(set(instants)) == 2

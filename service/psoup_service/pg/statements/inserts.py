@@ -14,6 +14,7 @@ import pyarrow as pa
 from psoup.errors import InvalidInput
 from psoup_service.pg.contract import Argument, Description, Sink
 from psoup_service.pg.statements.insert_rows import SHORT, Filling, Piece, RowReader
+from psoup_service.pg.statements.present_times import Now
 from psoup_service.pg.statements.targets import Named, Target, named_target
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.statements.writes import Writes
@@ -62,7 +63,7 @@ class Insert:
     async def _batches(self, arguments: Sequence[Argument], oids: Sequence[int]) -> AsyncIterator[pa.RecordBatch]:
         """The rows of each piece, with the arguments in the places of parameters."""
 
-        now = self._writes.now()
+        now = self._writes.now() if self._rows.present else Now(0, 0)
 
         def filling() -> Filling:
             zone, numbered = self._writes.zone, enumerate(zip(arguments, oids, strict=True), 1)
