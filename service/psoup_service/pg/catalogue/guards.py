@@ -43,7 +43,8 @@ def checked(text: str) -> None:
         depth = depth + 1 if kind in _OPENING else max(0, depth - 1) if kind in _CLOSING else depth
         if depth + run > MOST_DEPTH or len(tokens) > MOST_WORDS:
             raise ResourceExhausted(
-                f"a statement over the catalogue has at most {MOST_DEPTH} levels and {MOST_WORDS:,} words",
+                f"a statement over the catalogue has at most {MOST_DEPTH} nested brackets and {MOST_WORDS:,} words;"
+                " divide it into several statements",
                 reason="TOO_DEEP",
             )
 

@@ -229,7 +229,8 @@ class Running:
         text = str(problem)
         if "INTERRUPT Error" in text:
             return ResourceExhausted(
-                f"the statement over the catalogue took longer than {self._seconds:g} s; name what you need",
+                f"the statement over the catalogue took longer than {self._seconds:g} s; ask for fewer relations or"
+                " names, by WHERE",
                 reason="DEADLINE_EXCEEDED",
             )
         if isinstance(problem, MemoryError) or "Out of Memory Error" in text:
@@ -253,7 +254,9 @@ def _read(reader: pa.RecordBatchReader, budget: ReadBudget) -> pa.Table:
 
 
 def _too_large(problem: str, reason: str) -> ResourceExhausted:
-    return ResourceExhausted(f"the statement over the catalogue {problem}; name what you need", reason=reason)
+    return ResourceExhausted(
+        f"the statement over the catalogue {problem}; ask for fewer rows, by WHERE", reason=reason
+    )
 
 
 def _written(value: str | Mapping[str, str]) -> str:

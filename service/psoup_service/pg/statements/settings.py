@@ -86,7 +86,9 @@ class SessionSettings:
         elif "." not in exact or exact.startswith("psoup."):
             raise _unknown(name)
         elif exact not in self._now and len(self._now) - len(self._first) >= MOST_OWN:
-            raise InvalidInput(f"a session has at most {MOST_OWN} settings of the client's own")
+            raise InvalidInput(
+                f"a session has at most {MOST_OWN} settings with names of its own, such as myapp.user; RESET some"
+            )
         if local:
             self._local.setdefault(exact, self._now.get(exact))
         self._now[exact] = value
