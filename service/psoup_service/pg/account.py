@@ -16,7 +16,7 @@ A message has up to 16 MiB. The rows of an INSERT take as many once more, while 
 
 
 class Account:
-    """The bytes that one connection keeps, in its one account. The first SMALL_BYTES are not charged, as for requests."""
+    """The bytes that one connection keeps. The first SMALL_BYTES are not charged, as for requests."""
 
     def __init__(self, receiving: Receiving, tenant: str) -> None:
         self._receiving = receiving

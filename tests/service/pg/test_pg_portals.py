@@ -69,9 +69,7 @@ def test_a_portal_moves_another_one_that_then_goes_on(client: PgSocket) -> None:
 
 @pytest.mark.parametrize("kind", ["CURSOR", "SCROLL CURSOR"])
 @pytest.mark.parametrize("end", ["CLOSE c", "CLOSE ALL", "ROLLBACK TO s"])
-def test_a_cursor_that_is_closed_while_a_portal_reads_it_ends_the_portal(
-    client: PgSocket, end: str, kind: str
-) -> None:
+def test_a_cursor_that_is_closed_while_a_portal_reads_it_ends_the_portal(client: PgSocket, end: str, kind: str) -> None:
     client.send(query(f"SAVEPOINT s; DECLARE c {kind} FOR SELECT n FROM numbers"), portal("p", "FETCH ALL FROM c"))
     client.send(execute("p", 2), query(end), execute("p"), SYNC)
     error = client.error()

@@ -254,9 +254,7 @@ def _read(reader: pa.RecordBatchReader, budget: ReadBudget) -> pa.Table:
 
 
 def _too_large(problem: str, reason: str) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"the statement over the catalogue {problem}; ask for fewer rows, by WHERE", reason=reason
-    )
+    return ResourceExhausted(f"the statement over the catalogue {problem}; ask for fewer rows, by WHERE", reason=reason)
 
 
 def _written(value: str | Mapping[str, str]) -> str:
