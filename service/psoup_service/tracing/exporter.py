@@ -33,6 +33,7 @@ _END_S = 5.0
 """Seconds that the thread may take in all, when the service stops."""
 _SHOWN = 500
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""Seconds before each further attempt to send a batch."""
 _AGAIN = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -84,10 +85,10 @@ class Exporter:
         if waiting >= QUEUE:
             self.dropped += 1
             return
-        self._queue.append(span)
-        if not waiting:
+        self._queue.append(span)  # before the events are read, which the thread clears before it reads the queue
+        if not self._come.is_set():
             self._come.set()
-        elif waiting == BATCH:
+        if waiting >= BATCH and not self._many.is_set():
             self._many.set()
 
     def close(self) -> None:
@@ -120,11 +121,11 @@ class Exporter:
 
     def _send(self, spans: list[bytes]) -> None:
         """Send spans, again and again while the collector is unreachable and the service goes on."""
-        for pause in _PAUSES_S:
+        for pause in (0.0, *_PAUSES_S):
+            if pause and self._stop.wait(pause):
+                break
             if self._try(spans, _TIMEOUT_S):
                 return
-            if self._stop.wait(pause):
-                break
         self.dropped += len(spans)
 
     def _try(self, spans: list[bytes], timeout: float) -> bool:

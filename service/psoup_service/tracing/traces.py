@@ -9,6 +9,7 @@ So a caller with a trace decides.
 
 from __future__ import annotations
 
+from itertools import count
 from random import getrandbits, randbytes, random
 from typing import Any
 
@@ -42,7 +43,7 @@ class CallTrace:
         self._trace = trace
         self._span = span
         self._parent = parent
-        self._steps = 0
+        self._steps = count(1)
         self._began = moment()
 
     def step(self, name: str, began: int, ended: int) -> None:
@@ -50,7 +51,7 @@ class CallTrace:
 
         Steps after the first `MOST_STEPS` are left out.
         """
-        self._steps = number = self._steps + 1
+        number = next(self._steps)  # one operation, so that two threads never get the same number
         if number <= MOST_STEPS:
             span, parent = (self._span ^ number).to_bytes(8, "big"), self._span.to_bytes(8, "big")
             self._exporter.put(step_span(name, self._trace, span, parent, began, ended))

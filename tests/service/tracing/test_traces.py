@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,44 @@ def test_a_request_that_hangs_ends_with_the_service(monkeypatch: pytest.MonkeyPa
     assert hostile.asked.acquire(timeout=20)
     sender.close()
     assert sender.dropped == 1
+
+
+class _Idle(exporter.Exporter):
+    """An exporter whose thread does nothing, so that a test can do its steps."""
+
+    def _run(self) -> None:
+        pass
+
+
+def test_a_span_that_comes_while_the_queue_is_emptied_wakes_the_thread() -> None:
+    class Emptied(deque[bytes]):
+        """A queue that the exporter's thread empties just before a span comes."""
+
+        def append(self, span: bytes) -> None:
+            self.clear()
+            sender._come.clear()
+            super().append(span)
+
+    sender = _Idle(_HostileCollector(b""), SpanRequests({}, "1"))
+    sender.put(b"one")
+    sender._queue = Emptied(sender._queue)
+    sender.put(b"two")
+    assert [*sender._queue] == [b"two"] and sender._come.is_set()
+    sender._queue = deque([b""] * (exporter.BATCH + 1))
+    sender.put(b"three")
+    assert sender._many.is_set(), "the batch is full, also if the span that filled it was not seen"
+    sender.close()
+
+
+def test_there_is_a_pause_before_each_retry_and_none_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "_PAUSES_S", (1.0, 2.0))
+    sender = _Idle(_HostileCollector(ValueError("metadata was invalid")), SpanRequests({}, "1"))
+    done = list[object]()
+    monkeypatch.setattr(sender._stop, "wait", lambda pause: done.append(pause))
+    monkeypatch.setattr(sender, "_try", lambda spans, timeout: done.append("try"))
+    sender._send([b"one"])
+    assert done == ["try", 1.0, "try", 2.0, "try"] and sender.dropped == 1
+    sender.close()
 
 
 def test_a_call_has_so_many_steps_and_no_more() -> None:
