@@ -15,7 +15,7 @@ content, also after a crash.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from psoup.model import DEFAULT_TENANT
@@ -73,7 +73,7 @@ class Webhook:
     webhook_id: int
     key: str
     url: str
-    secret: str
+    secret: str = field(repr=False)
     created: int
     token: bytes = b""
     delivery: Delivery | None = None
@@ -92,7 +92,7 @@ class AddWebhook:
 
     key: str
     url: str
-    secret: str
+    secret: str = field(repr=False)
     tenant: str = DEFAULT_TENANT
     token: bytes = b""
     subscription: Subscription | None = None

@@ -135,3 +135,9 @@ def test_the_number_of_webhooks_is_bounded(gate: Gate, monkeypatch: pytest.Monke
     for key, place in (("hot", "the key 'hot' has 2 webhooks"), ("cold", "the service has 3 webhooks")):
         with pytest.raises(ResourceExhausted, match=place):
             added(gate, key, "3")
+
+
+def test_a_secret_is_not_in_the_text_of_a_webhook(gate: Gate) -> None:
+    number = added(gate)
+    for record in (AddWebhook("hot", URL, SECRET), known(gate)[number]):
+        assert "hot" in repr(record) and SECRET not in repr(record)
