@@ -66,12 +66,12 @@ class Sender:
         `subscription_id`: of the assistant's subscription, "" without one.
         """
         try:
-            async with asyncio.timeout(WHOLE_S):
+            async with asyncio.timeout(WHOLE_S) as whole:
                 addresses = await self._addresses.of(target, tenant)
                 headers = self._headers(target, message_id, body, secret, now)
                 if subscription_id:
                     headers.append((b"X-MCP-Subscription-Id", subscription_id.encode()))
-                return await self._post(target, addresses, headers, body)
+                return await self._post(target, addresses, headers, body, whole)
         except TimeoutError:
             return Outcome(0, "the receiver did not reply in time", "timeout")
         except PSoupError as problem:
@@ -96,7 +96,10 @@ class Sender:
             (b"webhook-signature", signature.encode()),
         ]
 
-    async def _post(self, target: Target, addresses: Iterable[str], headers: Headers, body: bytes) -> Outcome:
+    async def _post(
+        self, target: Target, addresses: Iterable[str], headers: Headers, body: bytes, whole: asyncio.Timeout
+    ) -> Outcome:
+        """POST a message. After the status the bound `whole` ends, as reading the body has a bound of its own."""
         scheme, host, port = target.origin
         origin = httpcore.Origin(scheme.encode(), host.encode(), port)
         url = httpcore.URL(scheme=scheme, host=host, port=port, target=target.path)
@@ -107,6 +110,7 @@ class Sender:
             request = httpcore.Request("POST", url, headers=headers, content=body, extensions={"timeout": limits})
             response = await connection.handle_async_request(request)
             status = int(response.status)
+            whole.reschedule(None)
             reply = await _read(response)
         if 200 <= status < 300:
             return Outcome(status, "", reply=reply)

@@ -167,6 +167,25 @@ def test_a_receiver_that_does_not_reply_ends_in_time(
     assert sent(target_of(origin, origins_of([origin]))) == [late]
 
 
+def test_a_status_counts_although_the_time_for_the_attempt_ends_within_the_body(
+    names: Names, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "WHOLE_S", 0.2)
+    monkeypatch.setattr(attempts, "_REST_S", 0.5)
+    ended = threading.Event()
+
+    def slow(connection: socket.socket) -> None:
+        replies(200, "Content-Length: 2")(connection)
+        ended.wait(30)
+
+    receiver.script.append(slow)
+    origin = f"http://slow.test:{receiver.port}"
+    try:
+        assert sent(target_of(origin, origins_of([origin]))) == [Outcome(200, "")]
+    finally:
+        ended.set()
+
+
 def test_an_endless_reply_ends_at_a_bound(names: Names, receiver: Receiver) -> None:
     def endless(connection: socket.socket) -> None:
         replies(200, "X: y")(connection)
