@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -89,13 +90,14 @@ class Deliverer:
     def figures(self) -> dict[str, int]:
         """The figures of metrics. From any thread."""
         webhooks = [*self._host.snapshot().webhooks.values()] if self._host.state != "starting" else []
-        waiting = [webhook.delivery.created for webhook in webhooks if webhook.delivery is not None]
+        waiting = [webhook for webhook in webhooks if webhook.delivery is not None]
+        late = [webhook.delivery.created for webhook in waiting if webhook.delivery is not None and not webhook.paused]
         failed = sum(webhook.paused == BY_FAILURES for webhook in webhooks)
         return {
             "webhooks": len(webhooks),
             "webhooks_waiting": len(waiting),
             "webhooks_failed": failed,
-            "webhook_age_seconds": max(self._clock() - min(waiting), 0) // 1_000_000 if waiting else 0,
+            "webhook_age_seconds": max(self._clock() - min(late), 0) // 1_000_000 if late else 0,
             "webhook_deliveries": self.tools.figures.taken,
             "webhook_failures": self.tools.figures.failed,
         }
@@ -105,7 +107,8 @@ class Deliverer:
             return
         number = webhook.webhook_id
         deliveries = self._open[number] = Deliveries(self.tools, webhook)
-        task = self._tasks[number] = asyncio.create_task(deliveries.run())
+        # In a context of its own: in the caller's, the task would keep the request, and extend the trace of the call.
+        task = self._tasks[number] = asyncio.create_task(deliveries.run(), context=Context())
         task.add_done_callback(lambda done: self._finished(number, done))
 
     def _finished(self, number: int, task: asyncio.Task[None]) -> None:
@@ -114,7 +117,7 @@ class Deliverer:
         if self._ended or task.cancelled() or (problem := task.exception()) is None:
             return
         _log.error("the deliveries of a webhook have failed", exc_info=problem)
-        asyncio.get_running_loop().call_later(_AGAIN_S, self.changed, number)
+        asyncio.get_running_loop().call_later(_AGAIN_S, self.changed, number, context=Context())
 
     async def _made_sender(self) -> Sender:
         if self._sender is None:

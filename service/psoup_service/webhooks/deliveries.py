@@ -88,18 +88,25 @@ class Deliveries:
         with self._tools.rounds.listening(self._watcher):
             while (webhook := self._present()) is not None:
                 self._poked.clear()
-                if await ended(self._tools, webhook):
-                    continue
-                if webhook.paused or (self._subscribed and self._tools.event_body is None):
-                    self.progress.next_attempt = 0
-                    await self._poked_within(PROGRESS_S if self._subscribed else None)
-                    continue
                 try:
-                    await self._step(webhook)
+                    await self._turn(webhook)
                 except NotFound:  # it was removed, which the snapshot may not show yet
                     return
+                except PSoupError as problem:  # the service has no room for a step at the moment
+                    self.progress.error = problem.message
+                    await self._poked_within(PROGRESS_S)
 
-    async def _poked_within(self, seconds: float | None) -> None:
+    async def _turn(self, webhook: Webhook) -> None:
+        """End the subscription of the webhook if its time has come, or wait while it is paused, or deliver."""
+        if await ended(self._tools, webhook):
+            return
+        if webhook.paused or (self._subscribed and self._tools.event_body is None):
+            self.progress.next_attempt = 0
+            await self._poked_within(PROGRESS_S)
+            return
+        await self._step(webhook)
+
+    async def _poked_within(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await self._poked.wait()
@@ -172,7 +179,7 @@ class Deliveries:
                     await self._tools.host.submit(command, patience=_PATIENCE_S)
                 return
             except PSoupError as problem:
-                if isinstance(problem, NotFound):
+                if isinstance(problem, NotFound) or self._present() is None:
                     raise
                 self.progress.error = problem.message
             await asyncio.sleep(pause)
@@ -185,7 +192,7 @@ class Deliveries:
         body = _ZSTD.decompress(delivery.body, delivery.size, asbytes=True) if delivery.size else delivery.body
         since = delivery.since if webhook.delivery is None else max(delivery.since, webhook.delivery.since)
         pause = FIRST_PAUSE_S
-        while not self._poked.is_set():
+        while not self._poked.is_set() and self._present() is not None:
             self.progress.attempts += 1
             self.progress.next_attempt = 0
             outcome = await self._tools.attempt(webhook, delivery.delivery_id, body)

@@ -42,7 +42,7 @@ async def verify(tools: Tools, webhook: Webhook) -> None:
     category = outcome.category
     if outcome.taken and not hmac.compare_digest(_repeated(outcome), challenge.encode()):
         category = "challenge_failed"
-    if category:
+    if category or not outcome.taken:
         raise FailedPrecondition(
             f"the receiver did not prove that it wants deliveries: {category}; it must reply with a status from 200 to"
             ' 299 and {"challenge": …}, the challenge that it got',
@@ -76,14 +76,15 @@ async def ended(tools: Tools, webhook: Webhook) -> bool:
     """Drop the webhook of a subscription that has ended. Returns whether it has ended."""
     if not has_ended(tools, webhook):
         return False
-    if webhook.subscription is not None and _is_revoked(tools, webhook.subscription.token_id):
-        error = {"code": _FORBIDDEN, "message": "Forbidden", "data": {"reason": "the access token is not valid"}}
-        body = orjson.dumps({"type": "terminated", "error": error})
-        await tools.attempt(webhook, f"msg_terminated_{secrets.token_hex(16)}", body)
+    revoked = webhook.subscription is not None and _is_revoked(tools, webhook.subscription.token_id)
     try:
         command = DropWebhook(webhook.webhook_id, webhook.tenant)
         acknowledgement = await tools.host.submit(command, patience=_PATIENCE_S)
         await tools.host.wait_for(acknowledgement.sequence, _PATIENCE_S)
     except NotFound:  # a client has removed it
-        pass
+        return True
+    if revoked:  # after the removal, so that the receiver gets the message at most once
+        error = {"code": _FORBIDDEN, "message": "Forbidden", "data": {"reason": "the access token is not valid"}}
+        body = orjson.dumps({"type": "terminated", "error": error})
+        await tools.attempt(webhook, f"msg_terminated_{secrets.token_hex(16)}", body)
     return True

@@ -61,7 +61,7 @@ class Tools:
         try:
             target = target_of(webhook.url, self.trusted)
         except PSoupError as problem:  # the setting was another one when the webhook was added
-            return Outcome(0, problem.message)
+            return Outcome(0, problem.message, "connection_refused")
         async with AsyncExitStack() as stack:
             if webhook.tenant != DEFAULT_TENANT:
                 places = self._of_tenants.setdefault(webhook.tenant, asyncio.Semaphore(OF_TENANT))

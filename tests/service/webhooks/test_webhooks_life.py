@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +17,15 @@ from typing import Any
 import pytest
 
 from psoup.errors import NotFound as UnknownWebhook
-from psoup.events.webhooks import Delivery, Webhook
+from psoup.errors import ResourceExhausted
+from psoup.events.webhooks import BY_CALL, BY_FAILURES, Delivery, PauseWebhook, Webhook
 from psoup_client import AccessDenied, Client, ClientOptions, NotFound
+from psoup_service.figures.call_notes import NOTES, CallNotes
 from psoup_service.gate.audit import NAME
 from psoup_service.process.settings import Settings
-from psoup_service.webhooks.deliveries import Deliveries
+from psoup_service.webhooks import deliveries
+from psoup_service.webhooks.deliverer import Deliverer
+from psoup_service.webhooks.deliveries import PATIENCE_US, Deliveries
 from psoup_service.webhooks.outcomes import Outcome
 from psoup_service.webhooks.tools import Figures
 from psoup_storage import DurableStore
@@ -119,4 +125,88 @@ def test_a_webhook_that_is_removed_during_an_attempt_ends_without_a_fault() -> N
     rounds = SimpleNamespace(listening=lambda watcher: nullcontext())
     parts = {"figures": Figures(), "logging": nullcontext(), "attempt": taken, "clock": lambda: 0}
     tools: Any = SimpleNamespace(host=host, looking=looking, rounds=rounds, **parts)
-    asyncio.run(Deliveries(tools, hook).run())
+    asyncio.run(asyncio.wait_for(Deliveries(tools, hook).run(), 20))
+
+
+def test_the_task_of_a_webhook_does_not_keep_the_call_that_added_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, began = list[CallNotes | None](), threading.Event()
+    run = Deliveries.run
+
+    async def noted(deliveries: Deliveries) -> None:
+        notes.append(NOTES.get())
+        began.set()
+        await run(deliveries)
+
+    monkeypatch.setattr(Deliveries, "run", noted)
+    with Receiver() as receiver:
+        settings = Settings(port=0, webhook_hosts=(receiver.origin,))
+        with serving(settings) as service, Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+            client.add_webhook("hot", receiver.url)
+            assert began.wait(30)
+    assert notes == [None]
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["failing", "paused"])
+def test_the_task_of_a_webhook_ends_with_its_tenant(paused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(deliveries, "MOST_PAUSE_S", 0.01)
+    monkeypatch.setattr(deliveries, "PROGRESS_S", 0.01)
+    with Receiver() as receiver, serving(Settings(port=0, webhook_hosts=(receiver.origin,))) as service:
+        receiver.script.extend([replies(500)] * 100_000)
+        with Client(service.address) as client:
+            secret = client.issue_token("owner", ["owner", "operator"]).secret
+        with Client(service.address, options=ClientOptions(token=secret)) as client:
+            client.create_tenant("acme")
+            issued = client.issue_token("theirs", ["owner"], tenant="acme")
+            with Client(service.address, options=ClientOptions(token=issued.secret)) as theirs:
+                theirs.create_stream("CREATE STREAM s (x BIGINT)")
+                query = theirs.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+                added = theirs.add_webhook("hot", receiver.url)
+                receiver.wait(2)
+                if paused:
+                    theirs.pause_webhook(added.webhook)
+                query.unregister()
+                theirs.drop("s")
+            client.revoke_token(issued.token.id)
+            client.drop_tenant("acme")
+        tasks = service.service._servicers.webhooks.deliverer._tasks
+        service.wait_until(lambda: not tasks)
+
+
+def test_the_age_of_deliveries_leaves_out_paused_webhooks() -> None:
+    waits = Webhook("default", 7, "hot", "https://x.example/", "", 0, delivery=Delivery("msg_1", b"t", b"{}", 0, 0, 0))
+    late = replace(waits, webhook_id=8, delivery=replace(waits.delivery, created=90_000_000))  # type: ignore[type-var]
+    hooks = {7: replace(waits, paused=BY_CALL), 8: late}
+    host: Any = SimpleNamespace(snapshot=lambda: SimpleNamespace(webhooks=hooks), state="serving")
+    nothing: Any = None
+    deliverer = Deliverer(host, nothing, nothing, nothing, lambda: 100_000_000, frozenset())
+    assert (deliverer.figures()["webhook_age_seconds"], deliverer.figures()["webhooks_waiting"]) == (10, 2)
+    hooks[8] = replace(late, paused=BY_FAILURES)
+    assert deliverer.figures()["webhook_age_seconds"] == 0
+
+
+def test_a_pause_that_finds_no_room_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = Webhook("default", 7, "hot", "https://x.example/", "", 0, delivery=Delivery("msg_1", b"t", b"{}", 0, 0, 0))
+    monkeypatch.setattr(deliveries, "PROGRESS_S", 0.01)
+    hooks, submitted = {7: hook}, list[object]()
+
+    async def submit(command: object, patience: float) -> None:
+        submitted.append(command)
+        if len(submitted) == 2:
+            hooks.clear()
+        raise ResourceExhausted("the line is full", reason="LINE")
+
+    async def failed(*message: object) -> Outcome:
+        return Outcome(500, "the receiver replied 500")
+
+    host = SimpleNamespace(snapshot=lambda: SimpleNamespace(sequence=9, webhooks=hooks), submit=submit)
+    looking = SimpleNamespace(is_outdated=lambda *position: False)
+    rounds = SimpleNamespace(listening=lambda watcher: nullcontext())
+    parts = {"figures": Figures(), "logging": nullcontext(), "attempt": failed, "clock": lambda: PATIENCE_US}
+    tools: Any = SimpleNamespace(host=host, looking=looking, rounds=rounds, ids=SimpleNamespace(webhook=str), **parts)
+    task = Deliveries(tools, hook)
+    asyncio.run(asyncio.wait_for(task.run(), 20))
+    assert submitted == [PauseWebhook(7, BY_FAILURES)] * 2
+    assert task.progress.error == "the line is full"
