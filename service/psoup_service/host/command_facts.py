@@ -66,7 +66,7 @@ def size_of(command: Command) -> int:
         case FormGroup() | ConfirmGroup() | DropGroup() | PauseWebhook() | ResumeWebhook() | DropWebhook():
             return COMMAND_BYTES
         case AddWebhook():
-            return COMMAND_BYTES + len(command.url) + len(command.token)
+            return COMMAND_BYTES + sum(map(len, (command.key, command.url, command.secret, command.token)))
         case AdvanceWebhook():
             return COMMAND_BYTES + command.nbytes
         case _:

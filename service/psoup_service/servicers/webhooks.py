@@ -19,6 +19,7 @@ from psoup_proto.v1 import webhooks_pb2, webhooks_pb2_grpc
 from psoup_service.gate.targets import origins_of, target_of
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.sync import SyncServicer
+from psoup_service.sync.tokens import MOST_BYTES
 from psoup_service.webhooks.deliverer import Deliverer
 from psoup_service.webhooks.subscriptions import subscription_id, verify
 from psoup_service.wire import convert
@@ -30,6 +31,8 @@ _LEAST_SECRET, _MOST_SECRET = 24, 64
 """The bytes of a secret, as Standard Webhooks asks for them."""
 _MOST_KEY = 1_024
 """The most characters of a key in a request. Longer ones are not valid keys."""
+_MOST_ARGUMENTS = 128 * 1024
+"""The most bytes of the arguments of a subscription. JSON may take twice the bytes of a statement, at most 64 KiB."""
 _LEAST_TTL_MS, _MOST_TTL_MS = 60_000, 86_400_000
 """The bounds of the life of a subscription that is not renewed."""
 _VERIFIED_S = 3_600.0
@@ -52,12 +55,9 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         self, request: webhooks_pb2.AddWebhookRequest, caller: Caller
     ) -> webhooks_pb2.AddWebhookResponse:
         """Add a webhook."""
-        if not request.key or len(request.key) > _MOST_KEY:
-            raise InvalidInput(
-                "key is empty; give the key of the query" if not request.key else "key is longer than a key may be",
-                reason="KEY",
-                field="key",
-            )
+        if not request.key:
+            raise InvalidInput("key is empty; give the key of the query", reason="KEY", field="key")
+        _check_length("key", len(request.key), _MOST_KEY, "characters", "KEY")
         target_of(request.url, self._trusted)
         secret = _checked(request.secret) if request.secret else _new_secret()
         command = commands.AddWebhook(request.key, request.url, secret, self._backend.tenant(caller))
@@ -80,6 +80,8 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         self, command: commands.AddWebhook, given: webhooks_pb2.EventSubscription, caller: Caller
     ) -> commands.AddWebhook:
         """The command for a subscription, once its receiver has proved that it wants deliveries."""
+        _check_length("subscription.arguments", len(given.arguments.encode()), _MOST_ARGUMENTS, "bytes", "ARGUMENTS")
+        _check_length("subscription.token", len(given.token), MOST_BYTES, "bytes", "TOKEN_INVALID")
         principal = caller.principal
         if principal.credential is None:
             raise PermissionDenied(
@@ -207,6 +209,14 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             last_error=progress.error,
             subscription_id="" if subscription is None else subscription.subscription_id,
             expire_time=None if subscription is None else convert.timestamp(subscription.ends),
+        )
+
+
+def _check_length(name: str, length: int, limit: int, unit: str, reason: str) -> None:
+    """Raise InvalidInput for a field that is too long. `unit`: of `length` and `limit`."""
+    if length > limit:
+        raise InvalidInput(
+            f"{name} has {length:,} {unit}; the limit is {limit:,}", reason=reason, field=name.rpartition(".")[2]
         )
 
 

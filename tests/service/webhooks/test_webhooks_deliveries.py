@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from psoup.events.webhooks import AddWebhook
 from psoup_client import AddedWebhook, Client, InvalidRequest, NotFound
+from psoup_proto.v1 import webhooks_pb2
+from psoup_service.host.command_facts import COMMAND_BYTES, size_of
 from psoup_service.process.settings import Settings
+from psoup_service.sync.tokens import MOST_BYTES
 from psoup_service.webhooks import deliveries
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.receivers import Receiver, Reply, closes, folded, replies, row_text
@@ -139,20 +143,22 @@ def test_after_three_days_of_failures_a_webhook_is_paused_until_it_is_resumed(
     monkeypatch.setattr(deliveries, "PATIENCE_US", 30_000)
     receiver.script.extend([replies(503)] * 50)
     client.push("s", [{"x": 9, "y": "f"}])
-    while (listed := client.webhooks("hot")[0]).state != "failed":
-        pass
+    service.wait_until(lambda: service.service._figures()["webhooks_failed"] == 1)
+    (listed,) = client.webhooks("hot")
     assert listed.status == 503 and listed.waiting and listed.next_attempt is None
-    assert service.service._figures()["webhooks_failed"] == 1
     receiver.script.clear()
     client.resume_webhook(hook.webhook)
     sent = receiver.until(lambda requests: requests[-1].id == listed.waiting and not receiver.script)
     assert sent[-1].body == sent[1].body
 
 
-def test_another_query_with_the_key_begins_anew(client: Client, hook: AddedWebhook, receiver: Receiver) -> None:
+def test_another_query_with_the_key_begins_anew(
+    client: Client, hook: AddedWebhook, receiver: Receiver, service: Serving
+) -> None:
     client.unregister(client.query(key="hot"))
-    while client.webhooks("hot")[0].state != "no query":
-        pass
+    deliverer = service.service._servicers.webhooks.deliverer
+    service.wait_until(lambda: any(task.progress.no_query for task in deliverer._open.values()))
+    assert client.webhooks("hot")[0].state == "no query"
     client.register("SELECT count(*) AS n FROM s WHERE x > 0 BEGIN (NOW - 6 ROWS)", key="hot")
     sent = receiver.until(lambda requests: any("n" in row for r in requests for row in r.data["came"]))
     assert sent[-1].data["reset"]
@@ -213,3 +219,27 @@ def test_bad_input_is_refused_by_name(client: Client, hook: AddedWebhook, servic
     for webhook_id, kind in (("w-1", InvalidRequest), (hook.webhook.id[:-1] + "9999", NotFound), ("", InvalidRequest)):
         with pytest.raises(kind):
             client.pause_webhook(webhook_id)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"key": "k" * 1_025}, "key has 1,025 characters; the limit is 1,024"),
+        ({"subscription": {"token": b"x" * (MOST_BYTES + 1)}}, "subscription.token has .* bytes; the limit is"),
+        (
+            {"subscription": {"arguments": "ü" * 70_000}},
+            "subscription.arguments has 140,000 bytes; the limit is 131,072",
+        ),
+    ],
+    ids=["key", "token", "arguments"],
+)
+def test_fields_that_are_too_long_are_refused_with_their_limit(
+    client: Client, hook: AddedWebhook, fields: dict[str, Any], message: str
+) -> None:
+    request = webhooks_pb2.AddWebhookRequest(**{"key": "hot", "url": "https://example.org/", **fields})
+    with pytest.raises(InvalidRequest, match=message):
+        client.connection.call(client.connection.webhooks.AddWebhook, request)
+
+
+def test_a_command_takes_room_for_all_its_texts() -> None:
+    assert size_of(AddWebhook("k" * 900, "u" * 2_000, "s" * 90, token=b"t" * 10)) == COMMAND_BYTES + 3_000

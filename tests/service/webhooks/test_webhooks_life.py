@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.errors import NotFound as UnknownWebhook
-from psoup.errors import ResourceExhausted
 from psoup.events.webhooks import BY_CALL, BY_FAILURES, Delivery, PauseWebhook, Webhook
 from psoup_client import AccessDenied, Client, ClientOptions, NotFound
 from psoup_service.figures.call_notes import NOTES, CallNotes
@@ -27,7 +27,8 @@ from psoup_service.webhooks import deliveries
 from psoup_service.webhooks.deliverer import Deliverer
 from psoup_service.webhooks.deliveries import PATIENCE_US, Deliveries
 from psoup_service.webhooks.outcomes import Outcome
-from psoup_service.webhooks.tools import Figures
+from psoup_service.webhooks.subscriptions import verify
+from psoup_service.webhooks.tools import Figures, Tools
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.services.receivers import Receiver, replies
@@ -210,3 +211,11 @@ def test_a_pause_that_finds_no_room_is_no_defect(monkeypatch: pytest.MonkeyPatch
     asyncio.run(asyncio.wait_for(task.run(), 20))
     assert submitted == [PauseWebhook(7, BY_FAILURES)] * 2
     assert task.progress.error == "the line is full"
+
+
+def test_a_host_that_is_not_allowed_any_more_fails_the_challenge() -> None:
+    nothing: Any = None
+    tools = Tools(nothing, nothing, nothing, nothing, lambda: 0, frozenset(), nothing)
+    hook = Webhook("default", 7, "hot", "http://127.0.0.1:9000/", "", 0)
+    with pytest.raises(FailedPrecondition, match="did not prove that it wants deliveries: connection_refused"):
+        asyncio.run(verify(tools, hook))
