@@ -118,14 +118,14 @@ def instant(text: str | None, field: str) -> timestamp_pb2.Timestamp | None:
     """A time of ISO 8601; without a zone it is UTC. Raises InvalidInput."""
     if text is None:
         return None
+    moment = timestamp_pb2.Timestamp()
     try:
         given = datetime.fromisoformat(text)
-    except ValueError:
+        moment.FromDatetime(given if given.tzinfo else given.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
         raise InvalidInput(
             f"{field} is {text[:64]!r}, which is not a time; write 2024-05-01T12:00:00Z", field=field
         ) from None
-    moment = timestamp_pb2.Timestamp()
-    moment.FromDatetime(given if given.tzinfo else given.replace(tzinfo=UTC))
     return moment
 
 

@@ -91,7 +91,8 @@ def test_wrong_arguments_are_named(call: Call) -> None:
     assert refused.is_error
     assert refused.content[0].text.startswith("the argument sql is missing; there is no argument 'sq'; there are ")
     assert "only one of them" in call("invoke").content[0].text
-    assert "as_of is 'noon'" in call("ask", sql="SELECT sym FROM trades", as_of="noon").content[0].text
+    for text in ("noon", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
+        assert f"as_of is {text!r}" in call("ask", sql="SELECT sym FROM trades", as_of=text).content[0].text
     assert call("ask", sql="SELECT sym FROM trades", max_rows=0).is_error
     many = call("ask", **{f"a{number}": 1 for number in range(500)})
     assert many.content[0].text == "500 arguments are given, and the tool ask has 5"
