@@ -15,6 +15,7 @@ from psoup_client import Client, ClientOptions, RetryOptions
 from psoup_client.errors import PSoupError
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.event_receivers import Assistant, Willing
+from psoup_testing.services.polling import asked_until
 from psoup_testing.services.receivers import Received, Receiver, closes, folded, replies, row_text
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.budget import SEED, replayable, scaled
@@ -75,8 +76,9 @@ def test_a_receiver_that_is_dead_for_a_while_gets_the_same_delivery(tmp_path: Pa
                 receiver.wait(1)
                 receiver.__exit__()
                 client.push("s", [{"x": 5, "y": "dead"}])
-                while not (waiting := client.webhooks()[0].waiting) or not client.webhooks()[0].error:
-                    pass
+                waiting = asked_until(
+                    lambda: client.webhooks()[0], lambda hook: bool(hook.waiting and hook.error)
+                ).waiting
                 client.push("s", [{"x": 6, "y": "later"}])
             zygote.kill()
             with Receiver(port) as receiver:
@@ -110,10 +112,7 @@ def test_a_subscription_of_an_assistant_outlives_its_service(tmp_path: Path) -> 
             zygote.start(str(tmp_path / "data"), port=int(address.rpartition(":")[2]))
             with Client(zygote.ready(), options=options) as client:
                 client.push("s", [{"x": 6, "y": "second"}])
-                names = [row["y"] for row in attempt.data["rows"]]
-                while "second" not in names:
-                    event = receiver.events[-1]
-                    names += [row["y"] for row in event.data["rows"] if row["y"] not in names]
+                receiver.until(lambda requests: b'"second"' in requests[-1].body)
                 events = receiver.events
                 assert {event.headers["x-mcp-subscription-id"] for event in events} == {subscription["id"]}
                 assert [event.body for event in events if event.id == attempt.id][-1] == attempt.body

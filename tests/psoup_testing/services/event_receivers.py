@@ -8,7 +8,9 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
+from psoup.errors import NotFound
 from psoup_testing.services.receivers import Received, Receiver, Reply, replies
+from psoup_testing.services.threaded_service import Serving
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwAAAA"
 _VERSION = "2026-07-28"
@@ -31,6 +33,15 @@ class Willing(Receiver):
     def events(self) -> list[Received]:
         """The requests that are not challenges, of the present URL."""
         return [request for request in self.requests if json.loads(request.body).get("type") != "verification"]
+
+
+def is_gone(service: Serving, key: str) -> bool:
+    """Whether no query of the tenant `default` has a key."""
+    try:
+        service.service.host.snapshot().query_with(key, "default")
+    except NotFound:
+        return True
+    return False
 
 
 def repeats(challenge: str) -> Reply:

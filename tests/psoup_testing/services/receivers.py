@@ -132,9 +132,7 @@ class Receiver:
     def until(self, wanted: Callable[[list[Received]], bool]) -> list[Received]:
         """All requests, once they are as wanted."""
         with self._news:
-            assert self._news.wait_for(lambda: wanted(self.requests), PATIENCE), [
-                (r.data["reset"], r.data["came"], r.data["left"]) for r in self.requests
-            ]
+            assert self._news.wait_for(lambda: wanted(self.requests), PATIENCE), [r.body for r in self.requests]
             return list(self.requests)
 
 

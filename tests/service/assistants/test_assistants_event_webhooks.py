@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import jsonschema
@@ -11,9 +11,10 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from psoup_client import Client, ClientOptions
+from psoup_service.assistants.subscriptions import key_of
 from psoup_service.process.settings import Settings
 from psoup_service.webhooks import deliveries
-from psoup_testing.services.event_receivers import SECRET, Assistant, Willing, repeats
+from psoup_testing.services.event_receivers import SECRET, Assistant, Willing, is_gone, repeats
 from psoup_testing.services.receivers import replies
 from psoup_testing.services.threaded_service import Serving, serving
 
@@ -57,18 +58,6 @@ def endpoint(service: Serving) -> str:
 @pytest.fixture(scope="module")
 def assistant(client: Client, endpoint: str) -> Assistant:
     return Assistant(endpoint, client.issue_token("bot", ["registrar"]).secret)
-
-
-@pytest.fixture
-def until(service: Serving) -> Callable[[Callable[[], bool]], None]:
-    """A function that waits until something holds."""
-
-    def waited(done: Callable[[], bool]) -> None:
-        begun = datetime.now()
-        while not done():
-            assert datetime.now() - begun < timedelta(seconds=30)
-
-    return waited
 
 
 def pushed(client: Client, *rows: tuple[str, int]) -> None:
@@ -182,7 +171,6 @@ def test_a_subscription_ends_with_its_time_and_with_its_token(
     assistant: Assistant,
     receiver: Willing,
     service: Serving,
-    until: Callable[[Callable[[], bool]], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     issued = client.issue_token("short", ["registrar"])
@@ -191,19 +179,19 @@ def test_a_subscription_ends_with_its_time_and_with_its_token(
     client.revoke_token(issued.token.id)
     ended = json.loads(receiver.wait(2)[1].body)
     assert (ended["type"], ended["error"]["code"]) == ("terminated", -32024)
-    until(lambda: client.webhooks() == [])
+    assert client.webhooks() == []
 
     url = receiver.begin()
     assistant.subscribed(url, ttlMs=1)
     tools = service.service._servicers.webhooks.deliverer.tools
     clock = tools.clock
     monkeypatch.setattr(tools, "clock", lambda: clock() + 61_000_000)
-    until(lambda: client.webhooks() == [])
+    service.wait_until(lambda: not service.service.host.snapshot().webhooks)
     assert len(receiver.events) == 0
 
 
 def test_a_subscription_to_sql_unregisters_its_query_at_its_end(
-    client: Client, assistant: Assistant, receiver: Willing, service: Serving, until: Callable[..., None]
+    client: Client, assistant: Assistant, receiver: Willing, service: Serving
 ) -> None:
     assert service.service.gateway is not None
     subscriptions = service.service.gateway._assistants._endpoint._subscriptions  # type: ignore[union-attr]
@@ -214,7 +202,7 @@ def test_a_subscription_to_sql_unregisters_its_query_at_its_end(
     assert json.loads(receiver.wait(2)[1].body)["data"]["rows"] == [{"sym": "T"}]
     assert assistant.subscribed(url, arguments={"sql": sql})["truncated"] is False
     assistant.unsubscribed(url, sql=sql)
-    until(lambda: [query.key for query in client.queries() if str(query.key).startswith("mcp-event-")] == [])
+    service.wait_until(lambda: is_gone(service, key_of(sql)))
 
 
 def test_wrong_subscriptions_and_unwilling_receivers_are_refused(

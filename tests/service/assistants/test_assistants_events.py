@@ -14,8 +14,8 @@ import httpx2
 import jsonschema
 import pytest
 
-from psoup.errors import NotFound
 from psoup_client import Client
+from psoup_testing.services.event_receivers import is_gone
 from psoup_testing.services.threaded_service import Serving
 
 _VERSION = "2026-07-28"
@@ -201,15 +201,6 @@ def test_a_stream_goes_on_from_a_cursor_of_a_poll(url: str, client: Client) -> N
     [again] = polled(url, start["cursor"], arguments={"key": "large"})["events"]
     assert again["eventId"] == event["eventId"]
     assert polled(url, event["cursor"], arguments={"key": "large"})["events"] == []
-
-
-def is_gone(running: Serving, key: str) -> bool:
-    """Whether no query has a key."""
-    try:
-        running.service.host.snapshot().query_with(key, "default")
-    except NotFound:
-        return True
-    return False
 
 
 def keys(client: Client) -> list[str]:
