@@ -25,7 +25,7 @@ from psoup_service.assistants.cursors import Cursor, read_cursor
 from psoup_service.assistants.errors import CALLBACK_ENDPOINT, INVALID_PARAMS, NOT_FOUND, UNSUPPORTED, wrong_arguments
 from psoup_service.assistants.events import EventArguments, Subscription, arguments_of, check_version, looked_at
 from psoup_service.assistants.request_calls import calls_of
-from psoup_service.assistants.subscriptions import Subscriptions, key_of, registered
+from psoup_service.assistants.subscriptions import Subscriptions, registered
 from psoup_service.webhooks.subscriptions import subscription_id
 
 _MODE = "webhook"
@@ -81,6 +81,10 @@ class EventWebhooks:
             raise MCPError(UNSUPPORTED, "events/subscribe delivers by webhook only", facts)
         if not place.secret:
             raise MCPError(INVALID_PARAMS, "delivery.secret is missing: write whsec_ and 24 to 64 bytes in base64")
+        with self._subscriptions.using(calls, arguments.sql):
+            return await self._subscribed(calls, arguments, given)
+
+    async def _subscribed(self, calls: McpCalls, arguments: EventArguments, given: Subscribing) -> dict[str, Any]:
         standing = await _standing(calls, arguments, given.place().url)
         begins, truncated = Cursor(0, b""), False
         if standing is None:
@@ -107,9 +111,8 @@ class EventWebhooks:
         if standing is None:
             raise MCPError(NOT_FOUND, "there is no such subscription; it has ended", {"kind": "subscription"})
         request = webhooks_pb2.RemoveWebhookRequest(webhook_id=standing.webhook_id)
-        await calls.one("WebhookService/RemoveWebhook", request)
-        if arguments.sql is not None:
-            self._subscriptions.ended(calls, key_of(arguments.sql))
+        with self._subscriptions.using(calls, arguments.sql):
+            await calls.one("WebhookService/RemoveWebhook", request)
         return {}
 
 
@@ -132,7 +135,7 @@ def _identity(arguments: EventArguments) -> str:
 
 async def _standing(calls: McpCalls, arguments: EventArguments, url: str) -> webhooks_pb2.Webhook | None:
     """The webhook of a subscription; None if it does not stand."""
-    request = webhooks_pb2.ListWebhooksRequest(key=arguments.key or key_of(arguments.sql or ""))
+    request = webhooks_pb2.ListWebhooksRequest(key=arguments.query_key)
     named = subscription_id(calls.principal, url, _identity(arguments))
     listed = (await calls.one("WebhookService/ListWebhooks", request)).webhooks
     return next((webhook for webhook in listed if webhook.subscription_id == named), None)
@@ -144,7 +147,7 @@ async def _added(
     """The webhook of a subscription, added or renewed. Raises MCPError if its receiver does not want deliveries."""
     ttl_ms = _MOST_TTL_MS if given.ttl_ms is None else max(min(given.ttl_ms, _MOST_TTL_MS), 0)
     request = webhooks_pb2.AddWebhookRequest(
-        key=arguments.key or key_of(arguments.sql or ""),
+        key=arguments.query_key,
         url=given.place().url,
         secret=given.place().secret,
         subscription=webhooks_pb2.EventSubscription(arguments=_identity(arguments), token=token, ttl_ms=ttl_ms),

@@ -53,6 +53,11 @@ class EventArguments(Arguments):
             raise ValueError("give key or sql, and only one of them")
         return self
 
+    @property
+    def query_key(self) -> str:
+        """The key of the query, which the service makes for a SELECT."""
+        return self.key or key_of(self.sql or "")
+
 
 class Subscription(types.RequestParams):
     """The parameters of events/stream."""
@@ -96,7 +101,7 @@ class Events:
         check_version(context)
         calls, arguments = calls_of(context), arguments_of(given)
         if arguments.sql is not None:
-            self._subscriptions.polled(calls, key_of(arguments.sql))
+            self._subscriptions.polled(calls, arguments.sql)
         looked = await looked_at(calls, arguments, given)
         return {
             "events": [] if looked.event is None else [looked.event],
@@ -109,19 +114,15 @@ class Events:
     async def _stream(self, context: ServerRequestContext[Any, Any], given: Subscription) -> dict[str, Any]:
         check_version(context)
         calls, arguments = calls_of(context), arguments_of(given)
-        looked = await looked_at(calls, arguments, given)
-        key = arguments.key or key_of(arguments.sql or "")
-        stream = EventStream(context.session, context.request_id, calls, key)
-        if arguments.sql is None:
-            return await stream.run(looked)
-        with self._subscriptions.streaming(calls, key):
-            return await stream.run(looked)
+        stream = EventStream(context.session, context.request_id, calls, arguments.query_key)
+        with self._subscriptions.using(calls, arguments.sql):
+            return await stream.run(await looked_at(calls, arguments, given))
 
 
 async def looked_at(calls: McpCalls, arguments: EventArguments, given: Subscription) -> Changes:
     """The changes since a cursor. Without a cursor, the present position. Raises a PSoupError."""
     cursor = None if given.cursor is None else read_cursor(given.cursor)
-    key = arguments.key or key_of(arguments.sql or "")
+    key = arguments.query_key
     if arguments.sql is not None and cursor is None:
         await registered(calls, arguments.sql)
     if cursor is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import http.client
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,8 @@ import jsonschema
 import pytest
 
 from psoup_client import Client
+from psoup_service.assistants.subscriptions import key_of
+from psoup_service.servicers.webhooks import WebhookServicer
 from psoup_testing.services.event_receivers import is_gone
 from psoup_testing.services.threaded_service import Serving
 
@@ -230,3 +234,33 @@ def test_a_subscription_by_sql_registers_its_query_until_it_ends(url: str, clien
         next(messages)
     pushed(client, {"sym": "T", "n": 88})
     assert keys(client) == [key], "a poll of the same statement goes on after the end of a stream"
+
+
+def test_a_query_that_is_used_again_while_it_is_ended_stays(
+    url: str, client: Client, running: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client comes back after the grace time, while the service looks for webhooks of the query."""
+    sql = "SELECT sym FROM trades WHERE n = 99"
+    assert running.service.gateway is not None
+    subscriptions = running.service.gateway._assistants._endpoint._subscriptions  # type: ignore[union-attr]
+    monkeypatch.setattr(subscriptions, "_grace_s", 0.0)
+    looking, may_end = threading.Event(), asyncio.Event()
+    listed = WebhookServicer.ListWebhooks
+
+    async def slow(servicer: WebhookServicer, request: Any, caller: Any) -> Any:
+        looking.set()
+        await may_end.wait()
+        return await listed(servicer, request, caller)
+
+    monkeypatch.setattr(WebhookServicer, "ListWebhooks", slow)
+    with streamed(url, arguments={"sql": sql}) as messages:
+        cursor = next(messages)["params"]["cursor"]
+    assert looking.wait(30)
+    with streamed(url, cursor, arguments={"sql": sql}) as messages:
+        assert next(messages)["params"]["truncated"] is False
+        running._loop.call_soon_threadsafe(may_end.set)
+        pushed(client, {"sym": "U", "n": 99})
+        message = next(messages)
+        assert message["method"] == "notifications/events/event", message
+        assert not is_gone(running, key_of(sql))
+    running.wait_until(lambda: is_gone(running, key_of(sql)))
