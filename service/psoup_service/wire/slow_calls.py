@@ -15,10 +15,8 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
-from psoup.errors import PSoupError
 from psoup.sql.statement_form import statement_form
 from psoup_service.figures.call_notes import CallNotes
 from psoup_service.wire.calls import Caller
@@ -75,11 +73,11 @@ class SlowCalls:
         self._thread.submit(self._write, facts, notes.request)  # the form of a long text takes some 50 ms
 
     def _write(self, facts: dict[str, Any], request: Any) -> None:
-        text = ""
-        with suppress(PSoupError):  # a query that has left since
-            text = self._statement_of(facts["tenant"], request)
-        if text:
-            facts["statement"] = statement_form(text, refused=facts["code"] != OK)
+        try:
+            if text := self._statement_of(facts["tenant"], request):
+                facts["statement"] = statement_form(text, refused=facts["code"] != OK)
+        except Exception:  # such as a query that was unregistered since; the entry must not be lost
+            facts["statement"] = "(cannot be read)"
         _log.warning("slow call", extra=facts)
 
     def _may_write(self) -> bool:

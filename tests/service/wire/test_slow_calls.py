@@ -9,8 +9,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from psoup.errors import NotFound
 from psoup_proto.v1 import queries_pb2, statements_pb2
-from psoup_service.figures.call_notes import NOTES
+from psoup_service.figures.call_notes import NOTES, CallNotes
 from psoup_service.gate.principal import STRANGER
 from psoup_service.process.settings import Settings
 from psoup_service.wire.call_watch import CallWatch
@@ -95,3 +96,18 @@ def test_a_threshold_of_zero_watches_nothing() -> None:
         assert wire.service._observers._slow is None
 
     run(script, Settings(port=0, slow_call_ms=0))
+
+
+@pytest.mark.parametrize("problem", [NotFound("there is no query 7"), RecursionError("the statement is deep")])
+def test_a_slow_call_is_logged_although_its_statement_cannot_be_read(
+    problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def statement_of(tenant: str, request: Any) -> str:
+        raise problem
+
+    caplog.set_level(logging.WARNING, "psoup_service.wire.slow_calls")
+    slow = SlowCalls(0.0, statement_of)
+    slow.ended(CallNotes(None, None), "QueryService/Invoke", _Caller(), "OK", 2.0)  # type: ignore[arg-type]
+    slow.close()
+    (entry,) = _entries(caplog)
+    assert (entry["call"], entry["statement"]) == ("QueryService/Invoke", "(cannot be read)")
