@@ -86,7 +86,8 @@ class Merged:
         self.complete, self.token = change.complete, page.token
         if not change.token or self.was_reset:
             return
-        self._hash.update(repr((change.rows, *change.keep, *change.removed)).encode())
+        counted = sync_pb2.Change(rows=change.rows, keep=change.keep, removed=change.removed)
+        self._hash.update(counted.SerializeToString())
         for raw in change.batches:
             self._hash.update(raw)
         left = page.left()

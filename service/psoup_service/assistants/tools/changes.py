@@ -16,6 +16,8 @@ from psoup_service.assistants.rows import fitting_rows
 from psoup_service.assistants.tool import Bounded, OfQuery, Tool, token_bytes, token_text
 
 _ATTEMPTS = 12
+_POSITION_BYTES = 32
+"""The approximate bytes of a position in the JSON of a reply, and of the work on it."""
 
 
 class ChangesArguments(OfQuery, Bounded):
@@ -53,7 +55,8 @@ async def _changes(calls: McpCalls, given: ChangesArguments) -> ChangeFacts:
     for _ in range(_ATTEMPTS):
         page = await next_page(calls, want)
         table = page.table()
-        facts = await calls.made(table.nbytes, lambda page=page, table=table: _facts(page, table, bounds))  # type: ignore[misc]
+        size = table.nbytes + _POSITION_BYTES * (len(page.change.keep) + len(page.change.removed))
+        facts = await calls.made(size, lambda page=page, table=table: _facts(page, table, bounds))  # type: ignore[misc]
         if facts is not None:
             return facts
         if page.change.rows <= 1:
