@@ -27,6 +27,7 @@ from psoup.events.webhooks import (
     Webhook,
     WebhookChanged,
     WebhookCommand,
+    change_webhooks,
     webhook_of,
 )
 from psoup.model import DEFAULT_TENANT
@@ -46,10 +47,7 @@ class KnownWebhooks(dict[int, Webhook]):
 
     def adopt(self, event: WebhookChanged) -> None:
         """Change or forget a webhook. O(1)."""
-        if event.webhook is None:
-            self.pop(event.webhook_id, None)
-        else:
-            self[event.webhook_id] = event.webhook
+        change_webhooks(self, event)
 
     def of(self, tenant: str, subscription: Subscription | None) -> Webhook | None:
         """The webhook of a subscription; None if none stands. O(webhooks)."""
@@ -140,7 +138,7 @@ def _check_new(command: AddWebhook, webhooks: KnownWebhooks) -> None:
     ):
         if count >= limit:
             raise ResourceExhausted(
-                f"{place} has {limit:,} webhooks, the most; remove those that are not in use",
+                f"{place} has {limit:,} webhooks, which is the limit; remove those that are not in use",
                 reason="TOO_MANY_WEBHOOKS",
                 limit=limit,
             )

@@ -46,6 +46,11 @@ class Delivery:
     created: int
     since: int
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its body and its position."""
+        return len(self.body) + len(self.token)
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -111,7 +116,7 @@ class AdvanceWebhook:
     @property
     def nbytes(self) -> int:
         """The bytes of the position and of the delivery."""
-        return len(self.token) + (0 if self.delivery is None else len(self.delivery.body) + len(self.delivery.token))
+        return len(self.token) + (0 if self.delivery is None else self.delivery.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +163,22 @@ class WebhookChanged:
         webhook = self.webhook
         if webhook is None:
             return 0
-        delivery = 0 if webhook.delivery is None else len(webhook.delivery.body) + len(webhook.delivery.token)
+        delivery = 0 if webhook.delivery is None else webhook.delivery.nbytes
         return len(webhook.key) + len(webhook.url) + len(webhook.secret) + len(webhook.token) + delivery
+
+
+def change_webhooks(webhooks: dict[int, Webhook], event: WebhookChanged) -> None:
+    """Change webhooks by ID as an event says, in place. O(1)."""
+    if event.webhook is None:
+        webhooks.pop(event.webhook_id, None)
+    else:
+        webhooks[event.webhook_id] = event.webhook
 
 
 def webhooks_after(webhooks: Mapping[int, Webhook], event: WebhookChanged) -> dict[int, Webhook]:
     """The webhooks by ID after an event. The result is a new dictionary. O(webhooks)."""
     after = {**webhooks}
-    if event.webhook is None:
-        after.pop(event.webhook_id, None)
-    else:
-        after[event.webhook_id] = event.webhook
+    change_webhooks(after, event)
     return after
 
 

@@ -6,7 +6,6 @@ cursor ─> pages of Sync ─> event, next cursor
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import xxhash
@@ -18,6 +17,7 @@ from psoup_service.assistants.copies import MOST_BYTES, Page, next_page
 from psoup_service.assistants.cursors import Cursor
 from psoup_service.assistants.facts import CompletenessFacts, Facts, completeness_facts
 from psoup_service.assistants.rows import fitting_rows
+from psoup_service.wire.json_answers import instant_text
 
 NAME = "answer_changed"
 """The name of the event type."""
@@ -127,12 +127,6 @@ def occurrence(event_id: str, clock: int, facts: AnswerChanged) -> dict[str, Any
         "timestamp": instant_text(clock),
         "data": facts.model_dump(exclude_unset=True),
     }
-
-
-def instant_text(clock: int) -> str:
-    """A time in microseconds since 1970 as ISO 8601."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=clock)
-    return moment.isoformat().replace("+00:00", "Z")
 
 
 async def first_position(calls: McpCalls, key: str) -> Cursor:

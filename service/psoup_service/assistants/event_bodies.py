@@ -6,17 +6,16 @@ The service adds this class to its deliverer when it serves assistants.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from psoup.answer.copies.changed_rows import ChangedRows, Rows
+from psoup.answer.copies.changed_rows import ChangedRows
 from psoup_service.assistants.answer_changes import MOST_ROWS, ROW_BYTES, AnswerChanged, occurrence
 from psoup_service.assistants.cursors import Cursor
 from psoup_service.assistants.facts import completeness_facts
 from psoup_service.assistants.rows import fitting_rows
-from psoup_service.webhooks.content import BodyFacts
+from psoup_service.webhooks.content import BodyFacts, read_rows
 
 
 class EventBody:
@@ -25,27 +24,19 @@ class EventBody:
     def __init__(self, change: ChangedRows) -> None:
         self._whole = change.whole
         self._digest = hashlib.blake2b(digest_size=16)
-        self._rows = list[dict[str, Any]]()
-        self.came = self._read(change.came, hashed=change.holding is None)
+        self._first = list[pa.RecordBatch]()
+        self._taken = 0
+        self.came = read_rows(change.came, self._digest if change.holding is None else None, self._take)
+        self._rows = fitting_rows(pa.Table.from_batches(self._first), MOST_ROWS * ROW_BYTES) if self._first else []
         self.left = change.left.count
         if self.left is None:
             self.left = sum(batch.num_rows for batch in change.left.read)
 
-    def _read(self, rows: Rows, *, hashed: bool) -> int:
-        """Keep the first rows. Returns the number of all."""
-        count, first = 0, list[pa.RecordBatch]()
-        for batch in rows.read:
-            if count < MOST_ROWS and batch.num_rows:
-                first.append(batch.slice(0, MOST_ROWS - count))
-            count += batch.num_rows
-            if hashed:
-                self._digest.update(batch.serialize())
-            elif rows.count is not None and count >= MOST_ROWS:
-                count = rows.count
-                break
-        if first:
-            self._rows = fitting_rows(pa.Table.from_batches(first), MOST_ROWS * ROW_BYTES)
-        return count
+    def _take(self, batch: pa.RecordBatch) -> bool:
+        """Keep the first rows."""
+        self._first.append(batch.slice(0, MOST_ROWS - self._taken))
+        self._taken += self._first[-1].num_rows
+        return self._taken < MOST_ROWS
 
     def digest(self) -> bytes:
         """A digest of the rows of an answer that always comes whole."""

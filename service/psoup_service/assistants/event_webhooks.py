@@ -17,20 +17,19 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from psoup.errors import FailedPrecondition, PermissionDenied
+from psoup.errors import FailedPrecondition
 from psoup_proto.v1 import webhooks_pb2
-from psoup_service.assistants.answer_changes import instant_text
 from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.cursors import Cursor, read_cursor
 from psoup_service.assistants.errors import CALLBACK_ENDPOINT, INVALID_PARAMS, NOT_FOUND, UNSUPPORTED, wrong_arguments
 from psoup_service.assistants.events import EventArguments, Subscription, arguments_of, check_version, looked_at
 from psoup_service.assistants.request_calls import calls_of
 from psoup_service.assistants.subscriptions import Subscriptions, registered
-from psoup_service.webhooks.subscriptions import subscription_id
+from psoup_service.webhooks.subscriptions import MOST_TTL_MS, check_credential, subscription_id
+from psoup_service.wire.json_messages import timestamp_text
 
 _MODE = "webhook"
 _DEFAULT_TTL_MS = 3_600_000
-_MOST_TTL_MS = 86_400_000
 
 
 class Delivery(BaseModel):
@@ -100,7 +99,7 @@ class EventWebhooks:
             time = (reply.webhook.deliver_time if standing.delivered else reply.webhook.add_time).ToMicroseconds()
         return {
             "id": reply.webhook.subscription_id,
-            "refreshBefore": instant_text(reply.webhook.expire_time.ToMicroseconds()),
+            "refreshBefore": timestamp_text(reply.webhook.expire_time),
             "cursor": Cursor(time, reply.token).text(),
             "truncated": truncated,
         }
@@ -120,11 +119,7 @@ def _checked(context: ServerRequestContext[Any, Any], given: Subscription) -> tu
     """The calls and the arguments of a request. Raises PermissionDenied for a caller without a credential."""
     check_version(context)
     calls = calls_of(context)
-    if calls.principal.credential is None:
-        raise PermissionDenied(
-            "a subscription by webhook belongs to a credential, and this caller has none; use an access token, or poll",
-            reason="CREDENTIAL",
-        )
+    check_credential(calls.principal)
     return calls, arguments_of(given)
 
 
@@ -145,7 +140,7 @@ async def _added(
     calls: McpCalls, arguments: EventArguments, given: Subscribing, token: bytes
 ) -> webhooks_pb2.AddWebhookResponse:
     """The webhook of a subscription, added or renewed. Raises MCPError if its receiver does not want deliveries."""
-    ttl_ms = _MOST_TTL_MS if given.ttl_ms is None else max(min(given.ttl_ms, _MOST_TTL_MS), 0)
+    ttl_ms = MOST_TTL_MS if given.ttl_ms is None else max(min(given.ttl_ms, MOST_TTL_MS), 0)
     request = webhooks_pb2.AddWebhookRequest(
         key=arguments.query_key,
         url=given.place().url,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from google.protobuf import timestamp_pb2
 from pydantic import BaseModel
 
 from psoup.phrases import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
+from psoup_service.wire.json_messages import timestamp_text
 
 
 class Facts(BaseModel):
@@ -62,14 +61,6 @@ class QueryFacts(Facts):
     expires: str | None = None
 
 
-def time_text(moment: timestamp_pb2.Timestamp) -> str:
-    """A time in ISO 8601, in UTC."""
-    try:
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment.ToMicroseconds())).isoformat()
-    except OverflowError:
-        return f"{moment.seconds} seconds since 1970"
-
-
 def columns_of(columns: Iterable[types_pb2.Column]) -> list[ColumnFacts]:
     """Columns of the contract."""
     return [ColumnFacts(name=column.name, type=_type_text(column.type)) for column in columns]
@@ -91,7 +82,7 @@ def query_facts(query: queries_pb2.Query, *, columns: bool) -> QueryFacts:
     if query.labels:
         facts.labels = dict(query.labels)
     if query.HasField("expire_time"):
-        facts.expires = time_text(query.expire_time)
+        facts.expires = timestamp_text(query.expire_time)
     if columns:
         facts.columns = columns_of(query.columns)
     return facts
@@ -111,11 +102,11 @@ def completeness_facts(contents: types_pb2.Completeness) -> CompletenessFacts:
         pending=missing["pending"],
     )
     if contents.HasField("now"):
-        facts.now = time_text(contents.now)
+        facts.now = timestamp_text(contents.now)
     if contents.HasField("begin"):
-        facts.begin = time_text(contents.begin)
+        facts.begin = timestamp_text(contents.begin)
     if contents.HasField("end"):
-        facts.end = time_text(contents.end)
+        facts.end = timestamp_text(contents.end)
     return facts
 
 

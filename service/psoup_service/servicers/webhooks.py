@@ -11,19 +11,19 @@ from collections.abc import Sequence
 
 import orjson
 
-from psoup.errors import FailedPrecondition, InvalidInput, NotFound, PermissionDenied
+from psoup.errors import FailedPrecondition, InvalidInput, NotFound
 from psoup.events import webhooks as commands
 from psoup.events.webhooks import BY_CALL, Subscription, Webhook, webhook_of
-from psoup.model import time_text
 from psoup_proto.v1 import webhooks_pb2, webhooks_pb2_grpc
 from psoup_service.gate.targets import origins_of, target_of
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.sync.tokens import MOST_BYTES
 from psoup_service.webhooks.deliverer import Deliverer
-from psoup_service.webhooks.subscriptions import subscription_id, verify
+from psoup_service.webhooks.subscriptions import LEAST_TTL_MS, MOST_TTL_MS, check_credential, subscription_id, verify
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.json_answers import instant_text
 
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
@@ -33,8 +33,6 @@ _MOST_KEY = 1_024
 """The most characters of a key in a request. Longer ones are not valid keys."""
 _MOST_ARGUMENTS = 128 * 1024
 """The most bytes of the arguments of a subscription. JSON may take twice the bytes of a statement, at most 64 KiB."""
-_LEAST_TTL_MS, _MOST_TTL_MS = 60_000, 86_400_000
-"""The bounds of the life of a subscription that is not renewed."""
 _VERIFIED_S = 3_600.0
 """Seconds in which a receiver need not prove again that it wants deliveries for a caller."""
 _MOST_VERIFIED = 10_000
@@ -83,17 +81,13 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         _check_length("subscription.arguments", len(given.arguments.encode()), _MOST_ARGUMENTS, "bytes", "ARGUMENTS")
         _check_length("subscription.token", len(given.token), MOST_BYTES, "bytes", "TOKEN_INVALID")
         principal = caller.principal
-        if principal.credential is None:
-            raise PermissionDenied(
-                "a subscription by webhook belongs to a credential, and this caller has none; use an access token",
-                reason="CREDENTIAL",
-            )
+        check_credential(principal)
         if self.deliverer.tools.event_body is None:
             raise FailedPrecondition("this service serves no assistants; set mcp = true", reason="MCP_OFF")
         snapshot = self._backend.host.snapshot()
         snapshot.query_with(command.key, command.tenant)
         named = subscription_id(principal, command.url, given.arguments)
-        ends = self._backend.now() + min(max(given.ttl_ms, _LEAST_TTL_MS), _MOST_TTL_MS) * 1_000
+        ends = self._backend.now() + min(max(given.ttl_ms, LEAST_TTL_MS), MOST_TTL_MS) * 1_000
         ends = min(ends, principal.ends) if principal.ends else ends
         subscription = Subscription(named, ends, principal.token_id)
         parts = command.key, command.url, command.secret, command.tenant, given.token, subscription
@@ -156,8 +150,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         """Send a test message."""
         webhook = self._known(request.webhook_id, caller)
         began = self._backend.now()
-        time = time_text(began).replace(" ", "T", 1)
-        body = orjson.dumps({"type": "webhook.test", "timestamp": time, "data": {"key": webhook.key}})
+        body = orjson.dumps({"type": "webhook.test", "timestamp": instant_text(began), "data": {"key": webhook.key}})
         outcome = await self.deliverer.tools.attempt(webhook, f"msg_{secrets.token_hex(16)}", body)
         milliseconds = max(self._backend.now() - began, 0) // 1_000
         return webhooks_pb2.TestWebhookResponse(

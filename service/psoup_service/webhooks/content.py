@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import orjson
-from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
+import pyarrow as pa
 
 from psoup.answer.copies.changed_rows import ChangedRows, HeldRange, Holding, Rows, changed_rows
 from psoup.answer.copies.id_intervals import Interval
@@ -24,7 +23,6 @@ from psoup.answer.copies.versions_since import is_too_old
 from psoup.answer.copies.watched_clauses import clause_of, slides_of
 from psoup.answer.question import Question
 from psoup.errors import InvalidInput
-from psoup.model import time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
@@ -34,7 +32,8 @@ from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest_of_windo
 from psoup_service.sync.version_tokens import remembered
 from psoup_service.watching.pages import Target
 from psoup_service.wire import convert
-from psoup_service.wire.json_answers import rows_json
+from psoup_service.wire.json_answers import instant_text, rows_json
+from psoup_service.wire.json_messages import plain_fields
 
 MOST_BYTES = 256 * 1024
 """The most bytes of a body."""
@@ -211,29 +210,44 @@ def _target(snapshot: Snapshot, record: QueryRecord) -> Target:
     return Target(record.query_id, streams, clause_of(snapshot, record, None), slides, _WINDOW)
 
 
+def read_rows(rows: Rows, digest: Any, take: Callable[[pa.RecordBatch], bool]) -> int:
+    """Read rows batch by batch. Returns the number of all rows.
+
+    `digest`: of hashlib, gets the bytes of all rows; None for no digest. `take`: gets batches until it returns False.
+    Then reading stops, if the number is known and there is no digest.
+    """
+    count, wanted = 0, True
+    for batch in rows.read:
+        if wanted and batch.num_rows:
+            wanted = take(batch)
+        count += batch.num_rows
+        if digest is not None:
+            digest.update(batch.serialize())
+        elif not wanted and rows.count is not None:
+            return rows.count
+    return count
+
+
 class _Listed:
     """Some rows in JSON. `parts`: None if they do not fit into `room` bytes. `count`: their number.
 
-    `hashed`: whether to compute a digest, which is of all rows.
+    `hashed`: whether to compute a digest of all rows.
     """
 
     def __init__(self, rows: Rows, room: int, *, hashed: bool = False) -> None:
         self.parts: list[bytes] | None = []
-        self.count = 0
         self.size = 0
         self.digest = hashlib.blake2b(digest_size=16)
-        for batch in rows.read:
-            self.count += batch.num_rows
-            if self.parts is not None and batch.num_rows:
-                self.parts.append(rows_json(batch)[1:-1])
-                self.size += len(self.parts[-1]) + 1
-                if self.size > room:
-                    self.parts = None
-            if hashed:
-                self.digest.update(batch.serialize())
-            elif self.parts is None and rows.count is not None:
-                self.count = rows.count
-                break
+        self._room = room
+        self.count = read_rows(rows, self.digest if hashed else None, self._take)
+
+    def _take(self, batch: pa.RecordBatch) -> bool:
+        assert self.parts is not None, "no batch comes after the first one that does not fit"
+        self.parts.append(rows_json(batch)[1:-1])
+        self.size += len(self.parts[-1]) + 1
+        if self.size > self._room:
+            self.parts = None
+        return self.parts is not None
 
     def json(self) -> orjson.Fragment:
         """The rows as an array."""
@@ -262,7 +276,7 @@ class _Rows:
             "reset": self._whole,
             "came_count": self.came,
             "left_count": self.left,
-            "completeness": _plain(facts.completeness),
+            "completeness": plain_fields(facts.completeness),
         }
         if self._came.parts is not None and self._left.parts is not None:
             body = _written(facts.now, {**data, "came": self._came.json(), "left": self._left.json()})
@@ -272,19 +286,4 @@ class _Rows:
 
 
 def _written(now: int, data: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"type": "answer.changed", "timestamp": time_text(now).replace(" ", "T", 1), "data": data})
-
-
-def _plain(message: Message) -> dict[str, Any]:
-    """The fields of a message that are set, as JSON has them: times as text, names of enums."""
-    plain = dict[str, Any]()
-    for field, value in message.ListFields():
-        if isinstance(value, Timestamp):
-            plain[field.name] = value.ToJsonString()
-        elif field.enum_type is not None:
-            plain[field.name] = field.enum_type.values_by_number[value].name
-        elif field.message_type is not None:
-            plain[field.name] = [_plain(each) for each in value]
-        else:
-            plain[field.name] = value
-    return plain
+    return orjson.dumps({"type": "answer.changed", "timestamp": instant_text(now), "data": data})

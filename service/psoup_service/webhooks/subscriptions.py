@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from psoup.errors import FailedPrecondition, NotFound
+from psoup.errors import FailedPrecondition, NotFound, PermissionDenied
 from psoup.events.webhooks import DropWebhook, Webhook
 from psoup_service.gate.principal import Principal
 from psoup_service.webhooks.outcomes import Outcome
@@ -23,6 +23,9 @@ from psoup_service.webhooks.tools import Tools
 
 GIVEN_UP = frozenset({410, 413})
 """Statuses by which the receiver of a subscription refuses a delivery for good."""
+
+LEAST_TTL_MS, MOST_TTL_MS = 60_000, 86_400_000
+"""The bounds of the life of a subscription that is not renewed, in milliseconds."""
 
 _FORBIDDEN = -32024
 _PATIENCE_S = 5.0
@@ -32,6 +35,15 @@ def subscription_id(principal: Principal, url: str, arguments: str) -> str:
     """The ID of a subscription, the same for the same caller, URL and arguments. `arguments`: JSON of them."""
     parts = [principal.tenant, principal.token_id, principal.name, url, arguments]
     return f"sub_{hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]}"
+
+
+def check_credential(principal: Principal) -> None:
+    """Raise PermissionDenied for a caller without a credential, to which a subscription could belong."""
+    if principal.credential is None:
+        raise PermissionDenied(
+            "a subscription by webhook belongs to a credential, and this caller has none; use an access token, or poll",
+            reason="CREDENTIAL",
+        )
 
 
 async def verify(tools: Tools, webhook: Webhook) -> None:

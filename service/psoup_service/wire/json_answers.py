@@ -38,7 +38,7 @@ def plain_values(column: pa.Array) -> list[Any]:
     """The values of a column as JSON has them."""
     t, kind = pa.types, column.type
     if t.is_timestamp(kind):
-        return [None if value is None else _instant(value) for value in column.view(pa.int64()).to_pylist()]
+        return [None if value is None else instant_text(value) for value in column.view(pa.int64()).to_pylist()]
     if t.is_date(kind):
         return [None if value is None else _day(value) for value in column.view(pa.int32()).to_pylist()]
     values: list[Any] = column.to_pylist()
@@ -54,7 +54,8 @@ def plain_values(column: pa.Array) -> list[Any]:
     return values
 
 
-def _instant(micros: int) -> str:
+def instant_text(micros: int) -> str:
+    """A time, in microseconds since 1970, as ISO 8601 in UTC: "2024-05-01T12:00:00Z"."""
     try:
         return f"{(EPOCH + timedelta(microseconds=micros)).isoformat()}Z"
     except OverflowError:  # Python's years end at 9999

@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from psoup_proto.v1 import queries_pb2, streams_pb2
 from psoup_service.assistants.calls import Bounds, McpCalls
-from psoup_service.assistants.facts import ColumnFacts, Facts, QueryFacts, columns_of, query_facts, time_text
+from psoup_service.assistants.facts import ColumnFacts, Facts, QueryFacts, columns_of, query_facts
 from psoup_service.assistants.tool import Arguments, Bounded, Tool
+from psoup_service.wire.json_messages import timestamp_text
 
 _MOST_PAGE = 1_000
 _LISTED_COLUMNS = 50
@@ -184,7 +185,7 @@ async def _describe(calls: McpCalls, given: DescribeArguments) -> Description:
         facts.statement = reply.stream.statement
     facts.queries = reply.stream.queries
     if reply.stream.HasField("now"):
-        facts.now = time_text(reply.stream.now)
+        facts.now = timestamp_text(reply.stream.now)
     return Description(stream=facts)
 
 
