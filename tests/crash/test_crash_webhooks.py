@@ -15,8 +15,8 @@ from psoup_client import Client, ClientOptions, RetryOptions
 from psoup_client.errors import PSoupError
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.event_receivers import Assistant, Willing
-from psoup_testing.services.polling import asked_until
 from psoup_testing.services.receivers import Received, Receiver, closes, folded, replies, row_text
+from psoup_testing.services.reply_wait import asked_until
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.budget import SEED, replayable, scaled
 

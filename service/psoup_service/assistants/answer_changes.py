@@ -37,19 +37,20 @@ ROW_BYTES = 1_024
 class AnswerChanged(Facts):
     """A change of an answer.
 
-    `came`: the number of rows that came. `rows`: the first of them. `left`: the number of rows that left, or null if
-    only the client can tell: rows leave whose _id is not in `stays`. `whole`: the rows that came are the whole answer,
-    and all earlier rows left.
+    `came_count`: the number of rows that came. `came`: the first of them. `more_rows`: the number of rows left out.
+    `left_count`: the number of rows that left, or null if the service does not know it. `stays`: intervals of IDs, each
+    without its end. An earlier row left if its ID is in none of them. `reset`: true if the rows that came are the whole
+    answer, and all earlier rows left.
     """
 
     key: str
     sequence: int
-    came: int
-    left: int | None
-    rows: list[dict[str, Any]]
+    came_count: int
+    left_count: int | None
+    came: list[dict[str, Any]]
     more_rows: int
-    stays: list[tuple[int, int]] | None = None
-    whole: bool | None = None
+    stays: dict[str, list[tuple[int, int]]] | None = None
+    reset: bool | None = None
     completeness: CompletenessFacts
 
 
@@ -106,16 +107,16 @@ class Merged:
         facts = AnswerChanged(
             key=self._key,
             sequence=page.body.sequence,
-            came=self._came,
-            left=self._left,
-            rows=self._rows,
+            came_count=self._came,
+            left_count=self._left,
+            came=self._rows,
             more_rows=self._came - len(self._rows),
             completeness=completeness_facts(page.completeness()),
         )
         if self._whole:
-            facts.left, facts.whole = None, True
+            facts.left_count, facts.reset = None, True
         elif self._left is None:
-            facts.stays = page.intervals()
+            facts.stays = page.stays()
         return occurrence(f"evt_{self._hash.hexdigest()}", clock, facts)
 
 

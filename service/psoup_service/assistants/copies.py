@@ -9,6 +9,7 @@ remembered for a while.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -51,13 +52,19 @@ class Page(NamedTuple):
         """The number of rows that left. None if only the client can count them, by the tuple IDs that stay."""
         if self.form is None or not self.form.whole:
             return None if self.change.keep else 0
-        ends = list(accumulate(self.change.removed))
-        return sum(ends[1::2]) - sum(ends[::2])
+        return sum(end - begin for begin, end in intervals_of(self.change.removed))
 
-    def intervals(self) -> list[tuple[int, int]]:
-        """The tuple IDs that stay: of a join an interval for each source."""
-        ends = list(accumulate(self.change.keep))
-        return list(zip(ends[::2], ends[1::2], strict=True))
+    def stays(self) -> dict[str, list[tuple[int, int]]]:
+        """The intervals of the tuple IDs that stay, by the column of the IDs. A join has one interval for a column."""
+        intervals, names = intervals_of(self.change.keep), self._id_columns()
+        if len(names) == 1:
+            return {names[0]: intervals}
+        return {name: [interval] for name, interval in zip(names, intervals, strict=False)}
+
+    def _id_columns(self) -> list[str]:
+        assert self.form is not None, "rows with IDs have a form"
+        names: list[str] = pa.ipc.read_schema(pa.py_buffer(self.form.schema_ipc)).names
+        return names[: max(self.form.id_columns, 1)]
 
     def completeness(self) -> types_pb2.Completeness:
         """The completeness of the answer."""
@@ -76,6 +83,12 @@ class Page(NamedTuple):
         elif moments:
             contents.now.CopyFrom(min(moments, key=lambda moment: moment.ToNanoseconds()))
         return contents
+
+
+def intervals_of(differences: Iterable[int]) -> list[tuple[int, int]]:
+    """The intervals whose ends are given as differences, each without its end."""
+    ends = list(accumulate(differences))
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 class Forms:

@@ -47,14 +47,14 @@ class EventBody:
         changed = AnswerChanged(
             key=facts.key,
             sequence=facts.completeness.sequence,
-            came=self.came,
-            left=None if self._whole else self.left,
-            rows=self._rows,
+            came_count=self.came,
+            left_count=None if self._whole else self.left,
+            came=self._rows,
             more_rows=self.came - len(self._rows),
             completeness=completeness_facts(facts.completeness),
         )
         if self._whole:
-            changed.whole = True
+            changed.reset = True
         event = occurrence(facts.message_id, facts.now, changed)
         return orjson.dumps({**event, "cursor": Cursor(facts.now, facts.token).text()})
 

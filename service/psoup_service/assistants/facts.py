@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from psoup.phrases import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
-from psoup_service.wire.json_messages import timestamp_text
+from psoup_service.wire.json_messages import plain_fields, timestamp_text
 
 
 class Facts(BaseModel):
@@ -28,11 +28,12 @@ class ColumnFacts(Facts):
 
 
 class CompletenessFacts(Facts):
-    """The completeness of an answer.
+    """The completeness of an answer: `said` in words, and fields of the contract's Completeness by their names.
 
-    `said`: in words. `final`: no row can come or leave any more. `sequence`: the last event that the answer reflects.
-    Tuples of the window may be missing. `late`: came too late. `ahead`: are too far ahead of the clock. `pending`: wait
-    for the watermark.
+    `final`: no row can come or leave any more. `sequence`: the last event that the answer reflects. `late`, `ahead`,
+    `pending`: tuples of the stream that came too late, are too far ahead of the clock, or wait for the watermark.
+    `late_in_window` and so on: their number in the window. Fields that are false, 0 or not known are
+    left out, except for a known 0 in the window.
     """
 
     said: str
@@ -41,11 +42,16 @@ class CompletenessFacts(Facts):
     now: str | None = None
     begin: str | None = None
     end: str | None = None
-    late: int
-    ahead: int
-    pending: int
-    truncated: bool
-    errors: int
+    late: int | None = None
+    late_in_window: int | None = None
+    ahead: int | None = None
+    ahead_in_window: int | None = None
+    pending: int | None = None
+    pending_in_window: int | None = None
+    truncated: bool | None = None
+    errors: int | None = None
+    select_errors: int | None = None
+    unknown: int | None = None
 
 
 class QueryFacts(Facts):
@@ -90,27 +96,13 @@ def query_facts(query: queries_pb2.Query, *, columns: bool) -> QueryFacts:
 
 def completeness_facts(contents: types_pb2.Completeness) -> CompletenessFacts:
     """The completeness of an answer."""
+    fields = {"sequence": contents.sequence, "final": contents.final, **plain_fields(contents)}
+    facts = {name: value for name, value in fields.items() if name in CompletenessFacts.model_fields}
+    return CompletenessFacts(said=_said(contents), **facts)
+
+
+def _said(contents: types_pb2.Completeness) -> str:
     missing = {name: _within(contents, name) for name in ("late", "ahead", "pending")}
-    facts = CompletenessFacts(
-        said=_said(contents, missing),
-        final=contents.final,
-        sequence=contents.sequence,
-        truncated=contents.truncated,
-        errors=contents.errors + contents.select_errors,
-        late=missing["late"],
-        ahead=missing["ahead"],
-        pending=missing["pending"],
-    )
-    if contents.HasField("now"):
-        facts.now = timestamp_text(contents.now)
-    if contents.HasField("begin"):
-        facts.begin = timestamp_text(contents.begin)
-    if contents.HasField("end"):
-        facts.end = timestamp_text(contents.end)
-    return facts
-
-
-def _said(contents: types_pb2.Completeness, missing: dict[str, int]) -> str:
     said = "The answer is final" if contents.final else f"The answer reflects event {contents.sequence}, and may change"
     words = {"late": "came too late", "ahead": "were too far ahead of the clock", "pending": "wait for the watermark"}
     parts = [f"{counted(number, 'tuple')} {words[name]}" for name, number in missing.items() if number]

@@ -88,11 +88,11 @@ def test_a_receiver_is_asked_first_and_gets_each_change_as_an_event(
     assert (body["eventId"], body["name"]) == (event.id, "answer_changed")
     assert event.headers["x-mcp-subscription-id"] == given["id"]
     jsonschema.validate(body["data"], kind["payloadSchema"])
-    assert (body["data"]["came"], body["data"]["left"], body["data"]["more_rows"]) == (2, 0, 0)
-    assert body["data"]["rows"] == [{"sym": "A", "n": 5}, {"sym": "C", "n": 7}]
+    assert (body["data"]["came_count"], body["data"]["left_count"], body["data"]["more_rows"]) == (2, 0, 0)
+    assert body["data"]["came"] == [{"sym": "A", "n": 5}, {"sym": "C", "n": 7}]
     arguments = {"key": "large"}
     polled = assistant.asked("events/poll", name="answer_changed", arguments=arguments, cursor=given["cursor"])
-    rows = polled["result"]["events"][0]["data"]["rows"]
+    rows = polled["result"]["events"][0]["data"]["came"]
     assert [row["sym"] for row in rows] == ["A", "C"], "one cursor serves all modes"
     later = assistant.asked("events/poll", name="answer_changed", arguments=arguments, cursor=body["cursor"])
     assert (later["result"]["events"], later["result"]["truncated"]) == ([], False)
@@ -118,7 +118,7 @@ def test_a_renewed_subscription_goes_on_with_the_new_secret(
     event.verify(OTHER)
     with pytest.raises(WebhookVerificationError):
         event.verify(SECRET)
-    assert [row["sym"] for row in json.loads(event.body)["data"]["rows"]] == ["B"]
+    assert [row["sym"] for row in json.loads(event.body)["data"]["came"]] == ["B"]
     assistant.unsubscribed(url)
 
 
@@ -128,7 +128,7 @@ def test_a_new_subscription_goes_on_from_a_cursor(client: Client, assistant: Ass
     url = receiver.begin()
     given = assistant.subscribed(url, cursor=cursor)
     assert (given["cursor"], given["truncated"]) == (cursor, False)
-    [row] = json.loads(receiver.wait(2)[1].body)["data"]["rows"]
+    [row] = json.loads(receiver.wait(2)[1].body)["data"]["came"]
     assert row["sym"] == "missed"
     assistant.unsubscribed(url)
 
@@ -143,9 +143,9 @@ def test_a_refused_event_is_given_up_and_a_failed_one_comes_again(
     receiver.wait(2)
     pushed(client, ("again", 4))
     _, gone, failed, taken = receiver.wait(4)
-    assert json.loads(gone.body)["data"]["rows"][0]["sym"] == "gone"
+    assert json.loads(gone.body)["data"]["came"][0]["sym"] == "gone"
     assert failed.id == taken.id != gone.id
-    assert json.loads(taken.body)["data"]["rows"][0]["sym"] == "again"
+    assert json.loads(taken.body)["data"]["came"][0]["sym"] == "again"
     assistant.unsubscribed(url)
 
 
@@ -161,7 +161,7 @@ def test_a_query_that_is_registered_anew_is_told_as_a_gap(
     assert (body["type"], sorted(body)) == ("gap", ["cursor", "type"])
     assert gap.id.startswith("msg_gap_")
     pushed(client, ("N", 33))
-    assert json.loads(receiver.wait(3)[2].body)["data"]["came"] == 1
+    assert json.loads(receiver.wait(3)[2].body)["data"]["came_count"] == 1
     assistant.unsubscribed(url, key="anew")
 
 
@@ -199,7 +199,7 @@ def test_a_subscription_to_sql_unregisters_its_query_at_its_end(
     url, sql = receiver.begin(), "SELECT sym FROM trades WHERE n = 88"
     assistant.subscribed(url, arguments={"sql": sql})
     pushed(client, ("T", 88))
-    assert json.loads(receiver.wait(2)[1].body)["data"]["rows"] == [{"sym": "T"}]
+    assert json.loads(receiver.wait(2)[1].body)["data"]["came"] == [{"sym": "T"}]
     assert assistant.subscribed(url, arguments={"sql": sql})["truncated"] is False
     assistant.unsubscribed(url, sql=sql)
     service.wait_until(lambda: is_gone(service, key_of(sql)))

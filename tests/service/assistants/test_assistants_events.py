@@ -17,6 +17,8 @@ import jsonschema
 import pytest
 
 from psoup_client import Client
+from psoup_proto.v1.types_pb2 import Completeness
+from psoup_service.assistants.facts import CompletenessFacts
 from psoup_service.assistants.subscriptions import key_of
 from psoup_service.servicers.webhooks import WebhookServicer
 from psoup_testing.services.event_receivers import is_gone
@@ -113,8 +115,8 @@ def test_polls_go_on_from_the_cursor(url: str, client: Client) -> None:
     first = polled(url, nothing["cursor"], arguments={"key": "large"})
     [event] = first["events"]
     assert event["name"] == "answer_changed"
-    assert event["data"]["came"] == 2
-    assert [(row["sym"], row["n"]) for row in event["data"]["rows"]] == [("A", 7), ("C", 8)]
+    assert event["data"]["came_count"] == 2
+    assert [(row["sym"], row["n"]) for row in event["data"]["came"]] == [("A", 7), ("C", 8)]
     assert event["data"]["completeness"]["said"].startswith("The answer reflects event ")
     jsonschema.validate(event["data"], kind["payloadSchema"])
     [again] = polled(url, nothing["cursor"], arguments={"key": "large"})["events"]
@@ -126,7 +128,28 @@ def test_an_answer_that_is_compared_as_a_whole_tells_how_many_rows_left(url: str
     start = polled(url, arguments={"key": "counts"})
     pushed(client, {"sym": "B", "n": 1})
     [event] = polled(url, start["cursor"], arguments={"key": "counts"})["events"]
-    assert (event["data"]["came"], event["data"]["left"]) == (1, 1)
+    assert (event["data"]["came_count"], event["data"]["left_count"]) == (1, 1)
+
+
+def test_rows_with_ids_leave_by_the_intervals_of_those_that_stay(url: str, client: Client) -> None:
+    client.register("SELECT _id, sym FROM trades WHERE n = 66 BEGIN (NOW - 2 ROWS)", key="last")
+    pushed(client, {"sym": "A", "n": 66}, {"sym": "B", "n": 66})
+    start = polled(url, arguments={"key": "last"})
+    pushed(client, {"sym": "C", "n": 66})
+    [event] = polled(url, start["cursor"], arguments={"key": "last"})["events"]
+    data = event["data"]
+    ((begin, end),) = data["stays"]["_id"]
+    assert (data["came_count"], data["left_count"], end - begin) == (1, None, 1)
+    assert data["came"][0]["_id"] == end, "the row that stays came just before"
+
+
+def test_one_fact_has_one_name_in_all_protocols(url: str, client: Client) -> None:
+    assert set(CompletenessFacts.model_fields) - {"said"} <= set(Completeness.DESCRIPTOR.fields_by_name)
+    start = polled(url, arguments={"key": "large"})
+    pushed(client, {"sym": "A", "n": 9})
+    data = polled(url, start["cursor"], arguments={"key": "large"})["events"][0]["data"]
+    assert {"key", "sequence", "came_count", "left_count", "came", "completeness"} <= set(data)
+    assert data["completeness"]["now"].endswith("Z")
 
 
 def test_an_answer_that_shows_now_comes_whole_with_each_event(url: str, client: Client) -> None:
@@ -137,14 +160,14 @@ def test_an_answer_that_shows_now_comes_whole_with_each_event(url: str, client: 
     changed = polled(url, start["cursor"], arguments={"key": "shows-now"})
     [event] = changed["events"]
     assert changed["truncated"] is False
-    assert (event["data"]["whole"], event["data"]["came"], event["data"]["left"]) == (True, 2, None)
+    assert (event["data"]["reset"], event["data"]["came_count"], event["data"]["left_count"]) == (True, 2, None)
 
 
 def test_many_rows_are_counted_and_the_first_ones_told(url: str, client: Client) -> None:
     start = polled(url, arguments={"key": "large"})
     pushed(client, *({"sym": "M", "n": n + 3} for n in range(1_000)))
     [event] = polled(url, start["cursor"], arguments={"key": "large"})["events"]
-    assert (event["data"]["came"], len(event["data"]["rows"]), event["data"]["more_rows"]) == (1_000, 20, 980)
+    assert (event["data"]["came_count"], len(event["data"]["came"]), event["data"]["more_rows"]) == (1_000, 20, 980)
 
 
 def test_an_old_cursor_begins_anew_and_says_so(url: str, client: Client) -> None:
@@ -186,7 +209,7 @@ def test_a_stream_tells_each_change_until_its_query_is_gone(url: str, client: Cl
         event = next(messages)
         assert event["method"] == "notifications/events/event"
         assert event["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": 5}
-        assert (event["params"]["data"]["came"], event["params"]["data"]["rows"][0]["sym"]) == (1, "S")
+        assert (event["params"]["data"]["came_count"], event["params"]["data"]["came"][0]["sym"]) == (1, "S")
         query.unregister()
         ended = next(messages)
         assert ended["method"] == "notifications/events/terminated"
@@ -201,7 +224,7 @@ def test_a_stream_goes_on_from_a_cursor_of_a_poll(url: str, client: Client) -> N
     with streamed(url, start["cursor"], arguments={"key": "large"}) as messages:
         assert next(messages)["params"]["truncated"] is False
         event = next(messages)["params"]
-        assert event["data"]["came"] == 1
+        assert event["data"]["came_count"] == 1
     [again] = polled(url, start["cursor"], arguments={"key": "large"})["events"]
     assert again["eventId"] == event["eventId"]
     assert polled(url, event["cursor"], arguments={"key": "large"})["events"] == []
@@ -222,7 +245,7 @@ def test_a_subscription_by_sql_registers_its_query_until_it_ends(url: str, clien
         [key] = keys(client)
         assert client.query(key=key).info.expires_after == dt.timedelta(days=7)
         pushed(client, {"sym": "T", "n": 88})
-        assert next(messages)["params"]["data"]["came"] == 1
+        assert next(messages)["params"]["data"]["came_count"] == 1
     running.wait_until(lambda: is_gone(running, key))
     start = polled(url, arguments={"sql": sql})
     [key] = keys(client)

@@ -134,7 +134,7 @@ def test_changes_go_on_from_a_token(call: Call, running: Serving) -> None:
         client.register("SELECT k, sum(v) AS total FROM ticks GROUP BY k", key="totals")
         client.wait_for(client.last_sequence)
         first = call("changes", key="ticks").structured_content
-        assert (first["reset"], first["complete"]) == ("FIRST", True)
+        assert (first["reset"], first["reset_reason"], first["complete"]) == (True, "FIRST", True)
         assert [row["v"] for row in first["came"]] == [1, 2]
         totals = call("changes", key="totals").structured_content
         assert totals["came"] == [{"k": "a", "total": "1"}, {"k": "b", "total": "2"}]

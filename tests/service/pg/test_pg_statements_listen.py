@@ -63,7 +63,7 @@ def totals(connection: psycopg.Connection[Any], wanted: dict[str, tuple[int, int
         assert payload["key"] == notification.channel
         assert payload["sequence"] > 0
         came, left = sums[notification.channel]
-        sums[notification.channel] = (came + payload["came"], left + payload["left"])
+        sums[notification.channel] = (came + payload["came_count"], left + payload["left_count"])
         if sums == wanted:
             notifications.close()
     return sums
@@ -110,7 +110,7 @@ def test_a_listener_follows_its_key_to_another_query_and_learns_of_its_end(
         client.unregister(client.query(key="moving"))
         (notification,) = connection.notifies(timeout=20, stop_after=1)
         payload = json.loads(notification.payload)
-        assert (payload["came"], payload["left"]) == (0, 3)
+        assert (payload["came_count"], payload["left_count"]) == (0, 3)
         assert "gone" in payload
 
 
@@ -147,7 +147,7 @@ def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
     notifications = connection.notifies(timeout=10)
     for notification in notifications:
         payload = json.loads(notification.payload)
-        missing[notification.channel] -= payload["came"] - payload["left"]
+        missing[notification.channel] -= payload["came_count"] - payload["left_count"]
         if not any(missing.values()):
             notifications.close()
     assert not any(missing.values()), "the notifications count the rows of the answers"

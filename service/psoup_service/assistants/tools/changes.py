@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import sync_pb2
 from psoup_service.assistants.calls import Bounds, McpCalls
-from psoup_service.assistants.copies import Page, next_page
+from psoup_service.assistants.copies import Page, intervals_of, next_page
 from psoup_service.assistants.facts import CompletenessFacts, Facts, completeness_facts
 from psoup_service.assistants.rows import fitting_rows
 from psoup_service.assistants.tool import Bounded, OfQuery, Tool, token_bytes, token_text
@@ -29,16 +28,18 @@ class ChangesArguments(OfQuery, Bounded):
 class ChangeFacts(Facts):
     """A change of an answer.
 
-    `token`: for the next call. `more_rows`: rows that came and are left out; call again with the token. `reset`: the
-    reason to forget all earlier rows. `stays`: earlier rows stay only if their _id is in one of these intervals, the
-    end not included. `removed`: or the positions of the earlier rows that leave, from 0.
+    `token`: for the next call. `came`: the rows that came. `more_rows`: the number of rows that came and are left out;
+    call again with the token. `reset`: true if all earlier rows are to be forgotten, for `reset_reason`. `stays`:
+    intervals of IDs, each without its end. An earlier row stays only if its ID is in one of them. `removed`: intervals
+    of positions, from 0, of an answer without IDs. The earlier rows at these positions leave.
     """
 
     token: str
     came: list[dict[str, Any]]
     more_rows: int
     complete: bool
-    reset: str | None = None
+    reset: bool | None = None
+    reset_reason: str | None = None
     stays: dict[str, list[tuple[int, int]]] | None = None
     removed: list[tuple[int, int]] | None = None
     completeness: CompletenessFacts
@@ -80,27 +81,14 @@ def _facts(page: Page, table: Any, bounds: Bounds) -> ChangeFacts | None:
         completeness=completeness_facts(page.completeness()),
     )
     if change.reset:
-        facts.reset = sync_pb2.Reset.Name(change.reset).removeprefix("RESET_")
+        facts.reset, facts.reset_reason = True, sync_pb2.Reset.Name(change.reset).removeprefix("RESET_")
     elif page.form is not None:
         if page.form.whole:
-            facts.removed = _intervals(change.removed)
+            facts.removed = intervals_of(change.removed)
         else:
-            facts.stays = _stays(change, table.schema.names[: max(page.form.id_columns, 1)])
+            facts.stays = page.stays()
     facts.came = fitting_rows(table, bounds.size - facts.size())
     return facts if len(facts.came) == change.rows else None
-
-
-def _stays(change: sync_pb2.Change, names: list[str]) -> dict[str, list[tuple[int, int]]]:
-    """The intervals of the IDs that stay, by their column. A join has one interval for each column."""
-    intervals = _intervals(change.keep)
-    if len(names) == 1:
-        return {names[0]: intervals}
-    return {name: [interval] for name, interval in zip(names, intervals, strict=False)}
-
-
-def _intervals(differences: Any) -> list[tuple[int, int]]:
-    ends = list(accumulate(differences))
-    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 CHANGES = Tool(

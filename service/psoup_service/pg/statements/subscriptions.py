@@ -181,7 +181,8 @@ class _Subscription:
 
     def _payload(self) -> str:
         """The payload of a notification, with all changes up to now."""
-        payload = {"key": self._key, "sequence": self._sequence, "came": self._came, "left": self._left}
+        counts = {"came_count": self._came, "left_count": self._left}
+        payload = {"key": self._key, "sequence": self._sequence, **counts}
         self._came = self._left = 0
         self._news.clear()
         return json.dumps({**payload, "gone": self._gone} if self._gone else payload, ensure_ascii=False)
