@@ -29,7 +29,7 @@ class _WebhookStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WebhookS
     WEBHOOK_STATE_UNSPECIFIED: _WebhookState.ValueType  # 0
     """Not given."""
     WEBHOOK_STATE_UP_TO_DATE: _WebhookState.ValueType  # 1
-    """The receiver has taken all changes."""
+    """The receiver has taken all changes so far."""
     WEBHOOK_STATE_DELIVERING: _WebhookState.ValueType  # 2
     """A delivery is under way, or waits for its next attempt."""
     WEBHOOK_STATE_PAUSED: _WebhookState.ValueType  # 3
@@ -45,7 +45,7 @@ class WebhookState(_WebhookState, metaclass=_WebhookStateEnumTypeWrapper):
 WEBHOOK_STATE_UNSPECIFIED: WebhookState.ValueType  # 0
 """Not given."""
 WEBHOOK_STATE_UP_TO_DATE: WebhookState.ValueType  # 1
-"""The receiver has taken all changes."""
+"""The receiver has taken all changes so far."""
 WEBHOOK_STATE_DELIVERING: WebhookState.ValueType  # 2
 """A delivery is under way, or waits for its next attempt."""
 WEBHOOK_STATE_PAUSED: WebhookState.ValueType  # 3
@@ -78,44 +78,44 @@ class Webhook(_message.Message):
     SUBSCRIPTION_ID_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
-    """Its ID. Opaque."""
+    """The ID of the webhook, an opaque text."""
     key: _builtins.str
     """The key of the query."""
     url: _builtins.str
-    """The URL."""
+    """The URL to which deliveries are sent."""
     state: Global___WebhookState.ValueType
-    """Its state."""
+    """The state of the webhook."""
     delivered: _builtins.int
-    """Deliveries that the receiver has taken."""
+    """The number of deliveries that the receiver has taken."""
     delivery_id: _builtins.str
-    """The header "webhook-id" of the delivery that waits. Empty: none waits."""
+    """The ID of the delivery that the receiver has not taken yet, as in the header "webhook-id". Empty: there is none."""
     attempts: _builtins.int
-    """Attempts for it since the start of the service."""
+    """The number of attempts to send that delivery, since the start of the service."""
     last_status: _builtins.int
-    """The HTTP status of the last attempt; 0 if there was none, or no reply."""
+    """The HTTP status of the reply to the last attempt. 0: there was no attempt, or no reply."""
     last_error: _builtins.str
-    """Why the last attempt, or the last look at the answer, has failed. Empty: it has not."""
+    """The reason for which the last attempt failed, or the last evaluation of the answer. Empty: it has not failed."""
     subscription_id: _builtins.str
     """The subscription of an assistant that the webhook serves. Empty: none."""
     @_builtins.property
     def add_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was added."""
+        """The time at which the webhook was added."""
 
     @_builtins.property
     def deliver_time(self) -> _timestamp_pb2.Timestamp:
-        """When the receiver took the last delivery. Unset: none so far."""
+        """The time at which the receiver took the last delivery. Unset: it has taken none so far."""
 
     @_builtins.property
     def fix_time(self) -> _timestamp_pb2.Timestamp:
-        """When the delivery that waits was made. Unset: none waits."""
+        """The time at which that delivery was made. Unset: there is none."""
 
     @_builtins.property
     def next_attempt_time(self) -> _timestamp_pb2.Timestamp:
-        """The next attempt. Unset: none is planned."""
+        """The time of the next attempt. Unset: none is planned."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """When the webhook is removed, unless the assistant renews its subscription. Unset: never."""
+        """The time at which the webhook is removed, unless the assistant renews its subscription. Unset: never."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ Global___Webhook: _TypeAlias = Webhook  # noqa: Y015
 
 @_typing.final
 class AddWebhookRequest(_message.Message):
-    """Of AddWebhook."""
+    """The request of AddWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -159,10 +159,12 @@ class AddWebhookRequest(_message.Message):
     url: _builtins.str
     """An https URL of a host with public addresses. The setting `webhook_hosts` of the service allows others."""
     secret: _builtins.str
-    """Signs deliveries: "whsec_" and 24 to 64 bytes in base64. Empty: the service makes one."""
+    """The secret that signs deliveries: "whsec_" and 24 to 64 bytes in base64. Empty: the service makes one."""
     @_builtins.property
     def subscription(self) -> Global___EventSubscription:
-        """The subscription of an assistant (docs/assistants.md). Set: a webhook of the same subscription is renewed."""
+        """The subscription of an assistant (docs/assistants.md) that the webhook serves. If the subscription has a webhook
+        already, this call renews that webhook.
+        """
 
     def __init__(
         self,
@@ -182,8 +184,9 @@ Global___AddWebhookRequest: _TypeAlias = AddWebhookRequest  # noqa: Y015
 
 @_typing.final
 class EventSubscription(_message.Message):
-    """A subscription of an assistant to events, as MCP Events has it. The receiver must prove that it wants deliveries.
-    FAILED_PRECONDITION with reason WEBHOOK_ENDPOINT: it did not. PERMISSION_DENIED: the caller has no credential.
+    """A subscription of an assistant to events, as MCP Events defines it. The receiver must prove that it wants deliveries.
+    FAILED_PRECONDITION with reason WEBHOOK_ENDPOINT: the receiver did not. PERMISSION_DENIED: the caller has no
+    credential.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -192,11 +195,11 @@ class EventSubscription(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     TTL_MS_FIELD_NUMBER: _builtins.int
     arguments: _builtins.str
-    """The arguments of the event as JSON. They are a part of the identity of the subscription."""
+    """The arguments of the event as JSON, at most 128 KiB. They are a part of the identity of the subscription."""
     token: _builtins.bytes
-    """The position after which changes are sent, a token of Sync. Ignored if the subscription stands."""
+    """The position after which changes are sent, a token of Sync. Ignored if the subscription has a webhook already."""
     ttl_ms: _builtins.int
-    """When the subscription ends unless it is renewed, in milliseconds from now."""
+    """The milliseconds after which the subscription ends, unless it is renewed."""
     def __init__(
         self,
         *,
@@ -214,7 +217,7 @@ Global___EventSubscription: _TypeAlias = EventSubscription  # noqa: Y015
 
 @_typing.final
 class AddWebhookResponse(_message.Message):
-    """Of AddWebhook."""
+    """The reply of AddWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -223,11 +226,13 @@ class AddWebhookResponse(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """The secret. No other call shows it."""
+    """The secret that signs deliveries. No other call returns it."""
     sequence: _builtins.int
-    """The event."""
+    """The sequence of the event that this call has logged."""
     token: _builtins.bytes
-    """Of a subscription: its position, after the last delivery that the receiver has taken. A token of Sync."""
+    """The position of a subscription, after the last delivery that the receiver has taken. A token of Sync. Empty for
+    other webhooks.
+    """
     @_builtins.property
     def webhook(self) -> Global___Webhook:
         """The webhook."""
@@ -250,16 +255,16 @@ Global___AddWebhookResponse: _TypeAlias = AddWebhookResponse  # noqa: Y015
 
 @_typing.final
 class ListWebhooksRequest(_message.Message):
-    """Of ListWebhooks."""
+    """The request of ListWebhooks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """Only webhooks of this key. Empty: all."""
+    """The key of the webhooks to list. Empty: all webhooks."""
     min_sequence: _builtins.int
-    """As in InvokeRequest."""
+    """The event that the reply must reflect, as in InvokeRequest."""
     def __init__(
         self,
         *,
@@ -276,14 +281,14 @@ Global___ListWebhooksRequest: _TypeAlias = ListWebhooksRequest  # noqa: Y015
 
 @_typing.final
 class ListWebhooksResponse(_message.Message):
-    """Of ListWebhooks."""
+    """The reply of ListWebhooks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WEBHOOKS_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The last event that this reflects."""
+    """The sequence of the last event that the reply reflects."""
     @_builtins.property
     def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Webhook]:
         """The webhooks."""
@@ -304,13 +309,13 @@ Global___ListWebhooksResponse: _TypeAlias = ListWebhooksResponse  # noqa: Y015
 
 @_typing.final
 class RemoveWebhookRequest(_message.Message):
-    """Of RemoveWebhook."""
+    """The request of RemoveWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WEBHOOK_ID_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
-    """The webhook."""
+    """The ID of the webhook."""
     def __init__(
         self,
         *,
@@ -326,13 +331,13 @@ Global___RemoveWebhookRequest: _TypeAlias = RemoveWebhookRequest  # noqa: Y015
 
 @_typing.final
 class RemoveWebhookResponse(_message.Message):
-    """Of RemoveWebhook."""
+    """The reply of RemoveWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The event."""
+    """The sequence of the event that this call has logged."""
     def __init__(
         self,
         *,
@@ -348,13 +353,13 @@ Global___RemoveWebhookResponse: _TypeAlias = RemoveWebhookResponse  # noqa: Y015
 
 @_typing.final
 class PauseWebhookRequest(_message.Message):
-    """Of PauseWebhook."""
+    """The request of PauseWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WEBHOOK_ID_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
-    """The webhook."""
+    """The ID of the webhook."""
     def __init__(
         self,
         *,
@@ -370,13 +375,13 @@ Global___PauseWebhookRequest: _TypeAlias = PauseWebhookRequest  # noqa: Y015
 
 @_typing.final
 class PauseWebhookResponse(_message.Message):
-    """Of PauseWebhook."""
+    """The reply of PauseWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The event, or a later one if the webhook was paused already."""
+    """The sequence of the event that paused the webhook, or of a later event if the webhook was paused before."""
     def __init__(
         self,
         *,
@@ -392,13 +397,13 @@ Global___PauseWebhookResponse: _TypeAlias = PauseWebhookResponse  # noqa: Y015
 
 @_typing.final
 class ResumeWebhookRequest(_message.Message):
-    """Of ResumeWebhook."""
+    """The request of ResumeWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WEBHOOK_ID_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
-    """The webhook."""
+    """The ID of the webhook."""
     def __init__(
         self,
         *,
@@ -414,13 +419,13 @@ Global___ResumeWebhookRequest: _TypeAlias = ResumeWebhookRequest  # noqa: Y015
 
 @_typing.final
 class ResumeWebhookResponse(_message.Message):
-    """Of ResumeWebhook."""
+    """The reply of ResumeWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The event, or a later one if the webhook was not paused."""
+    """The sequence of the event that resumed the webhook, or of a later event if the webhook was not paused."""
     def __init__(
         self,
         *,
@@ -436,13 +441,13 @@ Global___ResumeWebhookResponse: _TypeAlias = ResumeWebhookResponse  # noqa: Y015
 
 @_typing.final
 class TestWebhookRequest(_message.Message):
-    """Of TestWebhook."""
+    """The request of TestWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WEBHOOK_ID_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
-    """The webhook."""
+    """The ID of the webhook."""
     def __init__(
         self,
         *,
@@ -458,7 +463,7 @@ Global___TestWebhookRequest: _TypeAlias = TestWebhookRequest  # noqa: Y015
 
 @_typing.final
 class TestWebhookResponse(_message.Message):
-    """Of TestWebhook."""
+    """The reply of TestWebhook."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -466,11 +471,11 @@ class TestWebhookResponse(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     MILLISECONDS_FIELD_NUMBER: _builtins.int
     status: _builtins.int
-    """The HTTP status; 0 without a reply."""
+    """The HTTP status of the reply. 0: there was no reply."""
     error: _builtins.str
-    """Why the receiver did not take the message. Empty: it has taken it."""
+    """The reason for which the receiver did not take the message. Empty: it has taken it."""
     milliseconds: _builtins.int
-    """Milliseconds until the reply, or until the attempt failed."""
+    """The milliseconds until the reply, or until the attempt failed."""
     def __init__(
         self,
         *,

@@ -84,7 +84,7 @@ class WebhookServiceServicer(object):
     """
 
     def AddWebhook(self, request, context):
-        """Adds a webhook for the query with a key. The first delivery has the whole answer.
+        """Adds a webhook for the query with a key. Its first delivery has the whole answer.
 
         NOT_FOUND: no query has the key. ALREADY_EXISTS: a webhook sends the changes to this URL already. INVALID_ARGUMENT
         with reason WEBHOOK_URL: the service does not send to such a URL. RESOURCE_EXHAUSTED: too many webhooks.
@@ -108,23 +108,24 @@ class WebhookServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PauseWebhook(self, request, context):
-        """Stops the deliveries of a webhook. Changes wait, and come merged. NOT_FOUND: no such webhook.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ResumeWebhook(self, request, context):
-        """Lets a paused webhook go on, at once. A delivery that was tried before comes again with the same ID. NOT_FOUND: no
+        """Stops the deliveries of a webhook. The next delivery after ResumeWebhook has all changes meanwhile. NOT_FOUND: no
         such webhook.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResumeWebhook(self, request, context):
+        """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
+        no such webhook.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TestWebhook(self, request, context):
-        """Sends a signed test message to the URL of a webhook, once, and tells the reply. The message has the type
-        "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
+        """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
+        message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

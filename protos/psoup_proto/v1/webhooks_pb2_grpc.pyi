@@ -41,7 +41,7 @@ class WebhookServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WebhookServiceAsyncStub: ...
     AddWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.AddWebhookRequest, _webhooks_pb2.AddWebhookResponse]
-    """Adds a webhook for the query with a key. The first delivery has the whole answer.
+    """Adds a webhook for the query with a key. Its first delivery has the whole answer.
 
     NOT_FOUND: no query has the key. ALREADY_EXISTS: a webhook sends the changes to this URL already. INVALID_ARGUMENT
     with reason WEBHOOK_URL: the service does not send to such a URL. RESOURCE_EXHAUSTED: too many webhooks.
@@ -51,14 +51,16 @@ class WebhookServiceStub:
     RemoveWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RemoveWebhookRequest, _webhooks_pb2.RemoveWebhookResponse]
     """Removes a webhook. An attempt that is under way may still arrive. NOT_FOUND: no such webhook."""
     PauseWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.PauseWebhookRequest, _webhooks_pb2.PauseWebhookResponse]
-    """Stops the deliveries of a webhook. Changes wait, and come merged. NOT_FOUND: no such webhook."""
-    ResumeWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ResumeWebhookRequest, _webhooks_pb2.ResumeWebhookResponse]
-    """Lets a paused webhook go on, at once. A delivery that was tried before comes again with the same ID. NOT_FOUND: no
+    """Stops the deliveries of a webhook. The next delivery after ResumeWebhook has all changes meanwhile. NOT_FOUND: no
     such webhook.
     """
+    ResumeWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ResumeWebhookRequest, _webhooks_pb2.ResumeWebhookResponse]
+    """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
+    no such webhook.
+    """
     TestWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]
-    """Sends a signed test message to the URL of a webhook, once, and tells the reply. The message has the type
-    "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
+    """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
+    message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
     """
 
 @_typing.type_check_only
@@ -74,7 +76,7 @@ class WebhookServiceAsyncStub(WebhookServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     AddWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.AddWebhookRequest, _webhooks_pb2.AddWebhookResponse]  # type: ignore[assignment]
-    """Adds a webhook for the query with a key. The first delivery has the whole answer.
+    """Adds a webhook for the query with a key. Its first delivery has the whole answer.
 
     NOT_FOUND: no query has the key. ALREADY_EXISTS: a webhook sends the changes to this URL already. INVALID_ARGUMENT
     with reason WEBHOOK_URL: the service does not send to such a URL. RESOURCE_EXHAUSTED: too many webhooks.
@@ -84,14 +86,16 @@ class WebhookServiceAsyncStub(WebhookServiceStub):
     RemoveWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RemoveWebhookRequest, _webhooks_pb2.RemoveWebhookResponse]  # type: ignore[assignment]
     """Removes a webhook. An attempt that is under way may still arrive. NOT_FOUND: no such webhook."""
     PauseWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.PauseWebhookRequest, _webhooks_pb2.PauseWebhookResponse]  # type: ignore[assignment]
-    """Stops the deliveries of a webhook. Changes wait, and come merged. NOT_FOUND: no such webhook."""
-    ResumeWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ResumeWebhookRequest, _webhooks_pb2.ResumeWebhookResponse]  # type: ignore[assignment]
-    """Lets a paused webhook go on, at once. A delivery that was tried before comes again with the same ID. NOT_FOUND: no
+    """Stops the deliveries of a webhook. The next delivery after ResumeWebhook has all changes meanwhile. NOT_FOUND: no
     such webhook.
     """
+    ResumeWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ResumeWebhookRequest, _webhooks_pb2.ResumeWebhookResponse]  # type: ignore[assignment]
+    """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
+    no such webhook.
+    """
     TestWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]  # type: ignore[assignment]
-    """Sends a signed test message to the URL of a webhook, once, and tells the reply. The message has the type
-    "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
+    """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
+    message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
     """
 
 class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -110,7 +114,7 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.AddWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.AddWebhookResponse, _abc.Awaitable[_webhooks_pb2.AddWebhookResponse]]:
-        """Adds a webhook for the query with a key. The first delivery has the whole answer.
+        """Adds a webhook for the query with a key. Its first delivery has the whole answer.
 
         NOT_FOUND: no query has the key. ALREADY_EXISTS: a webhook sends the changes to this URL already. INVALID_ARGUMENT
         with reason WEBHOOK_URL: the service does not send to such a URL. RESOURCE_EXHAUSTED: too many webhooks.
@@ -138,7 +142,9 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.PauseWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.PauseWebhookResponse, _abc.Awaitable[_webhooks_pb2.PauseWebhookResponse]]:
-        """Stops the deliveries of a webhook. Changes wait, and come merged. NOT_FOUND: no such webhook."""
+        """Stops the deliveries of a webhook. The next delivery after ResumeWebhook has all changes meanwhile. NOT_FOUND: no
+        such webhook.
+        """
 
     @_abc_1.abstractmethod
     def ResumeWebhook(
@@ -146,8 +152,8 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.ResumeWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.ResumeWebhookResponse, _abc.Awaitable[_webhooks_pb2.ResumeWebhookResponse]]:
-        """Lets a paused webhook go on, at once. A delivery that was tried before comes again with the same ID. NOT_FOUND: no
-        such webhook.
+        """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
+        no such webhook.
         """
 
     @_abc_1.abstractmethod
@@ -156,8 +162,8 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.TestWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.TestWebhookResponse, _abc.Awaitable[_webhooks_pb2.TestWebhookResponse]]:
-        """Sends a signed test message to the URL of a webhook, once, and tells the reply. The message has the type
-        "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
+        """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
+        message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
         """
 
 def add_WebhookServiceServicer_to_server(servicer: WebhookServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

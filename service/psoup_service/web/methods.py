@@ -1,7 +1,7 @@
 """The calls that a page may make, as an explicit list. A new call of the contract must be added to be on it.
 
-They are reading, registering, statements, and pushes of a few rows. There are no bulk pushes, and no calls for backups,
-jobs or tokens.
+They are reading, registering, webhooks, statements, and pushes of a few rows. There are no bulk pushes, and no calls
+for backups, jobs or tokens.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ ALLOWED = {
     "psoup.v1.StatementService": ("Execute", "Ask", "AskStream"),
     "psoup.v1.SyncService": ("Sync", "Watch"),
     "psoup.v1.FollowService": ("Follow",),
+    "psoup.v1.WebhookService": (
+        "AddWebhook",
+        "ListWebhooks",
+        "RemoveWebhook",
+        "PauseWebhook",
+        "ResumeWebhook",
+        "TestWebhook",
+    ),
 }
 """The methods, by service."""
 

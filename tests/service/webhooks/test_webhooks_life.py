@@ -31,6 +31,7 @@ from psoup_service.webhooks.subscriptions import verify
 from psoup_service.webhooks.tools import Figures, Tools
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import restore
+from psoup_testing.browser.page_requests import Page
 from psoup_testing.services.receivers import Receiver, replies
 from psoup_testing.services.threaded_service import Serving, serving
 
@@ -219,3 +220,22 @@ def test_a_host_that_is_not_allowed_any_more_fails_the_challenge() -> None:
     hook = Webhook("default", 7, "hot", "http://127.0.0.1:9000/", "", 0)
     with pytest.raises(FailedPrecondition, match="did not prove that it wants deliveries: connection_refused"):
         asyncio.run(verify(tools, hook))
+
+
+def test_webhooks_are_added_listed_and_removed_by_json() -> None:
+    with Receiver() as receiver:
+        settings = Settings(port=0, web_port=0, webhook_hosts=(receiver.origin,))
+        with serving(settings) as service, Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+            page = Page(service.service)
+            added = page.call("WebhookService/AddWebhook", {"key": "hot", "url": receiver.url})
+            receiver.wait(1)[0].verify(added["secret"])
+            name = {"webhookId": added["webhook"]["webhookId"]}
+            page.call("WebhookService/PauseWebhook", name)
+            (listed,) = page.call("WebhookService/ListWebhooks")["webhooks"]
+            assert (listed["state"], listed["url"]) == ("WEBHOOK_STATE_PAUSED", receiver.url)
+            assert page.call("WebhookService/TestWebhook", name)["status"] == 204
+            page.call("WebhookService/ResumeWebhook", name)
+            page.call("WebhookService/RemoveWebhook", name)
+            assert client.webhooks() == []
