@@ -22,7 +22,7 @@ from psoup.invariants import ensure
 from psoup.retry_memory import KEY_FORM
 
 KEY_BYTES = 500
-"""Bytes of a key in memory, as measured."""
+"""The approximate bytes of a key in memory."""
 _DIGEST_BYTES = 16
 _NAME = re.compile(KEY_FORM, re.ASCII)
 _PREFIX = KEY_FORM.partition("[")[0]

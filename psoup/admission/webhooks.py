@@ -33,13 +33,13 @@ from psoup.events.webhooks import (
 from psoup.model import DEFAULT_TENANT
 
 MOST_WEBHOOKS = 1_000
-"""The most webhooks of all tenants."""
+"""Webhooks of all tenants at most."""
 
 MOST_OF_TENANT = 200
-"""The most webhooks of one tenant other than `default`, so that no tenant takes all places."""
+"""Webhooks of one tenant other than `default` at most, so that no tenant takes all places."""
 
 MOST_OF_KEY = 16
-"""The most webhooks of one key."""
+"""Webhooks of one key at most."""
 
 
 class KnownWebhooks(dict[int, Webhook]):
@@ -50,7 +50,7 @@ class KnownWebhooks(dict[int, Webhook]):
         change_webhooks(self, event)
 
     def of(self, tenant: str, subscription: Subscription | None) -> Webhook | None:
-        """The webhook of a subscription; None if none stands. O(webhooks)."""
+        """The webhook of a subscription; None without one. O(webhooks)."""
         return None if subscription is None else webhook_of(self.values(), tenant, subscription.subscription_id)
 
     def forget(self, tenant: str) -> None:
@@ -64,8 +64,8 @@ def decide_webhook(
 ) -> Prepared:
     """Decide on a command about a webhook. `sequence`: the sequence of the last event. O(webhooks).
 
-    Raises NotFound for an unknown webhook or key, and AlreadyExists for a webhook that stands. Raises ResourceExhausted
-    for one webhook too many.
+    Raises NotFound for an unknown webhook or key, AlreadyExists for a webhook that exists, and ResourceExhausted beyond
+    a limit.
     """
     if isinstance(command, AddWebhook):
         if tags.query_of(command.tenant, command.key, owners) < 0:

@@ -1,11 +1,11 @@
 """Webhooks: the record of a webhook, the commands about webhooks, and their event.
 
-    AddWebhook ──────prepare──> WebhookChanged    the webhook stands, and nothing is delivered yet
-    AdvanceWebhook ──prepare──> WebhookChanged    a delivery is fixed, or taken by the receiver
+    AddWebhook ──────prepare──> WebhookChanged    the webhook exists, and nothing is delivered yet
+    AdvanceWebhook ──prepare──> WebhookChanged    a delivery is logged, or was taken by the receiver
     PauseWebhook ────prepare──> WebhookChanged    deliveries stop; ResumeWebhook lets them go on
-    DropWebhook ─────prepare──> WebhookChanged    the webhook is forgotten
+    DropWebhook ─────prepare──> WebhookChanged    the webhook is removed
 
-    AddWebhook of a subscription that stands      the webhook gets the new secret and the new end
+    AddWebhook of a subscription with a webhook   the webhook gets the new secret and the new end
 
 A webhook sends the changes of the answer of the query with a key to a URL. Its position is a token of a copy, which
 only the service reads. The content of a delivery is in the log before the first attempt. So an ID always has the same
@@ -27,7 +27,7 @@ BY_CALL: Final = "call"
 """A client paused the webhook."""
 
 BY_FAILURES: Final = "failures"
-"""The receiver took no attempt for too long."""
+"""The service paused the webhook: its receiver took no delivery for three days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Delivery:
 class Subscription:
     """The subscription of an assistant to events, which a webhook serves.
 
-    `subscription_id`: stands in each delivery. `ends`: the time at which the webhook is dropped, unless the assistant
+    `subscription_id`: sent with each delivery. `ends`: the time at which the webhook is dropped, unless the assistant
     renews it. `token_id`: the assistant's access token, "" if its credential is of another kind.
     """
 
@@ -71,7 +71,7 @@ class Webhook:
 
     `webhook_id`: the sequence of the event that added it. `secret`: signs deliveries. `token`: the position, b"" before
     the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time `delivered_at`, or 0.
-    `subscription`: None if it is not of an assistant.
+    `subscription`: None without an assistant.
     """
 
     tenant: str
@@ -138,7 +138,7 @@ class ResumeWebhook:
 
 @dataclass(frozen=True, slots=True)
 class DropWebhook:
-    """Forget a webhook."""
+    """Remove a webhook."""
 
     webhook_id: int
     tenant: str = DEFAULT_TENANT
@@ -149,7 +149,7 @@ WebhookCommand = AddWebhook | AdvanceWebhook | PauseWebhook | ResumeWebhook | Dr
 
 @dataclass(frozen=True, slots=True)
 class WebhookChanged:
-    """A webhook has this state from this event on. `webhook`: None if it is forgotten."""
+    """A webhook has this state from this event on. `webhook`: None if it was removed."""
 
     sequence: int
     tenant: str
@@ -188,7 +188,7 @@ def webhooks_without(webhooks: Mapping[int, Webhook], tenant: str) -> dict[int, 
 
 
 def webhook_of(webhooks: Iterable[Webhook], tenant: str, subscription_id: str) -> Webhook | None:
-    """The webhook of a subscription; None if none stands. O(webhooks)."""
+    """The webhook of a subscription; None without one. O(webhooks)."""
     for webhook in webhooks:
         subscription = webhook.subscription
         if subscription is not None and (webhook.tenant, subscription.subscription_id) == (tenant, subscription_id):

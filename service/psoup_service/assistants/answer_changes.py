@@ -23,15 +23,15 @@ NAME = "answer_changed"
 """The name of the event type."""
 
 MOST_ROWS = 20
-"""The most rows of an event. An event says what has happened; tools read the rest."""
+"""Rows of an event at most. An assistant reads the other rows by its tools."""
 _MOST_PAGES = 16
-"""The most pages of Sync of one event. A further event has the rest."""
+"""Pages of Sync in one event at most. The changes after them come with the next event."""
 _MOST_FIRST_PAGES = 64
-"""The most pages of Sync that lead to a first position."""
+"""Pages of Sync that may be read to get a first position."""
 _NO_GAP = frozenset({sync_pb2.RESET_UNSPECIFIED, sync_pb2.RESET_WHOLE})
-"""Changes without a gap. An answer that shows NOW comes whole each time."""
+"""Resets after which no change was missed. An answer that shows NOW is sent whole each time."""
 ROW_BYTES = 1_024
-"""The bytes of rows for each row that an event may have."""
+"""Bytes of rows that an event may have, for each row."""
 
 
 class AnswerChanged(Facts):
@@ -55,7 +55,7 @@ class AnswerChanged(Facts):
 
 
 class Changes(NamedTuple):
-    """The outcome of a look at an answer. `event`: None if nothing has changed. `more`: there are more changes."""
+    """The changes since a position. `event`: None if nothing has changed. `more`: whether there are more changes."""
 
     event: dict[str, Any] | None
     cursor: Cursor
@@ -80,7 +80,7 @@ class Merged:
         self._last: Page | None = None
 
     async def add(self, page: Page, calls: McpCalls) -> None:
-        """Add a page. After a reset, pages lead to a first position, and make no event."""
+        """Add a page. Pages after a reset make no event: they lead to a first position."""
         change = page.change
         self._whole = self._whole or change.reset == sync_pb2.RESET_WHOLE
         self.was_reset = self.was_reset or change.reset not in _NO_GAP
@@ -121,7 +121,7 @@ class Merged:
 
 
 def occurrence(event_id: str, clock: int, facts: AnswerChanged) -> dict[str, Any]:
-    """An event as the extension has it. `clock`: its time."""
+    """An event in the form of the extension. `clock`: its time, in microseconds since 1970."""
     return {
         "eventId": event_id,
         "name": NAME,
@@ -131,7 +131,7 @@ def occurrence(event_id: str, clock: int, facts: AnswerChanged) -> dict[str, Any
 
 
 async def first_position(calls: McpCalls, key: str) -> Cursor:
-    """The present position of an answer. Raises a PSoupError. O(rows of the answer), which are read and let go."""
+    """The present position of an answer. Raises a PSoupError. Reads all rows of the answer, and keeps none."""
     return (await _pages(calls, sync_pb2.Want(key=key), Merged(key, b"", calls.bounds), _MOST_FIRST_PAGES))[0]
 
 
@@ -145,7 +145,7 @@ async def changes_since(calls: McpCalls, key: str, cursor: Cursor) -> Changes:
 
 
 async def _pages(calls: McpCalls, want: sync_pb2.Want, merged: Merged, limit: int) -> tuple[Cursor, int]:
-    """Read pages until the position is complete. Returns it and the time of the service."""
+    """Read pages until the position is complete, or `limit` pages. Returns it and the time of the service."""
     want.max_bytes, pages = MOST_BYTES, 0
     while True:
         page = await next_page(calls, want)

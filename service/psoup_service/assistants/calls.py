@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from psoup_service.assistants.copies import Forms
 
 LONG_BYTES = 16 * 1024
-"""The bytes of an answer above which a thread makes its JSON."""
+"""A thread makes the JSON of answers with more bytes than this."""
 
 T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
-    """The most rows and bytes of a reply."""
+    """Rows and bytes of a reply at most."""
 
     rows: int
     size: int
 
     def within(self, rows: int | None, size: int | None) -> Bounds:
-        """The bounds of one reply. `rows`, `size`: the caller's own, which only lower them."""
+        """The bounds of one reply. `rows`, `size`: the caller's bounds, which can only be lower."""
         return Bounds(min(rows or self.rows, self.rows), min(size or self.size, self.size))
 
 
@@ -51,7 +51,7 @@ class McpCaller(InnerCaller):
 
 
 class Surroundings(NamedTuple):
-    """The parts that all requests share. `decoders`: threads for long JSON. `forms`: of copies."""
+    """The parts that all requests share. `decoders`: threads for long JSON. `forms`: the forms of copies."""
 
     answering: Answering
     serving: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Surroundings(NamedTuple):
 
 
 class McpCalls(InnerCalls):
-    """The calls of one request. `principal`: the caller's identity, once signed in. `bounds`: of its replies."""
+    """The calls of one request. `principal`: the caller's identity, after `sign_in`. `bounds`: of a reply."""
 
     caller = McpCaller
 
@@ -82,7 +82,7 @@ class McpCalls(InnerCalls):
         return all(may(self.principal.roles, name) for name in names)
 
     async def made(self, size: int, work: Callable[[], T]) -> T:
-        """The result of work on `size` bytes. A thread does long work."""
+        """Do work on `size` bytes and return its result. A thread does work on more than `LONG_BYTES`."""
         if size <= LONG_BYTES:
             return work()
         result: T = await self._decoders.run(self.client.peer, size, work)

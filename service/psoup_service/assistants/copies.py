@@ -1,9 +1,8 @@
 """Changes of an answer for an assistant, by the calls of Sync.
 
-    token ─> Sync ─> `Page`: rows that came as Arrow, what left, the next token
+    token ─> Sync ─> `Page`: rows that came as Arrow, positions of rows that left, the next token
 
-A change without a reset has rows without their schema. The schema of a query never changes. It is asked for once and
-remembered for a while.
+A change without a reset has rows without their schema. The schema of a query never changes, so it is remembered.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from psoup_service.wire.status import CODES
 from psoup_service.wire.written import Written
 
 MOST_BYTES = 3 << 20
-"""The most bytes of rows in one reply of Sync."""
+"""Bytes of rows in one reply of Sync at most."""
 _FORMS = 256
+"""Forms that are remembered."""
 _FORM_BYTES = 16 * 1024
-"""The bytes of a form above which it is not remembered."""
+"""A form with more bytes is not remembered."""
 
 
 class Page(NamedTuple):
     """A reply about one answer.
 
-    `token`: the client's next one. `form`: how the rows are read; None if there are no rows and no reset.
+    `token`: for the client's next request. `form`: the schema of the rows; None without rows and without a reset.
     """
 
     change: sync_pb2.Change
@@ -49,7 +49,7 @@ class Page(NamedTuple):
         return pa.Table.from_batches(batches, schema)
 
     def left(self) -> int | None:
-        """The number of rows that left. None if only the client can count them, by the tuple IDs that stay."""
+        """The number of rows that left. None if only the client knows it, from the tuple IDs that stay."""
         if self.form is None or not self.form.whole:
             return None if self.change.keep else 0
         return sum(end - begin for begin, end in intervals_of(self.change.removed))
@@ -92,7 +92,7 @@ def intervals_of(differences: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class Forms:
-    """The forms of copies by the IDs of their queries; the last ones that were used. A form never changes."""
+    """The forms of copies that were used last, by the IDs of their queries. A form never changes."""
 
     def __init__(self) -> None:
         self._known = OrderedDict[str, sync_pb2.CopyForm]()

@@ -2,7 +2,7 @@
 
     time of the service, 8 bytes | token of Sync        in base64url
 
-The time tells how old a cursor is (`maxAgeMs`). Nothing else depends on it, so it needs no signature.
+The time serves only `maxAgeMs`, the age of a cursor, so it needs no signature. The token has one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Cursor(NamedTuple):
     token: bytes
 
     def text(self) -> str:
-        """The cursor as a client keeps it."""
+        """The cursor as text, for a client."""
         return token_text(_TIME.pack(self.time) + self.token)
 
 
@@ -33,6 +33,6 @@ def read_cursor(text: str) -> Cursor:
     raw = token_bytes(text, _FIELD)
     if len(raw) < _TIME.size:
         raise InvalidInput(
-            "cursor is not one that this service gave; leave it out to begin now", reason="TOKEN_INVALID", field=_FIELD
+            "cursor was not made by this service; leave it out to begin now", reason="TOKEN_INVALID", field=_FIELD
         )
     return Cursor(_TIME.unpack_from(raw)[0], raw[_TIME.size :])

@@ -1,4 +1,4 @@
-"""The endpoint of assistants: one POST of JSON-RPC is one request, in the protocol's stateless mode.
+"""The endpoint of assistants: each POST has one request of JSON-RPC, in the protocol's stateless mode.
 
     POST ─> credential ─ 401 ── size ─ 413 ── body, in time ─> few values ─> the SDK's server ─> JSON or events
 
@@ -39,13 +39,13 @@ PATH = "/mcp"
 """The path of the endpoint."""
 
 MOST_BYTES = 256 * 1024
-"""The most bytes of a request. A statement has at most 64 KiB."""
+"""Bytes of a request at most. A statement has at most 64 KiB."""
 
 MOST_VALUES = 1_000
-"""The most values of a request. The SDK and the tools look at each several times, on the event loop."""
+"""Values of a request at most. The SDK and the tools visit each several times, on the event loop."""
 
 _MOST_SIGNS = 16_384
-"""The most commas and brackets of a request, also in texts. They are counted before the request is read."""
+"""Commas and brackets of a request at most, also within texts. They are counted before the request is parsed."""
 
 _STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 _BY_REASON = {"METHOD": 405, "CONTENT_TYPE": 415, "LENGTH_REQUIRED": 411, "MESSAGE_TOO_LARGE": 413}
@@ -101,7 +101,7 @@ class Endpoint:
         await self._manager.handle_request(scope, _Replayed(body, receive), send)
 
     async def _body(self, calls: McpCalls, size: int, receive: Receive) -> bytes:
-        """The body of a request. Raises ResourceExhausted for one that is late, or has too many values."""
+        """The body of a request. Raises ResourceExhausted if it is late or has too many values."""
         limits, receiving = self._around.answering.limits, self._around.answering.receiving
         tenant, charged = calls.principal.tenant, size if size > SMALL_BYTES else 0
         if charged:
@@ -137,7 +137,9 @@ def check_message(body: bytes) -> None:
             reason="JSON_RPC",
         )
     if _has_many(message):
-        raise ResourceExhausted(f"the request has more than {MOST_VALUES:,} values", reason="TOO_MANY_VALUES")
+        raise ResourceExhausted(
+            f"the request has more than {MOST_VALUES:,} values; send fewer", reason="TOO_MANY_VALUES"
+        )
 
 
 def _has_many(message: dict[str, Any]) -> bool:
@@ -153,7 +155,7 @@ def _has_many(message: dict[str, Any]) -> bool:
 
 
 class _Replayed:
-    """The receiving side of a request whose body is read. After it comes the end of the connection."""
+    """The receiving side of a request, which returns the body that was read before."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -181,22 +183,30 @@ def _checked(scope: Scope) -> int:
     """The length of a request's body. Raises InvalidInput and ResourceExhausted."""
     headers = Headers(scope=scope)
     if scope["method"] != "POST":
-        raise InvalidInput(f"requests of assistants are POST, not {scope['method'][:10]!r}", reason="METHOD")
+        raise InvalidInput(
+            f"the method is {scope['method'][:10]!r}; send requests of assistants by POST", reason="METHOD"
+        )
     if headers.get("content-type", "").lower().partition(";")[0].strip() != _JSON:
-        raise InvalidInput(f"the body of a request is {_JSON}; say so as content-type", reason="CONTENT_TYPE")
+        raise InvalidInput(
+            f"the request has no content-type {_JSON}; send its body as {_JSON}, with this content-type",
+            reason="CONTENT_TYPE",
+        )
     lengths = headers.getlist("content-length")
     text = lengths[0] if len(lengths) == 1 and "transfer-encoding" not in headers else ""
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
-        raise InvalidInput("a request says how long its body is (content-length)", reason="LENGTH_REQUIRED")
+        raise InvalidInput(
+            "the request has no valid content-length; send its bytes at once, with their number",
+            reason="LENGTH_REQUIRED",
+        )
     if int(text) > MOST_BYTES:
         raise ResourceExhausted(
-            f"the request has {int(text):,} bytes; {MOST_BYTES:,} is the most", reason="MESSAGE_TOO_LARGE"
+            f"the request has {int(text):,} bytes; the limit is {MOST_BYTES:,}", reason="MESSAGE_TOO_LARGE"
         )
     return int(text)
 
 
 def _refused(error: PSoupError) -> Response:
-    """The response to a request that no server of the SDK has seen, as an error of JSON-RPC."""
+    """The response to a request that is refused before the SDK gets it, as an error of JSON-RPC."""
     facts = facts_of(error)
     code = _RPC_BY_REASON.get(error.reason) or rpc_code(error)
     fault = {"code": code, "message": facts["message"], "data": facts}

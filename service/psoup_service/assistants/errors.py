@@ -32,7 +32,7 @@ _RPC_CODES = {
 """The codes of MCP for codes of gRPC. Other errors are the caller's: INVALID_PARAMS."""
 
 _PROBLEMS = 5
-"""The most wrong arguments that an error names."""
+"""Wrong arguments that an error names at most."""
 
 
 class ErrorFacts(Facts):
@@ -49,7 +49,7 @@ class ErrorFacts(Facts):
 
 
 def facts_of(error: PSoupError) -> dict[str, Any]:
-    """The facts of an error; long texts are cut."""
+    """The facts of an error. Long texts are cut."""
     facts = ErrorFacts(code=code_of(error).name, reason=error.reason, message=status_of(error).message)
     if isinstance(error, SqlError):
         facts.problem, facts.line, facts.column = error.problem, error.line, error.column
@@ -66,7 +66,7 @@ def rpc_code(error: PSoupError) -> int:
 
 
 def wrong_arguments(problem: ValidationError, names: list[str], within: str = "") -> InvalidInput:
-    """The error for arguments that do not fit. `names`: the arguments that there are. `within`: a field around them."""
+    """The error for arguments that are not valid. `names`: of all arguments. `within`: the field with them."""
     wrong = []
     for fault in problem.errors(include_url=False, include_input=False, include_context=False)[:_PROBLEMS]:
         place = ".".join(map(str, (*[within] * bool(within), *fault["loc"])))[:100]

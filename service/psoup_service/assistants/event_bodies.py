@@ -1,4 +1,4 @@
-"""Bodies of deliveries to the webhook of a subscription: one event each, with the first rows that came.
+"""Bodies of deliveries to the webhooks of subscriptions. Each has one event, with the first rows that came.
 
 The service adds this class to its deliverer when it serves assistants.
 """
@@ -39,7 +39,7 @@ class EventBody:
         return self._taken < MOST_ROWS
 
     def digest(self) -> bytes:
-        """A digest of the rows of an answer that always comes whole."""
+        """A digest of all rows, for an answer that is sent whole each time."""
         return self._digest.digest()
 
     def text(self, facts: BodyFacts) -> bytes:

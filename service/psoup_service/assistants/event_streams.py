@@ -22,7 +22,7 @@ from psoup_service.assistants.errors import facts_of, rpc_code
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _HEARTBEAT_S = 15
 _AGAIN = frozenset({"STREAM_AGE", "STREAM_IDLE"})
-"""Reasons for which a watch ends, and begins again."""
+"""Reasons of Watch to end, after which the stream calls it again."""
 
 
 class _Notification(types.Notification[dict[str, Any], str]):
@@ -30,7 +30,7 @@ class _Notification(types.Notification[dict[str, Any], str]):
 
 
 class EventStream:
-    """A subscription of one client. `request_id`: of its request, which each notification names."""
+    """A subscription of one client. `request_id`: the ID of its request, which each notification names."""
 
     def __init__(self, session: ServerSession, request_id: types.RequestId | None, calls: McpCalls, key: str) -> None:
         self._session = session
@@ -42,7 +42,7 @@ class EventStream:
         self._merged = Merged(key, b"", calls.bounds)
 
     async def run(self, looked: Changes) -> dict[str, Any]:
-        """Send the changes until the query is gone. `looked`: the changes so far. Returns the last frame."""
+        """Send changes until the query is unregistered. `looked`: the changes so far. Returns the last reply."""
         await self._tell_position(looked.cursor, truncated=looked.truncated)
         if looked.event is not None:
             await self._tell("event", {**looked.event, "cursor": looked.cursor.text()})
@@ -100,6 +100,6 @@ class EventStream:
         await self._tell("terminated", {"error": {"code": rpc_code(error), "message": facts["message"], "data": facts}})
 
     async def _tell(self, name: str, params: dict[str, Any]) -> None:
-        """Send a notification; returns when there is room for the next one."""
+        """Send a notification. Returns when there is room for the next one."""
         notification = _Notification(method=f"notifications/events/{name}", params={**params, "_meta": self._meta})
         await self._session.send_notification(notification, self._request_id)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Webhooks of events (SEP-3415): an assistant names a URL, and the service sends each event there.
 
     events/subscribe      AddWebhook ─> challenge to the URL ─> the webhook of the subscription, until `refreshBefore`
-    the same again        the subscription lives longer, with the new secret
+    the same again        renews the subscription, with the new secret
     events/unsubscribe    RemoveWebhook
 
 The webhook is one of `psoup_service.webhooks`: it is in the log, and its deliveries are signed and repeated.
@@ -33,7 +33,7 @@ _DEFAULT_TTL_MS = 3_600_000
 
 
 class Delivery(BaseModel):
-    """The place of deliveries. `secret`: signs them; a request that ends a subscription has none."""
+    """The URL of deliveries, and the secret that signs them. A request that ends a subscription has no secret."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -48,7 +48,7 @@ class Unsubscribing(Subscription):
     delivery: dict[str, Any] = Field(default_factory=dict)
 
     def place(self) -> Delivery:
-        """The place of deliveries. Raises InvalidInput."""
+        """The URL and the secret of deliveries. Raises InvalidInput."""
         try:
             return Delivery.model_validate(self.delivery)
         except ValidationError as problem:
@@ -56,7 +56,7 @@ class Unsubscribing(Subscription):
 
 
 class Subscribing(Unsubscribing):
-    """The parameters of events/subscribe. `ttl_ms`: None asks for the longest life."""
+    """The parameters of events/subscribe. `ttl_ms`: milliseconds to its end; None for the longest life."""
 
     ttl_ms: int | None = Field(default=_DEFAULT_TTL_MS, alias="ttlMs")
 
@@ -108,7 +108,9 @@ class EventWebhooks:
         calls, arguments = _checked(context, given)
         standing = await _standing(calls, arguments, given.place().url)
         if standing is None:
-            raise MCPError(NOT_FOUND, "there is no such subscription; it has ended", {"kind": "subscription"})
+            raise MCPError(
+                NOT_FOUND, "there is no such subscription; it has ended, or it never began", {"kind": "subscription"}
+            )
         request = webhooks_pb2.RemoveWebhookRequest(webhook_id=standing.webhook_id)
         with self._subscriptions.using(calls, arguments.sql):
             await calls.one("WebhookService/RemoveWebhook", request)
@@ -124,12 +126,12 @@ def _checked(context: ServerRequestContext[Any, Any], given: Subscription) -> tu
 
 
 def _identity(arguments: EventArguments) -> str:
-    """The arguments as JSON, always in the same form."""
+    """The arguments as JSON with sorted names, so that equal arguments have equal texts."""
     return orjson.dumps(arguments.model_dump(exclude_none=True), option=orjson.OPT_SORT_KEYS).decode()
 
 
 async def _standing(calls: McpCalls, arguments: EventArguments, url: str) -> webhooks_pb2.Webhook | None:
-    """The webhook of a subscription; None if it does not stand."""
+    """The webhook of a subscription; None without one."""
     request = webhooks_pb2.ListWebhooksRequest(key=arguments.query_key)
     named = subscription_id(calls.principal, url, _identity(arguments))
     listed = (await calls.one("WebhookService/ListWebhooks", request)).webhooks

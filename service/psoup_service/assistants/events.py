@@ -1,11 +1,11 @@
-"""MCP Events (SEP-3415): an assistant learns that an answer has changed.
+"""MCP Events (SEP-3415): an assistant is notified when an answer changes.
 
     events/list      the event type `answer_changed`, by key or by SQL
     events/poll      cursor ─> Sync ─> at most one event, and the next cursor
     events/stream    Sync, then Watch ─> notifications, until the client leaves
     webhooks         see `event_webhooks`
 
-The cursor is the token of Sync. `truncated` is a reset of Sync: changes were missed, and a new position begins.
+A cursor has a token of Sync. `truncated` follows from a reset of Sync: changes were missed, and a new position begins.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Subscription(types.RequestParams):
 
 
 class Poll(Subscription):
-    """The parameters of events/poll. `max_events`: a poll has at most one."""
+    """The parameters of events/poll. `max_events`: has no effect, as a poll returns at most one event."""
 
     max_events: int | None = Field(default=None, alias="maxEvents", ge=1)
 

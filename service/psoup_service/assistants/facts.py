@@ -55,7 +55,7 @@ class CompletenessFacts(Facts):
 
 
 class QueryFacts(Facts):
-    """A registered query, or what a statement would be."""
+    """A registered query, or the query that a statement would make."""
 
     key: str | None = None
     query_id: str | None = None

@@ -1,4 +1,4 @@
-"""The calls of a request, which the endpoint puts into its ASGI scope."""
+"""The calls of a request. The endpoint puts them into the ASGI scope, and handlers read them there."""
 
 from __future__ import annotations
 

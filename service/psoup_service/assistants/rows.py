@@ -1,6 +1,6 @@
 """The first rows of an answer as JSON, and the number of its other rows.
 
-Ask, Invoke ──too large──> AskStream, InvokeStream ─> the first batches are kept, the rows of all are counted
+Ask, Invoke ──too large──> AskStream, InvokeStream ─> the first batches are kept, all rows are counted
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from psoup_service.wire.json_answers import plain_rows
 from psoup_service.wire.written import Written
 
 _AT_ONCE = 1 << 20
-"""The most bytes of an answer in one message."""
+"""Bytes of an answer in one message at most."""
 _COMMA = 1
 
 
 class AnswerFacts(Facts):
-    """An answer. `rows`: the first ones, by column. `more_rows`: the number of rows that were left out."""
+    """An answer. `rows`: the first rows, as objects by column. `more_rows`: the number of rows that were left out."""
 
     columns: list[ColumnFacts]
     rows: list[dict[str, Any]]
@@ -84,7 +84,7 @@ class _FirstRows:
             batch = pa.ipc.read_record_batch(message, self._schema)
             part = batch.slice(0, self._limit - self._kept)
             self._kept += part.num_rows
-            self._batches.append(part.take(pa.array(range(part.num_rows))))  # the piece need not stay in memory
+            self._batches.append(part.take(pa.array(range(part.num_rows))))  # a copy, so that the piece can be freed
 
     def table(self) -> pa.Table:
         """The rows that are kept."""

@@ -1,4 +1,4 @@
-"""The server of the SDK with the tools: it speaks the protocol, and the tools make the calls.
+"""The server of the SDK with the tools. The SDK speaks the protocol, and the tools make the calls.
 
 tools/list ─> the tools that the caller's roles allow
 tools/call ─> the tool ─> a result as JSON, twice: as structured content, and as a text for older clients
@@ -51,7 +51,7 @@ def made_server(events: Events) -> Server[Any]:
 
 
 async def _with_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Handle a message. Its errors become errors of JSON-RPC, and defects are logged."""
+    """Handle a message. Errors become errors of JSON-RPC, and defects are logged."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):

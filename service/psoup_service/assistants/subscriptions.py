@@ -1,4 +1,4 @@
-"""Queries that the service registers for subscriptions to a SELECT.
+"""Queries that the service registers for the subscriptions of assistants to a SELECT.
 
     sql ─> key, a digest of the text ─> Register, expires after 7 days without use
     push    the last stream with the key ends ── GRACE_S ─> Unregister, unless it is in use again
@@ -39,12 +39,12 @@ _Place = tuple[str, str]
 
 
 def key_of(sql: str) -> str:
-    """The key of the query for a SELECT. Equal texts of a tenant share one query."""
+    """The key of the query for a SELECT. Subscriptions of a tenant with the same text share one query."""
     return f"{PREFIX}{hashlib.blake2b(sql.strip().encode(), digest_size=12).hexdigest()}"
 
 
 async def registered(calls: McpCalls, sql: str) -> str:
-    """Register the query for a SELECT, unless it stands. Returns its key. Raises a PSoupError."""
+    """Register the query for a SELECT, unless it exists. Returns its key. Raises a PSoupError."""
     key = key_of(sql)
     request = queries_pb2.RegisterRequest(statement=sql.strip(), key=key, expires_after=LIFE)
     await visible(calls, (await calls.one("QueryService/Register", request)).sequence)

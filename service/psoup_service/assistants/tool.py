@@ -1,4 +1,4 @@
-"""A tool: its arguments, its result, the calls that it makes, and whether it only reads.
+"""Tools of assistants: each has arguments, a result, calls that it makes, and a mark if it only reads.
 
 arguments ── check ─> run ─> result, within `Bounds`
                        └─ PSoupError ─> result with isError
@@ -34,8 +34,12 @@ class Arguments(BaseModel):
 class Bounded(Arguments):
     """Arguments of a tool whose reply has rows."""
 
-    max_rows: int | None = Field(default=None, ge=1, description="The most rows in the reply, at most the service's")
-    max_bytes: int | None = Field(default=None, ge=256, description="The most bytes of the reply, likewise")
+    max_rows: int | None = Field(
+        default=None, ge=1, description="Rows in the reply at most; the service has a limit, too"
+    )
+    max_bytes: int | None = Field(
+        default=None, ge=256, description="Bytes of the reply at most; the service has a limit, too"
+    )
 
     def bounds(self, calls: McpCalls) -> Bounds:
         """The bounds of the reply."""
@@ -56,13 +60,13 @@ class OfQuery(Arguments):
 
     @property
     def named(self) -> dict[str, Any]:
-        """The query as fields of a request."""
+        """The key or the ID as fields of a request."""
         return {"key": self.key} if self.key is not None else {"query_id": self.query_id or ""}
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool. `text`: its description for models. `calls`: the caller's roles must allow each of these calls.
+    """A tool. `text`: its description for models. `calls`: the calls that the caller's roles must allow.
 
     `output`: the class of its results. `run`: raises a PSoupError.
     """
@@ -140,14 +144,14 @@ def token_bytes(text: str, field: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(
-            f"{field} is not one that this service gave; leave it out to begin anew",
+            f"{field} was not made by this service; leave it out to begin anew",
             reason="TOKEN_INVALID",
             field=field,
         ) from None
 
 
 def _or_error(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a result or an error. Some clients check results with isError, too."""
+    """The schema of a result or an error. Some clients also validate results that are errors."""
     fault = plain_schema(ErrorFacts)
     return {
         "type": "object",
@@ -158,9 +162,9 @@ def _or_error(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a class, as simple as forms and models like it.
+    """The JSON schema of a class, in a short form for models.
 
-    It lacks titles, which pydantic makes of names. A field that may be left out has one type, without null.
+    Pydantic's titles are removed, as they repeat the names. A field that may be left out has one type, without null.
     """
     schema: dict[str, Any] = _plain(model.model_json_schema())
     return schema

@@ -83,7 +83,7 @@ FIGURES = {
     "wal_bytes": "Bytes of the file of the write-ahead log",
     "watch_rounds": "Checks for news of watching clients since the start",
     "watchers": "Clients that watch answers",
-    "webhook_age_seconds": "Age of the oldest delivery of a webhook that waits for its receiver, else 0",
+    "webhook_age_seconds": "Age of the oldest delivery that waits for its receiver, without paused webhooks, else 0",
     "webhook_deliveries": "Deliveries of webhooks that receivers have taken since the start",
     "webhook_failures": "Attempts of deliveries that failed since the start; each is made again",
     "webhooks": "Webhooks that tenants have added, paused ones among them",

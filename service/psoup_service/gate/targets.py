@@ -3,8 +3,8 @@
     https://hooks.example.org/a     public addresses only
     http://localhost:9000/a         only if `webhook_hosts` names http://localhost:9000
 
-A name is resolved anew for each attempt, and all its addresses are checked. So a name that changes its address does not
-lead into the operator's network.
+Each attempt resolves the name again, and checks all its addresses. So a name that changes its address does not lead
+into the operator's network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from psoup.errors import InvalidInput
 
 MOST_URL = 2_048
-"""The most characters of a URL."""
+"""Characters of a URL at most."""
 _PORTS = {"https": 443, "http": 80}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
@@ -78,7 +78,7 @@ def is_public(address: str) -> bool:
     """Whether an IP address is public, and also each IPv4 address that it contains."""
     try:
         ip = ipaddress.ip_address(address)
-    except ValueError:  # an address with a zone is of one link
+    except ValueError:  # such as an address with a zone, which is valid on one network only
         return False
     if not ip.is_global or ip.is_multicast:
         return False
@@ -94,7 +94,7 @@ def is_public(address: str) -> bool:
 
 def _split(url: str) -> SplitResult:
     if len(url) > MOST_URL:
-        raise _not_valid(url, f"it has {len(url):,} characters; {MOST_URL:,} is the most")
+        raise _not_valid(url, f"it has {len(url):,} characters; the limit is {MOST_URL:,}")
     if not url.isascii() or any(letter <= " " or letter in "\x7f\\" for letter in url):
         raise _not_valid(url, "write other characters than ASCII in percent encoding, and the host in Punycode")
     try:

@@ -137,7 +137,7 @@ class Ids:
             raise NotFound(
                 f"{noun} {text!r} is from another incarnation of this service's data ({match[2]}, now"
                 f" {self.incarnation}): it was kept in memory only, or is from before a backup was restored, or belongs"
-                f" to another service; list the {'queries' if noun == 'query' else f'{noun}s'} to see what stands here,"
+                f" to another service; list the {'queries' if noun == 'query' else f'{noun}s'} of this service,"
                 " or register again",
                 reason="FOREIGN_INCARNATION",
                 incarnation=self.incarnation,

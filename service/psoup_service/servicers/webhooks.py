@@ -28,13 +28,13 @@ from psoup_service.wire.json_answers import instant_text
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
 _LEAST_SECRET, _MOST_SECRET = 24, 64
-"""The bytes of a secret, as Standard Webhooks asks for them."""
+"""Bytes of a secret, by Standard Webhooks."""
 _MOST_KEY = 1_024
-"""The most characters of a key in a request. Longer ones are not valid keys."""
+"""Characters of a key at most."""
 _MOST_ARGUMENTS = 128 * 1024
 """The most bytes of the arguments of a subscription. JSON may take twice the bytes of a statement, at most 64 KiB."""
 _VERIFIED_S = 3_600.0
-"""Seconds in which a receiver need not prove again that it wants deliveries for a caller."""
+"""Seconds in which a receiver need not prove again to the same caller that it wants deliveries."""
 _MOST_VERIFIED = 10_000
 
 
@@ -67,7 +67,9 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             named = command.subscription.subscription_id
             webhook = webhook_of(snapshot.webhooks.values(), command.tenant, named)
         if webhook is None:
-            raise NotFound("the webhook was removed at once", reason="UNKNOWN_WEBHOOK")
+            raise NotFound(
+                "the webhook was removed before its addition was answered; add it again", reason="UNKNOWN_WEBHOOK"
+            )
         self.deliverer.changed(webhook.webhook_id)
         token = webhook.token if command.subscription is not None else b""
         return webhooks_pb2.AddWebhookResponse(
@@ -163,14 +165,14 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         webhook = self._backend.host.snapshot().webhooks.get(number)
         if webhook is None or webhook.tenant != self._backend.tenant(caller):
             raise NotFound(
-                f"there is no webhook {text!r}: it was removed, or never added; list the webhooks to see what stands",
+                f"there is no webhook {text!r}: it was removed or never added; list the existing webhooks",
                 reason="UNKNOWN_WEBHOOK",
                 webhook_id=text,
             )
         return webhook
 
     async def _change(self, command: commands.DropWebhook | commands.PauseWebhook | commands.ResumeWebhook) -> int:
-        """Submit a command, and tell the deliverer. Returns the event."""
+        """Submit a command, and wake the deliverer. Returns the sequence of the event."""
         acknowledgement, _ = await self._backend.change(command)
         self.deliverer.changed(command.webhook_id)
         return acknowledgement.sequence
@@ -218,7 +220,7 @@ def _new_secret() -> str:
 
 
 def _checked(secret: str) -> str:
-    """A secret that the client gives. Raises InvalidInput, which does not show it."""
+    """Check the secret of a client. Raises InvalidInput, whose message does not show it."""
     encoded = secret.removeprefix(_PREFIX)
     try:
         size = len(base64.b64decode(encoded, validate=True)) if secret != encoded else 0

@@ -3,7 +3,7 @@
     put ──> queue of at most QUEUE spans ──a second, or BATCH of them──> one request ──> collector
                │ full: the span is dropped and counted                     └ unreachable: again, after a growing pause
 
-A collector that cannot be reached costs no call anything. The log has one line when that begins, and one when it ends.
+A collector that cannot be reached delays no call. The log has one line when it is lost, and one when it is back.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from psoup_service.tracing.spans import SpanRequests
 
 QUEUE = 16_384
-"""The most spans that wait, of some 200 bytes each."""
+"""Spans that wait at most. A span has about 200 bytes."""
 BATCH = 4_096
-"""The most spans of a request, some 600 kB. A request costs some milliseconds, whatever its size."""
+"""Spans of a request at most, about 600 kB. Fewer and larger requests cost less."""
 DELAY_S = 1.0
-"""Seconds for which the first span of a batch waits for more."""
+"""Seconds for which the first span of a batch waits for further spans."""
 
 _TIMEOUT_S = 10.0
 _LAST_S = 2.0
-"""Seconds that the last request may take, when the service stops."""
+"""Seconds for the last request, when the service stops."""
 _END_S = 5.0
-"""Seconds that the thread may take in all, when the service stops."""
+"""Seconds in which the thread must end, when the service stops."""
 _SHOWN = 500
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Seconds before each further attempt to send a batch."""
@@ -54,7 +54,7 @@ class Collector(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """Its address, as the operator wrote it."""
+        """The address of the collector, as the operator wrote it."""
         ...
 
     def export(self, request: bytes, timeout: float) -> bytes:
@@ -67,7 +67,7 @@ class Collector(Protocol):
 
 
 class Exporter:
-    """Sends spans. Any thread may put them. `sent`, `dropped`: their numbers since the start."""
+    """Sends spans. Any thread may put them. `sent`, `dropped`: the numbers of spans since the start."""
 
     def __init__(self, collector: Collector, requests: SpanRequests) -> None:
         self._collector = collector
@@ -80,7 +80,7 @@ class Exporter:
         self._thread.start()
 
     def put(self, span: bytes) -> None:
-        """Queue a span. Takes less than a microsecond; drops the span if the queue is full."""
+        """Queue a span; drop it if the queue is full. Never blocks. O(1)."""
         waiting = len(self._queue)
         if waiting >= QUEUE:
             self.dropped += 1
@@ -92,7 +92,7 @@ class Exporter:
             self._many.set()
 
     def close(self) -> None:
-        """Send what waits, unless the collector is unreachable, and end the thread; idempotent."""
+        """Send the spans that wait, unless the collector cannot be reached, and end the thread. Idempotent."""
         self._stop.set()
         self._come.set()
         self._many.set()
@@ -120,7 +120,7 @@ class Exporter:
         return [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
 
     def _send(self, spans: list[bytes]) -> None:
-        """Send spans, again and again while the collector is unreachable and the service goes on."""
+        """Send spans. Repeat it after each pause of `_PAUSES_S` while the collector cannot be reached."""
         for pause in (0.0, *_PAUSES_S):
             if pause and self._stop.wait(pause):
                 break

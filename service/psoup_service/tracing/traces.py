@@ -4,7 +4,7 @@
     traceparent, not sampled            not traced
     no traceparent                      a share of the calls is traced, each in a trace of its own
 
-So a caller with a trace decides.
+So the caller decides, if it has a trace.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from psoup_service.tracing.parents import parent_of
 from psoup_service.tracing.spans import call_span, step_span
 
 _UNTRACED = frozenset({"Health/Check"})
-"""Calls of probes, which would give a trace every few seconds."""
-
+"""Calls of probes, which would make a trace every few seconds."""
 
 MOST_STEPS = 128
-"""The most steps of a call that are sent: a stream of pushes may have a million."""
+"""Steps of a call that are sent at most. A stream of pushes may have a million."""
 
 
 class CallTrace:
@@ -71,7 +70,7 @@ class SampledTraces:
         self._sample = sample
 
     def begin(self, name: str, caller: Any) -> CallTrace | None:
-        """Begin the trace of a call; returns None if it is not sampled. Takes some microseconds."""
+        """Begin the trace of a call. Returns None if it is not sampled."""
         header = caller.traceparent()
         parent = parent_of(header) if header else None
         if parent is not None:
@@ -85,9 +84,9 @@ class SampledTraces:
         return CallTrace(self._exporter, name, caller.protocol, randbytes(16), getrandbits(64) or 1)
 
     def figures(self) -> dict[str, int]:
-        """Counts for the operator."""
+        """Figures for the metrics, by name."""
         return {"spans_sent": self._exporter.sent, "spans_dropped": self._exporter.dropped}
 
     def close(self) -> None:
-        """Send what waits, and end the thread."""
+        """Send the spans that wait, and end the thread."""
         self._exporter.close()

@@ -51,7 +51,10 @@ def length(given: list[str]) -> int:
     """The length of a body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
     text = given[0] if len(given) == 1 else ""
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
-        raise InvalidInput("a call says how long its body is (content-length)", reason="LENGTH_REQUIRED")
+        raise InvalidInput(
+            "the request has no valid content-length; send its bytes at once, with their number",
+            reason="LENGTH_REQUIRED",
+        )
     if int(text) > MOST_BYTES:
         raise ResourceExhausted(
             f"the body has {int(text):,} bytes; {MOST_BYTES:,} is the most",

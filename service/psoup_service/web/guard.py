@@ -136,7 +136,10 @@ def _check_call(method: str, path: str, headers: Headers) -> None:
         return
     kind, _, charset = headers.get("content-type", "").lower().partition(";")
     if kind.strip() != _JSON or charset.strip() not in ("", "charset=utf-8"):
-        raise InvalidInput(f"the body of a call is {_JSON}, in UTF-8; say so as content-type", reason="CONTENT_TYPE")
+        raise InvalidInput(
+            f"the request has no content-type {_JSON}; send its body as {_JSON} in UTF-8, with this content-type",
+            reason="CONTENT_TYPE",
+        )
     _check_header(headers)
 
 

@@ -45,7 +45,7 @@ def body_length(headers: Headers, form: str) -> int:
     text = given[0] if len(given) == 1 else ""
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
         raise InvalidInput(
-            "a request with rows says how long its body is (Content-Length); curl does with --data-binary @FILE",
+            "a request with rows needs the header Content-Length; curl sends it with --data-binary @FILE",
             reason="LENGTH_REQUIRED",
         )
     if int(text) > limit:

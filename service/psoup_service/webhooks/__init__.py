@@ -1,1 +1,1 @@
-"""Webhooks: the changes of an answer become deliveries, which are sent until their receiver has taken them."""
+"""Webhooks: the service sends the changes of an answer to a URL, and repeats a delivery until the receiver takes it."""

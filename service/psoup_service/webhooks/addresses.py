@@ -1,4 +1,4 @@
-"""The addresses of a host name: resolved on threads of their own, and checked before a connection."""
+"""The addresses of a host name. Threads resolve names, and each address is checked before a connection."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from psoup_service.gate.targets import Target, is_public
 RESOLVE_S = 5.0
 """Seconds in which a name must be resolved."""
 _THREADS = 16
+"""Threads that resolve names, for all tenants."""
 _OF_TENANT = 4
-"""The most threads of a tenant, so that slow names do not take all threads. A thread is in use until its name server
-replies, also after `RESOLVE_S`.
+"""Threads that one tenant may use at once. A thread is in use until its name server replies, also after `RESOLVE_S`.
+
+So the slow name servers of one tenant leave threads to other tenants. Four tenants with slow name servers can take all
+threads. Then attempts of all tenants fail by a timeout.
 """
 _MOST = 4
-"""The most addresses of a name that are tried."""
+"""Addresses of a name that are tried at most."""
 
 
 class Addresses:
-    """Resolves names. A name server that does not reply holds its threads, and no other thread of the service."""
+    """Resolves names on threads of its own, so that a slow name server delays no other work than webhooks."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "webhook-names")
@@ -32,8 +35,8 @@ class Addresses:
     async def of(self, target: Target, tenant: str) -> list[str]:
         """The addresses of a target, in the order in which to try them. `tenant`: the owner of the webhook.
 
-        Raises TimeoutError after `RESOLVE_S`, and OSError if there is none. Raises FailedPrecondition, reason
-        WEBHOOK_ADDRESS, if one is not public.
+        Raises TimeoutError after `RESOLVE_S`, and OSError if the name has no address. Raises FailedPrecondition, reason
+        WEBHOOK_ADDRESS, if an address is not public.
         """
         host = target.origin.host
         async with asyncio.timeout(RESOLVE_S):
@@ -57,7 +60,7 @@ class Addresses:
         return await asyncio.wrap_future(looked_up)
 
     def close(self) -> None:
-        """End the threads that are idle."""
+        """End the threads, once their name servers have replied."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

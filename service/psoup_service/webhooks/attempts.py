@@ -2,9 +2,9 @@
 
     URL ─ name resolved once ─> addresses, all checked ─ connect to one of them ─> POST, signed ─> status
 
-The name stays in TLS and in the header Host. Redirects are not followed. A status from 200 to 299 counts, whatever the
-receiver does after it. The body of the reply is read up to a bound, and forgotten. This module imports the HTTP client,
-so it is imported when there is a webhook.
+TLS and the header Host use the name of the URL. Redirects are not followed. After a status from 200 to 299 the message
+is taken, even if the connection fails then. The body of the reply is read up to a bound. The module imports the HTTP
+client, so the service imports it only before the first attempt.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from psoup_service.webhooks.bounded_streams import BoundedStream
 from psoup_service.webhooks.outcomes import Category, Outcome
 
 CONNECT_S = 5.0
-"""Seconds for the connection, and as many for TLS."""
+"""Seconds to connect, and again for the handshake of TLS."""
 WHOLE_S = 30.0
-"""Seconds for a whole attempt."""
+"""Seconds for an attempt, until the status of the reply."""
 _REST_S = 1.0
 """Seconds for the body of a reply, after its status."""
 _MOST_REPLY = 64 * 1024
+"""Bytes of the body of a reply after which reading stops."""
 _ERROR_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
 _KEPT = 1_024
-"""The bytes of a reply that are kept: enough for the answer to a challenge."""
+"""Bytes of a reply that are returned, which is enough for the reply to a challenge."""
 _SHOWN = 200
+"""Characters of an error that are shown."""
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -61,9 +63,9 @@ class Sender:
         tenant: str = DEFAULT_TENANT,
         subscription_id: str = "",
     ) -> Outcome:
-        """Send a message of a tenant once. `now`: the clock, in microseconds. Never raises but for cancellation.
+        """Send a message of a tenant once. A failure is an outcome, not an exception.
 
-        `subscription_id`: of the assistant's subscription, "" without one.
+        `now`: the time in microseconds since 1970. `subscription_id`: the ID of the assistant's subscription, or "".
         """
         try:
             async with asyncio.timeout(WHOLE_S) as whole:
@@ -119,9 +121,9 @@ class Sender:
 
 
 async def _read(response: httpcore.Response) -> bytes:
-    """Read the body of a reply up to a bound, so that the connection ends in order. Returns its beginning.
+    """Read the body of a reply up to a bound, and return its beginning.
 
-    Errors of the receiver count for nothing.
+    A receiver whose reply is not read may see an error. An error of the receiver is ignored, as its status has decided.
     """
     size, beginning = 0, b""
     try:
@@ -137,7 +139,7 @@ async def _read(response: httpcore.Response) -> bytes:
 
 
 class _Checked(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were checked, whatever the name in the URL is."""
+    """Connects to the checked addresses, and does not resolve the name in the URL again."""
 
     def __init__(self, addresses: Iterable[str], target: Target) -> None:
         self._addresses = addresses
@@ -155,7 +157,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
                 continue
             if not self._target.trusted and _is_this_machine(stream):
                 await stream.aclose()
-                raise refused(self._target.origin.host, f"its address {address} is of this machine")
+                raise refused(self._target.origin.host, f"its address {address} belongs to this machine")
             return BoundedStream(stream)
         raise failed
 
@@ -165,13 +167,13 @@ class _Checked(httpcore.AsyncNetworkBackend):
 
 
 def _is_this_machine(stream: httpcore.AsyncNetworkStream) -> bool:
-    """Whether both ends of a connection have one address."""
+    """Whether both ends of a connection have the same address."""
     ends = stream.get_extra_info("server_addr"), stream.get_extra_info("client_addr")
     return None not in ends and ends[0][0] == ends[1][0]
 
 
 def _category(problem: BaseException) -> Category:
-    """The kind of a failure. Errors of TLS come wrapped."""
+    """The category of a failure. The HTTP client wraps errors of TLS, so the causes are searched, too."""
     if isinstance(problem, httpcore.TimeoutException):
         return "timeout"
     causes: BaseException | None = problem

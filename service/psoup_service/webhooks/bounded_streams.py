@@ -1,7 +1,7 @@
 """The connection to a receiver, which reads a bounded number of bytes in small parts.
 
-The HTTP client sets no bound for the interim replies (100 Continue) before a status. It reads 64 KiB of them at once,
-and other work of the event loop waits meanwhile.
+The HTTP client takes any number of interim replies (100 Continue) before a status. It would read 64 KiB of them at
+once, and block the event loop while it parses them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import httpcore
 
 MOST_READ = 96 * 1024
-"""The most bytes that are read from a receiver."""
+"""Bytes that are read from a receiver at most."""
 _AT_ONCE = 4_096
+"""Bytes that are read at once."""
 
 
 class BoundedStream(httpcore.AsyncNetworkStream):
@@ -42,7 +43,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        """Begin TLS. The bound holds for the bytes inside of it."""
+        """Begin TLS. The bound holds for the decrypted bytes."""
         return BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:

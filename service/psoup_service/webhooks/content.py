@@ -2,7 +2,7 @@
 
     token ─> rows of the receiver ─> changed rows ─> body, at most 256 KiB ─> token
 
-A body that would be larger has the numbers of the rows, and not the rows.
+A body that would be larger has only the numbers of the rows.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from psoup_service.wire.json_answers import instant_text, rows_json
 from psoup_service.wire.json_messages import plain_fields
 
 MOST_BYTES = 256 * 1024
-"""The most bytes of a body."""
+"""Bytes of a body at most."""
 _BEHIND = 4_096
-"""The most tuples by which a position may lag while there is nothing to tell."""
+"""Tuples by which a position may be behind while no row comes or leaves. Beyond it, the position advances alone."""
 _RENEWED = 0.5
-"""The age at which a position in a table is replaced, as a share of DELETED FOR."""
+"""The share of DELETED FOR after which a position in a table advances, although no row came or left."""
 _WINDOW = digest_of_window("", accept_truncation=True)
 _EVENTS_WINDOW = digest_of_window("", accept_truncation=False)
-"""Of the tokens of subscriptions, which polls and streams of events take, too."""
+"""The window in tokens of subscriptions. Polls and streams of events use the same one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of a look at an answer. `target`: the subject of a watch. `token`: the position after the look.
+    """The result of a look at an answer. `target`: the streams and conditions whose changes cause the next look.
 
-    `body`: None if no row came or left. `moved`: whether `token` differs from the position before. `message_id`: of the
-    delivery.
+    `sequence`: the event that the look reflects. `token`: the position after the look. `body`: None if no row came or
+    left. `moved`: whether `token` differs from the position before. `message_id`: the ID of the delivery.
     """
 
     target: Target
@@ -63,7 +63,7 @@ class Look:
 
 
 class Body(Protocol):
-    """The body of a delivery. `came`, `left`: the numbers of rows."""
+    """The body of a delivery. `came`, `left`: the numbers of rows that came and left."""
 
     came: int
     left: int
@@ -71,7 +71,7 @@ class Body(Protocol):
     def __init__(self, change: ChangedRows) -> None: ...
 
     def digest(self) -> bytes:
-        """A digest of the rows of an answer that always comes whole."""
+        """A digest of all rows, for an answer that is sent whole each time."""
 
     def text(self, facts: BodyFacts) -> bytes:
         """The body as JSON."""
@@ -104,7 +104,10 @@ class Looking:
         self._ids = ids
 
     def is_outdated(self, token: bytes, tenant: str, newest: int) -> bool:
-        """Whether a position is of other data, such as data before a restore. `newest`: the last event so far."""
+        """Whether a position belongs to other data, such as the data before a restore.
+
+        `newest`: the sequence of the last event.
+        """
         try:
             self._tokens.read(token, tenant, newest)
         except (Again, InvalidInput):
@@ -121,9 +124,10 @@ class Looking:
         budget: ReadBudget,
         event_body: type[EventBody] | None = None,
     ) -> Look:
-        """Look at the answer of the query with a key. `now`: the clock. Raises the errors of an invocation.
+        """Find the changes of the answer of the query with a key since a position. Raises the errors of an invocation.
 
-        `event_body`: makes the body for the subscription of an assistant; None for any other webhook.
+        `token`: the position. `now`: the time in microseconds since 1970. `event_body`: the class of the body for a
+        subscription of an assistant; None for other webhooks.
         """
         window = _WINDOW if event_body is None else _EVENTS_WINDOW
         record = snapshot.query_with(key, tenant)
@@ -145,7 +149,7 @@ class Looking:
         if not tells:
             return Look(target, snapshot.sequence, written, None, moved)
         if event_body is not None and (rows is None or (change.whole and change.holding is not None)):
-            # the change is not known, and no event tells a whole answer instead
+            # The changed rows are not known. An assistant gets a message `gap`, and not the whole answer.
             message_id, text = f"msg_gap_{secrets.token_hex(16)}", event_body.gap(written, now) if token else None
             return Look(target, snapshot.sequence, written, text, True, message_id)
         message_id = f"{'msg' if event_body is None else 'evt'}_{secrets.token_hex(16)}"
@@ -156,7 +160,7 @@ class Looking:
     def _rows(
         self, snapshot: Snapshot, record: QueryRecord, token: bytes, now: int, window: bytes
     ) -> ClientRows | None:
-        """The rows of a receiver. None if it must get the whole answer."""
+        """The rows that a receiver has. None if it must get the whole answer."""
         try:
             rows = self._tokens.read(token, record.tenant, snapshot.sequence)
         except (Again, InvalidInput):
@@ -183,16 +187,17 @@ def _described(holding: Holding | None) -> dict[str, Any]:
 
 
 def _ends(holding: Holding) -> Sequence[Interval]:
-    """The tuple IDs of each source; none of a range without rows."""
+    """The interval of tuple IDs of each source. A range without rows has none."""
     if isinstance(holding, HeldRange):
         return [(holding.intervals[0][0], holding.intervals[-1][1])] if holding.intervals else []
     return holding.target if isinstance(holding, HeldBox) else holding.ranges
 
 
 def _is_behind(snapshot: Snapshot, record: QueryRecord, before: Holding | None, after: Holding, now: int) -> bool:
-    """Whether a position must be replaced although there is nothing to tell.
+    """Whether a position must advance although no row came or left.
 
-    A position far behind makes later looks slow. The rows of a position whose tuples retention drops are not known.
+    The further a position is behind, the longer the next look takes. Once retention drops its tuples, the next delivery
+    is a reset.
     """
     if before is None or type(before) is not type(after) or len(_ends(before)) != len(_ends(after)):
         return True
@@ -264,7 +269,7 @@ class _Rows:
         self.came, self.left = self._came.count, self._left.count
 
     def digest(self) -> bytes:
-        """A digest of the rows of an answer that always comes whole."""
+        """A digest of all rows, for an answer that is sent whole each time."""
         return self._came.digest.digest()
 
     def text(self, facts: BodyFacts) -> bytes:

@@ -1,6 +1,6 @@
-"""All webhooks of a service: a task for each, from the start of the service to its end.
+"""The webhooks of a service, with one task for each.
 
-A task that fails by a defect begins again after a pause. Without a webhook nothing runs, and the HTTP client is not
+A task that ends by a defect starts again after `_AGAIN_S`. Without a webhook no task runs, and the HTTP client is not
 imported.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from psoup_service.webhooks.attempts import Sender
 
 _AGAIN_S = 10.0
+"""Seconds after which a task that ended by a defect starts again."""
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +80,7 @@ class Deliverer:
         return Progress() if deliveries is None else deliveries.progress
 
     async def end(self) -> None:
-        """End all tasks. An attempt that is under way is made again after the next start."""
+        """End all tasks. An attempt that is under way is repeated after the next start."""
         self._ended = True
         tasks = [*self._tasks.values()]
         for task in tasks:
@@ -88,7 +89,7 @@ class Deliverer:
         self._addresses.close()
 
     def figures(self) -> dict[str, int]:
-        """The figures of metrics. From any thread."""
+        """The figures for the metrics, by name. Any thread may call it."""
         webhooks = [*self._host.snapshot().webhooks.values()] if self._host.state != "starting" else []
         waiting = [webhook for webhook in webhooks if webhook.delivery is not None]
         late = [webhook.delivery.created for webhook in waiting if webhook.delivery is not None and not webhook.paused]

@@ -1,10 +1,10 @@
-"""The deliveries of one webhook, as a task: look at the answer, fix a delivery, send it until it is taken.
+"""The deliveries of one webhook, as a task: look at the answer, log a delivery, send it until it is taken.
 
     marked ─ look ─> content ─ log ─> attempt ─ failed, 1 s, 2 s, 4 s … 10 minutes ─> attempt ─ taken ─ log ─> marked
                                                     └─ for three days ─> paused
 
 A delivery is in the log before its first attempt, with its ID and its body. So each attempt sends the same content,
-also after a restart. Changes meanwhile wait, and come with the next delivery.
+also after a restart. Changes in the meantime are merged into the next delivery.
 """
 
 from __future__ import annotations
@@ -29,25 +29,30 @@ from psoup_service.webhooks.tools import Tools
 FIRST_PAUSE_S = 1.0
 """Seconds between the first two attempts of a delivery. Each later pause is twice as long as the one before."""
 MOST_PAUSE_S = 600.0
-"""The most seconds between two attempts."""
+"""The longest pause between two attempts, in seconds."""
 PATIENCE_US = 3 * 86_400 * 1_000_000
 """Microseconds of failures after which a webhook is paused."""
 PROGRESS_S = 15.0
-"""The most seconds between two looks. Rows leave a window while no tuple comes."""
+"""The longest time between two looks, in seconds: rows can leave a window although no tuple comes.
+
+A task notices the drop of its tenant within the same time.
+"""
 _NO_QUERY_S = 1.0
 """Seconds between two looks for a query with the key."""
 _PATIENCE_S = 5.0
+"""Seconds for which a command waits for room."""
 _WORTH = 512
-"""The bytes of a body above which it is compressed in the log."""
+"""Bodies with more bytes than this are compressed in the log."""
 _ZSTD = pa.Codec("zstd")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Progress:
-    """The attempts for the present delivery, and the last outcome. `next_attempt`: the clock's time, or 0.
+    """The attempts to send the present delivery. `next_attempt`: its time in microseconds since 1970; 0 without one.
 
-    `no_query`: whether no query has the key. `error`: of the last attempt or look.
+    `status`, `error`: the outcome of the last attempt, or the error of the last look. `no_query`: whether no query has
+    the key.
     """
 
     attempts: int = 0
@@ -74,7 +79,7 @@ class Deliveries:
         self._watcher = Watcher([sync_pb2.Want(key=self._key)], form, lambda problem: None)
 
     def poke(self) -> None:
-        """Let the task look at its webhook again: a client has paused, resumed or removed it."""
+        """Wake the task after a client has paused, resumed, renewed or removed the webhook."""
         self._poked.set()
         self._watcher.marked.set()
 
@@ -82,8 +87,9 @@ class Deliveries:
         """Deliver, until the webhook is removed."""
         newest = self._tools.host.snapshot().sequence
         if self.delivery is not None and self._tools.looking.is_outdated(self.delivery.token, self._tenant, newest):
-            self.delivery = None  # of other data: the receiver gets the whole answer, with a new ID
-            if not self._subscribed:  # an assistant is told that it missed changes
+            # The data was restored, so the receiver gets the whole answer with a new ID. An assistant gets a `gap`.
+            self.delivery = None
+            if not self._subscribed:
                 self._token = b""
         with self._tools.rounds.listening(self._watcher):
             while (webhook := self._present()) is not None:
@@ -134,7 +140,7 @@ class Deliveries:
     # Looking --------------------------------------------------------------------------------------------------
 
     async def _look(self) -> Look | None:
-        """Look at the answer. None after an error, which the next look may not have."""
+        """Look at the answer. None after an error; the next look may succeed."""
         tools, began = self._tools, 0.0
         event_body = tools.event_body if self._subscribed else None
 
@@ -158,7 +164,7 @@ class Deliveries:
         return look
 
     async def _fix(self, look: Look) -> None:
-        """Log the next delivery, or only the position if there is nothing to tell."""
+        """Log the next delivery, or only the position if no row came or left."""
         delivery = None
         if look.body is not None:
             size, body, now = 0, look.body, self._tools.clock()
@@ -171,7 +177,7 @@ class Deliveries:
         self.progress = Progress()
 
     async def _log(self, command: AdvanceWebhook) -> None:
-        """Log a step. Waits while the service has no room for it. Raises NotFound if the webhook was removed."""
+        """Log a step. Waits while the service has no room. Raises a PSoupError if the webhook was removed."""
         pause = FIRST_PAUSE_S
         while True:
             try:
@@ -219,7 +225,7 @@ class Deliveries:
 
     async def _give_up(self, webhook: Webhook) -> None:
         _log.warning(
-            "a webhook is paused: its receiver took nothing for three days",
+            "a webhook is paused, because its receiver has taken no delivery for three days",
             extra={"webhook": self._tools.ids.webhook(self._id), "key": webhook.key, "error": self.progress.error},
         )
         acknowledgement = await self._tools.host.submit(

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Category = Literal["", "connection_refused", "timeout", "tls_error", "http_4xx", "http_5xx", "challenge_failed"]
-"""Kinds of failures, as MCP Events names them."""
+"""The categories of failures in MCP Events. "" stands for success."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of an attempt. `status`: 0 without a reply. `error`: "" if the receiver has taken the message.
 
-    `category`: the kind of a failure, which tells nothing else of the receiver. `reply`: the beginning of the reply.
+    `category`: the part of a failure that assistants may see. `reply`: the beginning of the reply.
     """
 
     status: int

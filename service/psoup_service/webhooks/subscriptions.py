@@ -2,8 +2,8 @@
 
     caller, URL, arguments ─> ID ─> challenge ─> webhook
 
-A webhook that the assistant does not renew in time is dropped. So is one whose access token is not valid any more. Its
-receiver then gets the message `terminated`.
+The service drops the webhook of a subscription that is not renewed in time. It also drops a webhook whose access token
+is not valid any more. The receiver of that webhook gets a last message, `terminated`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATIENCE_S = 5.0
 
 
 def subscription_id(principal: Principal, url: str, arguments: str) -> str:
-    """The ID of a subscription, the same for the same caller, URL and arguments. `arguments`: JSON of them."""
+    """The ID of a subscription, the same for the same caller, URL and arguments. `arguments`: as JSON."""
     parts = [principal.tenant, principal.token_id, principal.name, url, arguments]
     return f"sub_{hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]}"
 
@@ -47,7 +47,7 @@ def check_credential(principal: Principal) -> None:
 
 
 async def verify(tools: Tools, webhook: Webhook) -> None:
-    """Let the receiver of a new subscription repeat a challenge. Raises FailedPrecondition if it does not."""
+    """Send a challenge to the receiver of a new subscription. Raises FailedPrecondition unless it replies with it."""
     challenge = secrets.token_urlsafe(24)
     body = orjson.dumps({"type": "verification", "challenge": challenge})
     outcome = await tools.attempt(webhook, f"msg_verification_{secrets.token_hex(16)}", body)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from psoup_service.webhooks.attempts import Sender
 
 AT_ONCE = 128
-"""The most attempts at once."""
+"""Attempts that may run at once."""
 OF_TENANT = 32
-"""The most attempts at once for a tenant other than `default`, so that slow receivers do not take all places."""
+"""Attempts that may run at once for a tenant other than `default`, so that slow receivers delay only it."""
 LOGGED_AT_ONCE = 8
-"""The most steps of webhooks that are logged at once."""
+"""Steps of webhooks that may be logged at once."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Figures:
 
 @dataclass(slots=True)
 class Tools:
-    """The parts of one service. `sender`: the sender, which imports the HTTP client at first use."""
+    """The parts of one service. `sender`: returns the sender, and imports the HTTP client before the first attempt."""
 
     host: Host[Snapshot]
     ids: Ids
@@ -57,10 +57,10 @@ class Tools:
     _of_tenants: dict[str, asyncio.Semaphore] = field(default_factory=dict)
 
     async def attempt(self, webhook: Webhook, message_id: str, body: bytes) -> Outcome:
-        """Send a message of a webhook once, when an attempt is free."""
+        """Send a message of a webhook once. Waits while `AT_ONCE` attempts run, or `OF_TENANT` of the tenant."""
         try:
             target = target_of(webhook.url, self.trusted)
-        except PSoupError as problem:  # the setting was another one when the webhook was added
+        except PSoupError as problem:  # webhook_hosts allowed the URL when the webhook was added
             return Outcome(0, problem.message, "connection_refused")
         async with AsyncExitStack() as stack:
             if webhook.tenant != DEFAULT_TENANT:

@@ -1,9 +1,9 @@
-"""Calls of the contract that another protocol makes within the service, on behalf of its client.
+"""Calls of the contract that the service makes for a client of another protocol, such as PostgreSQL's or MCP.
 
     client of a protocol ─> `InnerCalls.one("StatementService/Ask", request)` ─> `Answering` ─> servicer
 
-They pass the gate, the limits and the deadline that calls over gRPC pass. So roles, quotas, the audit log and metrics
-are the same.
+These calls pass the same gate, limits and deadlines as calls over gRPC. So roles, quotas, the audit log and metrics are
+the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Client(Protocol):
 
 
 class InnerCaller:
-    """The caller's side of one call: a carrier for `Answering`. `protocol`: a protocol's subclass has its name."""
+    """The caller of one call, as `Answering` sees it. A subclass for each protocol has its name in `protocol`."""
 
     protocol: ClassVar[str]
     __slots__ = ("_client", "_request", "_trace", "_write", "principal", "request")
@@ -111,9 +111,9 @@ class InnerCalls:
         self._serving = serving
 
     async def sign_in(self) -> Principal:
-        """Identify the client by a call that every role may make. So refusals are counted and logged as ever.
+        """Identify the client by a call that every role may make. Raises Unauthenticated, and Unavailable.
 
-        Raises Unauthenticated, and Unavailable.
+        A refusal is counted and logged as a refusal of any other call.
         """
         caller, name = self.caller(self.client, server_pb2.GetServerInfoRequest()), "ServerService/GetServerInfo"
         ended = await self.answering.one(NamedCall(name, False), caller, self.published(name), None)

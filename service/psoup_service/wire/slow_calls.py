@@ -3,10 +3,10 @@
     slow call   call=StatementService/Ask protocol=grpc tenant=acme seconds=2.31 rows=12 code=OK
                 statement=SELECT avg(x) FROM s WHERE name = ?
 
-The entry has no value, as a statement is logged in its form (`psoup.sql.statement_form`). A call with many messages
-counts the time of making them, without the waits for its client. Calls whose time depends on their client's wish are
-left out.
-After `BURST` entries at once there is one a second. The next entry counts the slow calls that were not written.
+An entry never has a value of a statement, because `psoup.sql.statement_form` replaces each by `?`. The duration of a
+call with many messages is the time of making them, without the waits for its client. Calls that wait for their client
+are left out. After `BURST` entries at once, one entry a second is written. It has the number of slow calls before it
+that were not written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup_service.wire.calls import Caller
 from psoup_service.wire.status import OK
 
 BURST = 20.0
-"""The entries that are written at once, before there is one a second."""
+"""Entries that may be written at once. After them, one a second is written."""
 
 WAITING = frozenset(
     {
@@ -36,16 +36,16 @@ WAITING = frozenset(
         "SyncService/Watch",
     }
 )
-"""Calls whose time depends on the wish of their client, or on its next message."""
+"""Calls that wait for their client, or for an event that the client names."""
 
 StatementOf = Callable[[str, Any], str]
-"""Returns the text of a tenant's statement that a request has or names; "" if there is none."""
+"""Returns the text of the statement of a tenant's request, or of the query that it names. "": there is none."""
 
 _log = logging.getLogger(__name__)
 
 
 class SlowCalls:
-    """Logs slow calls, for one event loop. `least_s`: the duration from which on a call is slow, in seconds."""
+    """Logs slow calls, for one event loop. `least_s`: the shortest duration of a slow call, in seconds."""
 
     def __init__(self, least_s: float, statement_of: StatementOf, now: Callable[[], float] = time.monotonic) -> None:
         """`now`: seconds of a clock that never goes back."""

@@ -88,7 +88,7 @@ def test_this_machine_is_refused_also_by_a_public_address(
 ) -> None:
     monkeypatch.setattr(resolving, "is_public", lambda address: True)
     (outcome,) = sent(target_of(f"https://self.example:{receiver.port}/", frozenset()))
-    assert "its address 127.0.0.1 is of this machine" in outcome.error
+    assert "its address 127.0.0.1 belongs to this machine" in outcome.error
     assert not receiver.requests
     assert not targets.is_public("127.0.0.1")
 

@@ -11,8 +11,8 @@ from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.rows import AnswerFacts, answer
 from psoup_service.assistants.tool import Bounded, OfQuery, Tool, instant
 
-_WINDOW = "Instead of the own window: BEGIN (NOW - 1 HOUR) END (NOW)"
-_AS_OF = "Answer as of this time (ISO 8601), over what is known now"
+_WINDOW = "Replaces the window of the query: BEGIN (NOW - 1 HOUR) END (NOW)"
+_AS_OF = "The time that NOW means in this answer (ISO 8601)"
 
 
 class AskArguments(Bounded):

@@ -1,4 +1,4 @@
-"""The tools `list`, `describe` and `check`: streams, registered queries, and the query that a statement would be."""
+"""The tools `list`, `describe` and `check`: streams, registered queries, and the query that a statement would make."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ListArguments(Bounded):
     """Arguments of `list`."""
 
     kind: Literal["streams", "queries", "both"] = Field(default="both", description="The things to list")
-    page: str | None = Field(default=None, description="next_page of the list before; needs kind")
+    page: str | None = Field(default=None, description="next_page of the reply before; needs kind")
 
     @model_validator(mode="after")
     def _page_of_one(self) -> ListArguments:
         if self.page is not None and self.kind == "both":
-            raise ValueError("page goes on with one list; say the kind: streams or queries")
+            raise ValueError("page continues one list; give its kind: streams or queries")
         return self
 
 

@@ -1,4 +1,4 @@
-"""The tool `changes`: the rows that came to an answer, and those that left it, since a token."""
+"""The tool `changes`: the rows that came into an answer and that left it since a token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _POSITION_BYTES = 32
 class ChangesArguments(OfQuery, Bounded):
     """Arguments of `changes`."""
 
-    token: str | None = Field(default=None, description="The token of the reply before; none: the whole answer")
+    token: str | None = Field(
+        default=None, description="The token of the reply before; leave it out for the whole answer"
+    )
 
 
 class ChangeFacts(Facts):

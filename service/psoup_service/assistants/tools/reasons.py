@@ -1,4 +1,4 @@
-"""The tool `why`: the reason for which a tuple is in an answer, or not."""
+"""The tool `why`: the conditions for which a tuple is in an answer, or is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WhyArguments(OfQuery):
 
     tuple_id: int = Field(ge=-(2**63), lt=2**63, description="The ID of the tuple, as the pseudo-column _id shows it")
     source: str | None = Field(default=None, description="Of a join: the source of the tuple, by its alias or stream")
-    as_of: str | None = Field(default=None, description="Judge as of this time (ISO 8601)")
+    as_of: str | None = Field(default=None, description="The time that NOW means (ISO 8601)")
 
 
 class ValueFacts(Facts):

@@ -1,4 +1,4 @@
-"""The tools `register` and `unregister`: queries that the service keeps answers of."""
+"""The tools `register` and `unregister`: queries whose answers the service keeps ready."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class RegisterArguments(Arguments):
     """Arguments of `register`."""
 
     key: str = Field(min_length=1, description="A name for the query, by which invoke and changes find it")
-    sql: str = Field(description="A SELECT; a window may stand at its end: BEGIN (NOW - 1 HOUR)")
+    sql: str = Field(description="A SELECT, which may end with a window: BEGIN (NOW - 1 HOUR)")
     labels: dict[str, str] = Field(
         default_factory=dict, max_length=8, description="Names and values to find the query by"
     )
     expires_after: str | None = Field(
-        default=None, description="Unregister the query when it was not used for so long: 30 DAYS"
+        default=None, description="The time without use after which the query is unregistered, such as 30 DAYS"
     )
     replace: bool = Field(default=False, description="Replace another query that has the key")
 
 
 class Registered(Facts):
-    """A registered query. `existed`: the same query had the key before. `sequence`: the event."""
+    """A registered query. `existed`: the same query had the key before. `sequence`: the event of the registration."""
 
     key: str
     query_id: str
@@ -41,7 +41,7 @@ class Unregistered(Facts):
 
 
 async def visible(calls: McpCalls, sequence: int) -> None:
-    """Wait until all calls see an event: the next call of an assistant is another client's."""
+    """Wait until all calls see an event, because the next request of an assistant does not name it."""
     await calls.one("QueryService/WaitForSequence", queries_pb2.WaitForSequenceRequest(sequence=sequence))
 
 
