@@ -19,17 +19,18 @@ class CsvFault(ValueError):
 
 
 def not_in(encoding: str, line: int, fault: str) -> CsvFault:
-    """Build the fault for bytes that are invalid in an encoding."""
+    """Build the fault for bytes that are invalid in an encoding. `fault`: the bytes, such as "byte e9"."""
+    return CsvFault(f"line {line}: {invalid_text(encoding, fault)}", "NOT_IN_ENCODING", line)
+
+
+def invalid_text(encoding: str, fault: str) -> str:
+    """Return the message of `not_in` without the line."""
     byte = re.match(r"byte ([0-9a-f]{2})", fault)
     if encoding == "utf-8" and byte:
         other = encoding_of(int(byte[1], 16))
     else:
         other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
-    return CsvFault(
-        f"line {line}: {fault} is not {encoding}; say what the file is in, for instance --encoding {other}",
-        "NOT_IN_ENCODING",
-        line,
-    )
+    return f"{fault} is not {encoding}; say what the file is in, for instance --encoding {other}"
 
 
 def encoding_of(byte: int) -> str:

@@ -23,7 +23,7 @@ import pyarrow.csv
 from psoup_proto.csv_rows import records
 from psoup_proto.csv_rows.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
 from psoup_proto.csv_rows.failing import REFUSALS
-from psoup_proto.csv_rows.faults import CsvFault, not_in
+from psoup_proto.csv_rows.faults import CsvFault, invalid_text, not_in
 from psoup_proto.csv_rows.field import CsvField
 from psoup_proto.csv_rows.records import Records, read_records
 from psoup_proto.csv_rows.values import FALSE, TRUE, ReasonOf, converted, has_exponents, is_doubtful, typed
@@ -63,7 +63,7 @@ class CsvColumns:
 class CsvPiece:
     """The rows of a piece of a CSV. `numbers`: the record of each row; None if every record is a row.
 
-    `refused`: the reason for each other record, by its number.
+    `refused`: the reason for each other record, by its number. Reasons behind the first `most` of `CsvRules` may be "".
     """
 
     table: pa.Table
@@ -138,7 +138,8 @@ class CsvRules:
         reason_of: ReasonOf,
         most: int | None = None,
     ) -> None:
-        """`reason_of`, `most`: see `typed`."""
+        """`reason_of`, `most`: see `typed`. Only the first `most` records with a wrong number of fields get a reason.
+        """
         self._most = most
         self._reason_of = reason_of
         self._dialect = dialect
@@ -206,8 +207,13 @@ class CsvRules:
         data, refused = self._told(records)
         places = np.delete(np.arange(len(records.starts())), list(refused))
 
+        described = 0
+
         def ragged(row: Any) -> str:
-            refused[int(places[row.number - 1])] = self._counts(row.actual_columns, row.expected_columns)
+            nonlocal described
+            described += 1
+            reason = self._counts(row.actual_columns, row.expected_columns) if self._describes(described) else ""
+            refused[int(places[row.number - 1])] = reason
             return "skip"
 
         texts = self._read(data, {csv_field.name: pa.binary() for csv_field in self._wanted}, ragged)
@@ -232,12 +238,26 @@ class CsvRules:
             return records.data, refused
         lines = list[bytes]()
         for number, text in enumerate(records.texts()):
-            fields = 0 if _is_utf8(text) else len(next(fields_of(text.decode("latin-1"), self._dialect)))
-            if fields and fields != len(self._names):
-                refused[number] = self._counts(fields, len(self._names))
+            reason = self._fault_of(text)
+            if reason:
+                refused[number] = reason if self._describes(len(refused) + 1) else ""
             else:
                 lines.append(text)
         return b"\n".join(lines) + b"\n", refused
+
+    def _describes(self, count: int) -> bool:
+        """Whether the `count`-th record with a wrong number of fields needs its reason."""
+        return self._most is None or count <= self._most
+
+    def _fault_of(self, record: bytes) -> str:
+        """The reason why Arrow cannot report a record; "" if it can."""
+        if _is_utf8(record):
+            return ""
+        try:
+            fields = len(next(fields_of(record.decode("latin-1"), self._dialect)))
+        except csv.Error:  # a field has more than 128 KiB, the most that the module csv reads
+            return invalid_text("utf-8", _invalid_byte(record))
+        return "" if fields == len(self._names) else self._counts(fields, len(self._names))
 
     def _counts(self, actual: int, wanted: int) -> str:
         first = f"the first line {_counted(wanted, 'name' if self._header else 'value')}"
@@ -253,12 +273,11 @@ class CsvRules:
 
 def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
     """Split the first record into its fields."""
+    invalid = _invalid_byte(record)
+    if invalid:
+        raise not_in("utf-8", line, invalid)
     try:
-        text = record.decode()
-    except UnicodeDecodeError as problem:
-        raise not_in("utf-8", line, f"byte {record[problem.start : problem.end].hex(' ')}") from problem
-    try:
-        fields = next(fields_of(text, dialect))
+        fields = next(fields_of(record.decode(), dialect))
     except csv.Error as problem:
         raise CsvFault(f"line {line}: this is not a line of a CSV: {problem}", line=line) from None
     if any("\0" in name for name in fields):
@@ -274,8 +293,13 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _is_utf8(data: bytes) -> bool:
+    return not _invalid_byte(data)
+
+
+def _invalid_byte(data: bytes) -> str:
+    """The first bytes that are not UTF-8, such as "byte e9"; "" without one. O(bytes)."""
     try:
         data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    except UnicodeDecodeError as problem:
+        return f"byte {data[problem.start : problem.end].hex(' ')}"
+    return ""

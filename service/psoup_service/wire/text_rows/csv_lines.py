@@ -48,6 +48,10 @@ class CsvLines:
             self._dialect, self._skipped = dialect_of(data, self._columns, self._options)
         return end_of_records(data, line, self._dialect, last=last)
 
+    def most_rows(self, data: bytes, line: int) -> int:
+        """See `LineReader`."""
+        return len(Records(data, line, self._dialect).starts())
+
     def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
         """See `LineReader`."""
         if self._rules is None:
@@ -67,6 +71,8 @@ class CsvLines:
         """Read the header. Returns the bytes behind it, and their line."""
         if self._skipped:
             data, line = data[self._skipped :], line + 1
+            if not data.strip():
+                raise CsvFault("the body has no header: the first line has to name the columns, such as at;name;price")
         end = end_of_records(data, line, self._dialect, header=True, last=True)
         self._rules = CsvRules(
             self._columns,

@@ -29,6 +29,7 @@ MOST_RECORD_BYTES = 4 * 1024 * 1024
 MOST_TEXT_BYTES = 1024 * 1024 * 1024
 """The most bytes of a body, after decompression."""
 _DIGEST_BYTES = 15
+_FEED, _RETURN = b"\n\r"
 _GZIP = b"\x1f\x8b"
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16: its mark begins with UTF-16's
@@ -42,10 +43,14 @@ ReadLines = Callable[[bytes, int, Schema, Faults], tuple[pa.RecordBatch, Array]]
 
 
 class LineReader(Protocol):
-    """A format of rows: reads whole records."""
+    """Reads whole records of one format."""
 
     def cut(self, data: bytes, line: int, *, last: bool) -> int:
         """The end of the last whole record, 0 without one. `line`: the line of the first byte."""
+        ...
+
+    def most_rows(self, data: bytes, line: int) -> int:
+        """The most rows that whole records may have. `line`: the line of the first byte. O(bytes)."""
         ...
 
     def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
@@ -59,6 +64,10 @@ class NdjsonLines:
     def cut(self, data: bytes, line: int, *, last: bool) -> int:
         """See `LineReader`."""
         return len(data) if last else data.rfind(b"\n") + 1
+
+    def most_rows(self, data: bytes, line: int) -> int:
+        """See `LineReader`."""
+        return sum(1 for text in data.split(b"\n") if text.strip())
 
     def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
         """See `LineReader`."""
@@ -126,17 +135,19 @@ class RowReader:
             )
 
     def table(self) -> tuple[pa.Table, bytes]:
-        """The rows as a table of one chunk, and the digest of the body. Raises BadRows, and InvalidBatch for patches
-        of different columns.
+        """The rows as a table of one chunk, and the digest of the body. Called once.
+
+        Raises BadRows, and InvalidBatch for patches of different columns.
         """
         self._faults.check()
         self._check_patches()
+        digest = self._digest.digest()[:_DIGEST_BYTES]
         tables = [pa.Table.from_batches([batch]) for batch in self._batches]
+        self._batches.clear()  # else the rows are held twice
         if not tables:
             names = [pa.field(attribute.name, pa.null()) for attribute in self._spec.schema.shown]
-            return pa.schema(names).empty_table(), self._digest.digest()[:_DIGEST_BYTES]
-        table = pa.concat_tables(tables, promote_options="default").combine_chunks()
-        return table, self._digest.digest()[:_DIGEST_BYTES]
+            return pa.schema(names).empty_table(), digest
+        return pa.concat_tables(tables, promote_options="default").combine_chunks(), digest
 
     def line_of(self, row: int) -> int:
         """The line of a row of the table; 0 for a number beyond its rows."""
@@ -149,6 +160,7 @@ class RowReader:
     def _read(self, data: bytes) -> None:
         if data.isspace():
             return
+        self._check_width(data)
         batch, places = self._lines.read(data, self._line, self._spec.schema, self._faults)
         self._check_nulls(batch, places)
         self.rows += batch.num_rows
@@ -159,12 +171,25 @@ class RowReader:
             self._places.clear()
             return
         self._values += batch.nbytes
-        if self.nbytes > self._limits.batch_decoded_bytes:
-            limit = self._limits.batch_decoded_bytes
-            raise _too_large(f"the rows take more than {limit:,} bytes", limit)
+        self._check_bytes(self.nbytes)
         if batch.num_rows:
             self._batches.append(batch)
             self._places.append(places)
+
+    def _check_width(self, data: bytes) -> None:
+        """Raise ResourceExhausted if the rows of whole records would be too large with a value in each column.
+
+        A line of two bytes can be a row of a thousand NULLs. So the rows are counted before they are read.
+        """
+        raw = np.frombuffer(data, np.uint8)
+        ends = int(np.count_nonzero((raw == _FEED) | (raw == _RETURN)))
+        if self._width * (self.rows + ends + 1) > self._limits.batch_decoded_bytes:  # some ends may have no row
+            self._check_bytes(self._width * (self.rows + self._lines.most_rows(data, self._line)))
+
+    def _check_bytes(self, nbytes: int) -> None:
+        limit = self._limits.batch_decoded_bytes
+        if nbytes > limit:
+            raise _too_large(f"the rows take more than {limit:,} bytes", limit)
 
     def _without_mark(self, data: bytes) -> bytes:
         other = next((name for mark, name in _OTHER_MARKS.items() if data.startswith(mark)), "")

@@ -1,0 +1,108 @@
+"""Rows of a body as text: the memory that a hostile body may take, and bodies that no reader of CSV likes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import ResourceExhausted
+from psoup.model import StreamSpec
+from psoup.sql import create_stream
+from psoup_proto.csv_rows.pieces import CsvOptions
+from psoup_proto.csv_rows.records import Records
+from psoup_service.wire.limits import Limits
+from psoup_service.wire.text_rows.csv_lines import CsvLines
+from psoup_service.wire.text_rows.faults import BadRows
+from psoup_service.wire.text_rows.reader import LineReader, NdjsonLines, RowReader
+
+
+def stream(columns: str = "at TIMESTAMP, name TEXT, n BIGINT") -> StreamSpec:
+    return create_stream(f"CREATE STREAM s ({columns})")
+
+
+def csv_lines(spec: StreamSpec) -> LineReader:
+    return CsvLines(spec, CsvOptions())
+
+
+def read(lines: LineReader, spec: StreamSpec, *pieces: bytes) -> RowReader:
+    reader = RowReader(spec, lines, Limits(), b"")
+    for number, piece in enumerate(pieces, 1):
+        reader.feed(piece, last=number == len(pieces))
+    return reader
+
+
+def wide_bodies() -> list[tuple[str, bytes]]:
+    """Bodies of few bytes whose rows take gigabytes in a stream of 1,000 columns."""
+    names = b"{" + b",".join(b'"c%d":1' % n for n in range(1_000)) + b"}\n"
+    return [
+        ("ndjson", b"{}\n" * 330_000),
+        ("ndjson", names + b"{}\n" * 330_000),
+        ("csv", b"c1\n" + b"1\n" * 330_000),
+        ("csv", b"c1\n" + b"1\r" * 330_000),
+    ]
+
+
+@pytest.mark.parametrize(("form", "body"), wide_bodies())
+def test_rows_that_are_too_wide_are_refused_before_they_are_read(
+    form: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = stream(", ".join(f"c{n} BIGINT" for n in range(1_000)))
+    lines = csv_lines(spec) if form == "csv" else NdjsonLines()
+    monkeypatch.setattr(type(lines), "read", lambda *_: pytest.fail("the rows were read"))
+    with pytest.raises(ResourceExhausted, match="the rows take more than 268,435,456 bytes"):
+        read(lines, spec, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [(b'{"n":1}\n\n \n{"name":"}{"}\n', 2), (b"{}", 1), (b"{}\n{}", 2), (b"\n\n\n", 0), (b"", 0)],
+)
+def test_the_most_rows_of_lines_of_json(body: bytes, rows: int) -> None:
+    assert NdjsonLines().most_rows(body, 1) >= rows
+    assert NdjsonLines().most_rows(b"\n" * 1_000 + body, 1) <= body.count(b"{")
+
+
+def test_the_rows_are_held_once() -> None:
+    spec = stream()
+    reader = read(NdjsonLines(), spec, *(b'{"n":1,"name":"%s"}\n' % (b"x" * 100) * 1_000 for _ in range(20)))
+    before = pa.total_allocated_bytes()
+    table, _ = reader.table()
+    assert table.num_rows == 20_000
+    assert pa.total_allocated_bytes() - before < table.nbytes / 2, "the batches are held, too"
+
+
+def test_times_and_lines_after_the_table_is_made() -> None:
+    reader = read(NdjsonLines(), stream(), b'\n{"n":1}\n\n', b'{"n":2}\n')
+    reader.table()
+    assert [reader.line_of(row) for row in range(3)] == [2, 4, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "body", "line", "words"),
+    [
+        ("a TEXT, b TEXT", b"a,b\n" + b"\xff" * 200_000 + b"\n", 2, "byte ff"),
+        ("a TEXT, b TEXT", b"a,b\nx,y\n" + b'"' + b"\xe9" * 200_000 + b'",1,2\n', 3, "byte e9"),
+        ("a TEXT, b TEXT", b"sep=;\n", 0, "the first line has to name the columns"),
+        ("a TEXT, b TEXT", b"sep=;\r\n\r\n\r\n", 0, "the first line has to name the columns"),
+    ],
+)
+def test_csvs_that_no_reader_likes(columns: str, body: bytes, line: int, words: str) -> None:
+    spec = stream(columns)
+    with pytest.raises(BadRows) as refusal:
+        read(csv_lines(spec), spec, body).table()
+    assert refusal.value.rows[0].line == line
+    assert words in refusal.value.rows[0].message and "--" not in refusal.value.rows[0].message
+
+
+def test_a_reason_is_written_for_the_first_ragged_rows_only() -> None:
+    """A body of a gigabyte has a hundred million of them."""
+    spec = stream("a TEXT, b TEXT")
+    body = b"a,b\n" + b"1\n" * 300 + b"\xe9\n" * 300
+    lines = csv_lines(spec)
+    with pytest.raises(BadRows) as refusal:
+        read(lines, spec, body).table()
+    rows = refusal.value.rows
+    assert [row.line for row in rows] == list(range(2, 102)) and all("it has 1 value" in row.message for row in rows)
+    assert isinstance(lines, CsvLines) and lines._rules is not None
+    refused = lines._rules.piece(Records(body[4:], 2)).refused
+    assert len(refused) == 600 and sum(map(bool, refused.values())) == 200
