@@ -4,7 +4,7 @@
        └── it fails: Arrow, all text ──> column by column, distinct values bisected ──> table of the good rows, and
                                                                                         a reason for each other row
 
-Times stay text, because the SDK reads them. Line numbers are those of the file, as `records` counts them.
+The command leaves times as texts, which the SDK converts. Line numbers are those of the file (`records`).
 """
 
 from __future__ import annotations
@@ -138,8 +138,7 @@ class CsvRules:
         reason_of: ReasonOf,
         most: int | None = None,
     ) -> None:
-        """`reason_of`, `most`: see `typed`. Only the first `most` records with a wrong number of fields get a reason.
-        """
+        """`reason_of`, `most`: see `typed`. At most `most` records with a wrong number of fields get a reason."""
         self._most = most
         self._reason_of = reason_of
         self._dialect = dialect
@@ -165,11 +164,11 @@ class CsvRules:
     def _table(self, data: bytes) -> pa.Table:
         """Parse all records.
 
-        Raises one of REFUSALS. Numbers of another form are parsed from texts, and so are decimals if one of them may
-        have an exponent.
+        Raises one of REFUSALS. Times and numbers of another form are parsed from texts, and so are decimals if one of
+        them may have an exponent.
         """
         types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
-        texts = {csv_field.name: csv_field for csv_field in self._wanted if csv_field.form}
+        texts = {csv_field.name: csv_field for csv_field in self._wanted if csv_field.form or _is_time(csv_field)}
         if self._decimals and has_exponents(data):
             texts |= {csv_field.name: csv_field for csv_field in self._wanted if csv_field.name in self._decimals}
         if not texts:
@@ -286,6 +285,10 @@ def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
             line=line,
         )
     return fields
+
+
+def _is_time(csv_field: CsvField) -> bool:
+    return bool(pa.types.is_timestamp(csv_field.arrow))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from psoup_proto.csv_rows.failing import failing
 from psoup_proto.csv_rows.field import CsvField
+from psoup_proto.csv_rows.times import instants_of_iso
 from psoup_proto.json_rows.decimals import of_texts
 
 ReasonOf = Callable[[bytes, CsvField], str]
@@ -95,7 +96,10 @@ def _without(values: pa.Array, places: list[int]) -> pa.Array:
 
 
 def converted(values: pa.Array, field: CsvField) -> pa.Array:
-    """Convert texts as Arrow's CSV reader does, and numbers in the field's form. Raises ArrowInvalid."""
+    """Convert texts as Arrow's CSV reader does, times from ISO 8601, and numbers in the field's form.
+
+    Raises ArrowInvalid.
+    """
     import pyarrow.compute as pc
 
     text, arrow = values.cast(pa.string()), field.arrow
@@ -103,6 +107,8 @@ def converted(values: pa.Array, field: CsvField) -> pa.Array:
         text = field.form.plain(text)
     if pa.types.is_string(arrow):
         return text
+    if pa.types.is_timestamp(arrow):
+        return instants_of_iso(text)
     if pa.types.is_decimal(arrow):
         return as_decimals(text, arrow)
     text = pc.utf8_trim(text, " \t")

@@ -16,12 +16,10 @@ import pyarrow as pa
 
 from psoup.model import FIRST_AT, PATCH, Schema, StreamSpec
 from psoup.values.kinds import arrow_type
-from psoup_proto.csv_rows.failing import failing
 from psoup_proto.csv_rows.faults import CsvFault, encoding_of
 from psoup_proto.csv_rows.field import CsvField
 from psoup_proto.csv_rows.pieces import CsvColumns, CsvOptions, CsvRules, dialect_of
 from psoup_proto.csv_rows.records import Records, end_of_records
-from psoup_proto.csv_rows.times import INSTANT, instants_of_iso
 from psoup_service.wire.text_rows.faults import MOST_LISTED, Faults
 
 _SHOWN = 80
@@ -65,7 +63,8 @@ class CsvLines:
             column, _, message = reason.rpartition(_MARK)
             faults.add(int(lines[number]), advised(message), column)
         places = lines if piece.numbers is None else lines[piece.numbers]
-        return self._batch(piece.table, places, faults)
+        batches = piece.table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], piece.table.schema)]
+        return batches[0], places
 
     def _headed(self, data: bytes, line: int) -> tuple[bytes, int]:
         """Read the header. Returns the bytes behind it, and their line."""
@@ -84,50 +83,12 @@ class CsvLines:
         )
         return data[end:], line + data.count(b"\n", 0, end)
 
-    def _batch(self, table: pa.Table, places: Array, faults: Faults) -> tuple[pa.RecordBatch, Array]:
-        """The rows with texts of times as instants, and their lines. Leaves out the rows with other texts."""
-        arrays, good = list[pa.Array](), np.ones(table.num_rows, bool)
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            array = column.combine_chunks()
-            array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-            if self._columns.is_time(name):
-                array, bad = _instants(array)
-                for row in bad:
-                    shown = _shown(column[row].as_py())
-                    why = f"{shown} in column {name!r} is not a valid TIMESTAMP; write 2013-07-04T12:00:00Z"
-                    faults.add(int(places[row]), why, name)
-                good[bad] = False
-            arrays.append(array)
-        batch = pa.RecordBatch.from_arrays(arrays, table.column_names)
-        return (batch, places) if good.all() else (batch.filter(pa.array(good)), places[good])
-
-
-def _instants(texts: pa.Array) -> tuple[pa.Array, list[int]]:
-    """The instants of texts, and the rows with texts that are not times."""
-    different = texts.dictionary_encode()
-    values = different.dictionary
-    bad = failing(len(values), lambda low, high: instants_of_iso(values.slice(low, high - low)), MOST_LISTED)
-    if not bad:
-        return instants_of_iso(values).take(different.indices), []
-    codes = different.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(np.isin(codes, bad)).tolist()
-    if len(bad) >= MOST_LISTED:
-        return pa.nulls(len(texts), INSTANT), rows
-    skipped = set(bad)
-    readable = pa.array([None if at in skipped else value for at, value in enumerate(values.to_pylist())], pa.string())
-    return instants_of_iso(readable).take(different.indices), rows
-
 
 class _PushedColumns(CsvColumns):
     """The columns of a stream that rows of a push may have."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._spec = spec
-        self._times = set[str]()
-
-    def is_time(self, name: str) -> bool:
-        """Whether the texts of a column are times."""
-        return name in self._times
 
     def known(self, fields: Sequence[str]) -> int:
         """See `CsvColumns`."""
@@ -144,11 +105,7 @@ class _PushedColumns(CsvColumns):
             name, kind = PATCH if place == FIRST_AT and spec.table is not None else attribute.name, attribute.type
             if name in {chosen_field.name for chosen_field in chosen if chosen_field is not None}:
                 raise CsvFault(f"line {line}: column {name!r} comes twice; give it once", line=line)
-            arrow = arrow_type(kind)
-            if pa.types.is_timestamp(arrow):
-                self._times.add(name)
-                arrow = pa.string()
-            chosen.append(CsvField(name, arrow, str(kind)))
+            chosen.append(CsvField(name, arrow_type(kind), str(kind)))
         return chosen
 
     def _place(self, field: str) -> int | None:
@@ -182,7 +139,8 @@ def _reason_of(value: bytes, field: CsvField) -> str:
         byte = value[problem.start : problem.end]
         why = f"byte {byte.hex(' ')} in column {field.name!r} is not utf-8; send the body in UTF-8"
         return f"{field.name}{_MARK}{why} (iconv -f {encoding_of(byte[0])} -t utf-8)"
-    return f"{field.name}{_MARK}{_shown(text)} in column {field.name!r} is not a valid {field.sql}; leave NULL empty"
+    way_out = "write 2013-07-04T12:00:00Z" if pa.types.is_timestamp(field.arrow) else "leave NULL empty"
+    return f"{field.name}{_MARK}{_shown(text)} in column {field.name!r} is not a valid {field.sql}; {way_out}"
 
 
 def _shown(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_INSTANT = pa.timestamp("us", "UTC")
+from psoup_proto.csv_rows.times import INSTANT
+
 _FIRST_DAY = -719_162
 """The first day of the year 1, in days since 1970. Python has no earlier year."""
 _FIRST = _FIRST_DAY * 86_400_000_000
@@ -21,9 +22,9 @@ def instants_of(texts: pa.Array) -> pa.Array:
     Raises ArrowInvalid or FormUnknown for other texts.
     """
     try:
-        instants = texts.cast(_INSTANT)
+        instants = texts.cast(INSTANT)
     except pa.ArrowInvalid:
-        instants = texts.cast(pa.timestamp("us")).cast(_INSTANT)
+        instants = texts.cast(pa.timestamp("us")).cast(INSTANT)
     return _checked(instants, pa.int64(), _FIRST)
 
 
