@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 import itertools
@@ -23,6 +24,16 @@ from psoup_testing.services.threaded_service import Serving, serving
 
 ROW = {"at": "2024-05-01T12:00:00Z", "name": "IBM", "price": 1.5, "size": 3}
 NUMBERS = itertools.count()
+CSV = {"content-type": "text/csv; charset=utf-8; header=present"}
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+
+
+def arrow_of(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> bytes:
+    """A table as an Arrow IPC stream."""
+    target = io.BytesIO()
+    with pa.ipc.new_stream(target, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return target.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +140,42 @@ def test_late_rows_are_named_or_counted(rows: Rows) -> None:
     assert (taken["accepted"], taken["late"]) == ("1", "1")
 
 
+def test_a_refusal_names_lines_and_leaves_the_text_of_the_client(rows: Rows) -> None:
+    rows.create('"row 0" TEXT')
+    status, refusal = rows.refused(b'\n\n{"row 0":"%s"}\n' % (b"x" * 2_000_000))
+    assert status == 422 and refusal["message"].startswith("line 3: the text in column 'row 0' has 2,000,000 bytes")
+
+
+def test_a_request_may_be_repeated_with_another_choice_for_late_rows(rows: Rows) -> None:
+    """The choice is no part of the body."""
+    rows.create()
+    path = f"/api/streams/{rows.stream}/rows"
+    for number, choice in enumerate(("", "?refused=count", "?refused=raise")):
+        reply = rows.send([ROW], {"idempotency-key": "one"}, path + choice)
+        assert (reply.status, reply.json["duplicate"]) == (200, number > 0), choice
+
+
+def test_a_request_past_its_deadline_is_answered_in_json(
+    rows: Rows, served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows.create()
+    gateway = served.service.gateway
+    assert gateway is not None
+    answering = gateway._calls.answering
+    monkeypatch.setattr(answering, "limits", dataclasses.replace(answering.limits, default_deadline_s=0.0))
+    connection = rows.page.opened()
+    try:
+        connection.putrequest("POST", f"/api/streams/{rows.stream}/rows")
+        connection.putheader("content-length", "10")
+        connection.putheader("idempotency-key", "late")
+        connection.endheaders()
+        reply = connection.getresponse()
+        assert (reply.status, reply.getheader("content-type")) == (504, "application/json")
+        assert json.loads(reply.read())["reason"] == "DEADLINE_EXCEEDED"
+    finally:
+        connection.close()
+
+
 def test_a_table_takes_upserts_deletions_and_patches(rows: Rows) -> None:
     table = f"table{next(NUMBERS)}"
     rows.soup.create_stream(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT, city TEXT)")
@@ -213,12 +260,10 @@ def test_bodies_that_are_not_ndjson_are_told_of_curl_and_of_csv(rows: Rows) -> N
 
 def test_arrow_goes_in(rows: Rows) -> None:
     rows.create("name TEXT, size BIGINT")
-    table, target = pa.table({"size": [1, 2], "name": ["a", "b"]}), io.BytesIO()
-    with pa.ipc.new_stream(target, table.schema) as writer:
-        writer.write_table(table)
-    headers = {"content-type": "application/vnd.apache.arrow.stream", "idempotency-key": "arrow"}
+    body = arrow_of(pa.table({"size": [1, 2], "name": ["a", "b"]}))
+    headers = {**ARROW, "idempotency-key": "arrow"}
     for duplicate in (False, True):
-        reply = rows.send(target.getvalue(), headers).json
+        reply = rows.send(body, headers).json
         assert (reply["accepted"], reply["duplicate"]) == ("2", duplicate)
     assert rows.names() == ["a", "b"]
     assert rows.refused(b"no arrow", {**headers, "idempotency-key": "other"})[0] == 400
@@ -235,6 +280,9 @@ def test_few_bytes_for_very_many_columns_are_bounded(rows: Rows) -> None:
     rows.create(", ".join(f"c{n} BIGINT" for n in range(1_000)))
     status, refusal = rows.refused(b'{"c1":1}\n' * 40_000)
     assert status == 413 and "the rows take more than 268,435,456 bytes" in refusal["message"]
+    many = pa.table({"c1": pa.nulls(40_000, pa.int64())})
+    status, refusal = rows.refused(arrow_of(many), ARROW)
+    assert status == 413 and refusal["reason"] == "BATCH_TOO_LARGE"
 
 
 def test_a_refusal_reaches_a_client_that_still_sends(rows: Rows) -> None:
@@ -252,9 +300,6 @@ def test_a_long_body_comes_in_pieces(rows: Rows) -> None:
     body += b"oops\n"
     status, refusal = rows.refused(body)
     assert status == 422 and [row["line"] for row in refusal["rows"]] == [30_001]
-
-
-CSV = {"content-type": "text/csv; charset=utf-8; header=present"}
 
 
 def test_a_csv_goes_in(rows: Rows) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from psoup.errors import InvalidInput
 from psoup_service.gate.listeners import is_loopback
+from psoup_service.process.extras import missing_mcp
 from psoup_service.process.settings import Settings
 from psoup_service.web.connections import connection_of
 from psoup_service.wire.call_steps import Answering
@@ -58,12 +58,8 @@ class AssistantGateway:
                 connection.abort()
                 await asyncio.Event().wait()  # the end of the connection cancels the request
 
-        try:
-            with connection.calling():
-                await self._endpoint.serve(client, scope, receive, moving)
-        except asyncio.CancelledError:
-            if not connection.lost:
-                raise
+        with connection.calling():
+            await self._endpoint.serve(client, scope, receive, moving)
 
     def close(self) -> None:
         """End all requests. Idempotent."""
@@ -81,9 +77,7 @@ async def opened_assistants(
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise InvalidInput(
-            "mcp = true needs the package mcp, which is not installed: pip install 'psoup[server,mcp]'", reason="EXTRA"
-        ) from None
+        raise missing_mcp() from None
     from psoup_service.assistants.calls import Bounds
     from psoup_service.assistants.endpoint import Endpoint
 

@@ -47,20 +47,23 @@ which no other thread runs.
 """
 
 
-def length(given: list[str]) -> int:
-    """The length of a body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
+def length(given: list[str], limit: int = MOST_BYTES, way_out: str = "") -> int:
+    """The length of a body, from the values of Content-Length. `way_out`: advice for a body that is too long.
+
+    Raises InvalidInput without a valid length, and ResourceExhausted for more than `limit` bytes.
+    """
     text = given[0] if len(given) == 1 else ""
     if not text.isascii() or not text.isdecimal() or len(text) > 19:
         raise InvalidInput(
-            "the request has no valid content-length; send its bytes at once, with their number",
+            "the request needs one header Content-Length with the bytes of its body; curl --data-binary @FILE sends it",
             reason="LENGTH_REQUIRED",
         )
-    if int(text) > MOST_BYTES:
+    if int(text) > limit:
         raise ResourceExhausted(
-            f"the body has {int(text):,} bytes; {MOST_BYTES:,} is the most",
+            f"the body has {int(text):,} bytes; at most {limit:,} are allowed{way_out}",
             reason="MESSAGE_TOO_LARGE",
             bytes=int(text),
-            limit=MOST_BYTES,
+            limit=limit,
         )
     return int(text)
 

@@ -219,21 +219,14 @@ class WebCalls:
     async def serve(self, method: WebMethod, caller: WebCaller, scope: Scope) -> None:
         """Serve the call of a caller."""
         connection = connection_of(scope)
-        try:
-            with connection.calling():
-                if method.streams:
-                    ended = await self.answering.many(method.asked, caller, method.behaviour)
-                    await self._ended(method, caller, connection, ended, scope)
-                else:
-                    ended = await self.answering.one(method.asked, caller, self._written(method), None)
-                    response = _reply(method, ended)
-                    async with asyncio.timeout(self.answering.limits.stream_idle_s):
-                        await response(scope, caller._receive, caller._send)
-        except TimeoutError:  # the page does not read its reply
-            connection.abort()
-        except asyncio.CancelledError:
-            if not connection.lost:
-                raise
+        with connection.calling():
+            if method.streams:
+                ended = await self.answering.many(method.asked, caller, method.behaviour)
+                await self._ended(method, caller, connection, ended, scope)
+            else:
+                ended = await self.answering.one(method.asked, caller, self._written(method), None)
+                async with connection.replying(self.answering.limits.stream_idle_s):
+                    await reply_of(method, ended)(scope, caller._receive, caller._send)
 
     async def encoded(self, message: Message, sender: str) -> bytes:
         """A message as JSON, made on a thread if it is long."""
@@ -264,13 +257,10 @@ class WebCalls:
             else:
                 await failed(method, ended)(scope, caller._receive, caller._send)
             return
-        try:
-            async with asyncio.timeout(_LAST_WORD_S):
-                if ended.error is not None:
-                    await caller.send(b"event: error\ndata: %b\n\n" % refusals.encoded(_told(method, ended)))
-                await caller.end()
-        except TimeoutError:
-            connection.abort()
+        async with connection.replying(_LAST_WORD_S):
+            if ended.error is not None:
+                await caller.send(b"event: error\ndata: %b\n\n" % refusals.encoded(_facts_of(method, ended)))
+            await caller.end()
 
 
 def refused(error: PSoupError) -> Response:
@@ -290,13 +280,15 @@ def defect(problem: Exception) -> Response:
     return refused(Internal(f"the gateway failed by a defect ({type(problem).__name__})"))
 
 
-def _reply(method: WebMethod, ended: Ended) -> Response:
+def reply_of(method: WebMethod, ended: Ended) -> Response:
+    """The response to a call with one reply."""
     if ended.error is None:
         return Response(ended.reply, media_type="application/json", headers=NO_STORE)
     return failed(method, ended)
 
 
-def _told(method: WebMethod, ended: Ended) -> dict[str, Any]:
+def _facts_of(method: WebMethod, ended: Ended) -> dict[str, Any]:
+    """The JSON of an error that ends a stream."""
     if isinstance(ended.error, PSoupError):
         return refusals.described(ended.error)
     return refusals.late(method.asked.name)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from starlette.types import Scope
@@ -101,13 +101,25 @@ class PageConnection(H11Protocol):
     def calling(self) -> Iterator[None]:
         """A context in which the current task is the call of this connection.
 
-        The task is cancelled if the connection ends.
+        The end of the connection cancels the task. This context then ends without an error.
         """
         self._call = asyncio.current_task()
         try:
             yield
+        except asyncio.CancelledError:
+            if not self.lost:
+                raise
         finally:
             self._call = None
+
+    @asynccontextmanager
+    async def replying(self, seconds: float) -> AsyncIterator[None]:
+        """A context for the end of a reply. Cuts the connection if the client does not read it within `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            self.abort()
 
     def _wait_for_head(self) -> None:
         self._timer = self.loop.call_later(self._head_s, self.abort)

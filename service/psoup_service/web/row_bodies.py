@@ -17,6 +17,7 @@ from starlette.types import Receive
 
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.model import StreamSpec
+from psoup_service.web.bodies import length
 from psoup_service.web.row_paths import ARROW, CSV, idempotency_key, is_zipped, rows_type
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.limits import Limits
@@ -39,33 +40,17 @@ _REFUSED = {"raise": True, "count": False}
 """The choices of the parameter `refused`, for rows that are too late or too far ahead of the clock."""
 
 
-def body_length(headers: Headers, form: str) -> int:
-    """The length of the body as its header says it. Raises InvalidInput without one, ResourceExhausted if too long."""
-    given, limit = headers.getlist("content-length"), MOST_ARROW_BYTES if form == ARROW else MOST_BYTES
-    text = given[0] if len(given) == 1 else ""
-    if not text.isascii() or not text.isdecimal() or len(text) > 19:
-        raise InvalidInput(
-            "a request with rows needs the header Content-Length; curl sends it with --data-binary @FILE",
-            reason="LENGTH_REQUIRED",
-        )
-    if int(text) > limit:
-        raise ResourceExhausted(
-            f"the body has {int(text):,} bytes; {limit:,} is the most as {form}: send it in parts, each with an"
-            " Idempotency-Key of its own",
-            reason="MESSAGE_TOO_LARGE",
-            bytes=int(text),
-            limit=limit,
-        )
-    return int(text)
-
-
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """The parameters of a path. `delimiter`, `nulls`: of a CSV, as in `CsvOptions`."""
+    """The parameters of a request with rows. `delimiter`, `nulls`: of a CSV, as in `CsvOptions`."""
 
     all_or_none: bool
     delimiter: str | None = None
     nulls: tuple[str, ...] = ()
+
+    def salt(self, form: str) -> bytes:
+        """The options that change how the body is read, for its digest."""
+        return f"{form} {self.delimiter!r} {self.nulls!r}".encode()
 
 
 @dataclass(slots=True)
@@ -87,16 +72,17 @@ class RowsBody:
     def of(stream: str, headers: Headers, query: bytes, idle_s: float, receive: Receive) -> RowsBody:
         """Read the head of a request. Raises InvalidInput, and ResourceExhausted for a body that is too long."""
         key, form = idempotency_key(headers), rows_type(headers)
-        return RowsBody(
-            stream,
-            key,
-            form,
-            body_length(headers, form),
-            is_zipped(headers),
-            _options(query, form),
-            idle_s,
-            receive,
+        size = length(
+            headers.getlist("content-length"),
+            MOST_ARROW_BYTES if form == ARROW else MOST_BYTES,
+            f" as {form}; send it in parts, each with its own Idempotency-Key",
         )
+        return RowsBody(stream, key, form, size, is_zipped(headers), _options(query, form), idle_s, receive)
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether the rows are Arrow, which is read as a whole."""
+        return self.form == ARROW
 
     @property
     def all_or_none(self) -> bool:
@@ -105,7 +91,7 @@ class RowsBody:
 
     async def decode(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
         """Read the rows. `spec`: the stream. Raises a PSoupError."""
-        if self.form == ARROW:
+        if self.is_arrow:
             return await self._arrow(decoding, spec, caller)
         reader = await decoding.run(caller, 1, lambda: _reader(self, spec, decoding.limits))
         self.reader = reader
@@ -117,7 +103,12 @@ class RowsBody:
                 "Arrow does not come by gzip; its buffers may be compressed by LZ4 or ZSTD", reason="CONTENT_ENCODING"
             )
         parts = [piece async for piece, _ in self._pieces()]
-        return await decoding.batch(spec, b"".join(parts), caller, digest=True)
+        if len(parts) == 1:
+            [payload] = parts
+        else:
+            payload = await decoding.run(caller, self.size, lambda: b"".join(parts))
+            parts.clear()  # else the bytes are held twice
+        return await decoding.batch(spec, payload, caller, digest=True)
 
     async def _reads(self, reader: RowReader) -> AsyncGenerator[Callable[[], bool]]:
         """Functions that read the next piece; each returns whether it has more to read."""
@@ -217,7 +208,7 @@ def _reader(body: RowsBody, spec: StreamSpec, limits: Limits) -> RowReader:
 
     options = CsvOptions(nulls=body.options.nulls, delimiter=body.options.delimiter)
     lines = csv_lines.CsvLines(spec, options) if body.form == CSV else reader.NdjsonLines()
-    return reader.RowReader(spec, lines, limits, f"{body.form} {body.options}".encode())
+    return reader.RowReader(spec, lines, limits, body.options.salt(body.form))
 
 
 def _options(query: bytes, form: str) -> RowOptions:

@@ -6,7 +6,6 @@ guard ─> headers ─> `Answering` (gate, limits, deadline) ─> body in pieces
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from psoup.errors import InvalidBatch, PSoupError, RowsRefused
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.web import refusals
-from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, refused
+from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, refused, reply_of
 from psoup_service.web.connections import connection_of
 from psoup_service.web.methods import WebMethod
 from psoup_service.web.row_bodies import PIECE_BYTES, RowsBody
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 PUSH = "psoup.v1.IngestService/PushRows"
 UNPROCESSABLE = 422
-_ROW = re.compile(r"\brow (\d+)\b")
+_ROW = re.compile(r"^row (\d+)\b")
 
 
 class RowsCaller(WebCaller):
@@ -47,9 +46,7 @@ class RowsCaller(WebCaller):
 
     async def read(self) -> Any:
         """Take room for three pieces of the body: of one rows are made, one waits, and one comes."""
-        size = min(self._rows.size, 3 * PIECE_BYTES)
-        if self._rows.form.endswith("stream"):
-            size = self._rows.size
+        size = self._rows.size if self._rows.is_arrow else min(self._rows.size, 3 * PIECE_BYTES)
         if size > SMALL_BYTES:
             answering = self._calls.answering
             await answering.receiving.take(self.principal.tenant, size, answering.limits.receive_s)
@@ -73,22 +70,14 @@ class RowRequests:
         caller = RowsCaller(self._calls, method, scope, receive, send, body)
         connection = connection_of(scope)
         seconds = limits.default_deadline_s + body.size / SLOWEST
-        try:
-            with connection.calling():
-                ended = await self._calls.answering.one(method.asked, caller, self._push, seconds)
-                async with asyncio.timeout(limits.stream_idle_s):
-                    if isinstance(ended.error, PSoupError):
-                        response = _refused(ended.error, body.reader)
-                    elif ended.error is not None:
-                        response = Response(refusals.encoded(refusals.late(method.asked.name)), 504, NO_STORE)
-                    else:
-                        response = Response(ended.reply, media_type="application/json", headers=NO_STORE)
-                    await response(scope, receive, send)
-        except TimeoutError:  # the client does not read its reply
-            connection.abort()
-        except asyncio.CancelledError:
-            if not connection.lost:
-                raise
+        with connection.calling():
+            ended = await self._calls.answering.one(method.asked, caller, self._push, seconds)
+            if isinstance(ended.error, PSoupError):
+                response = _refused(ended.error, body.reader)
+            else:
+                response = reply_of(method, ended)
+            async with connection.replying(limits.stream_idle_s):
+                await response(scope, receive, send)
 
     async def _push(self, body: RowsBody, caller: RowsCaller) -> bytes:
         reply = await self._servicer.push_request(body, caller)
@@ -108,7 +97,7 @@ def _refused(error: PSoupError, reader: RowReader | None) -> Response:
             for row in error.rows
         ]
         return _unprocessable(error, {"rows": rows, "more": error.more})
-    if reader is not None and isinstance(error, InvalidBatch | RowsRefused):
+    if reader is not None and isinstance(error, InvalidBatch | RowsRefused) and error.reason != "BATCH_TOO_LARGE":
         error.message = _ROW.sub(lambda match: f"line {reader.line_of(int(match[1]))}", error.message)
         if isinstance(error, RowsRefused):
             error.message += " (?refused=count)"
