@@ -53,6 +53,9 @@ def test_a_select_answers_in_json(asking: Page) -> None:
         ("text/html, application/xhtml+xml, */*;q=0.1", "application/json"),
         ("application/*;q=0.5, text/csv", "text/csv; charset=utf-8"),
         ("application/json;q=0, */*", "application/x-ndjson"),
+        ("application/json;q=nan, text/csv;q=0.1", "text/csv; charset=utf-8"),
+        ("application/json;q=inf, text/csv;q=1.000", "text/csv; charset=utf-8"),
+        ("application/json;q=1e-1, text/csv;q=0.05", "text/csv; charset=utf-8"),
         ("application/ndjson", "application/x-ndjson"),
         (ARROW.upper(), ARROW),
         ("", "application/json"),
@@ -131,3 +134,32 @@ def test_requests_that_are_refused(asking: Page) -> None:
 def test_an_access_token_stands_for_the_header(asking: Page) -> None:
     token: dict[str, Any] = {"x_psoup": "", "authorization": "Bearer none"}
     assert ask(asking, SELECT, **token).status == 200, "the service needs no credential"
+
+
+def test_long_questions_and_long_rows_are_left_to_a_thread(
+    asking: Page, served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = served.service.gateway
+    assert gateway is not None
+    decoders, sizes = gateway._calls.decoders, list[int]()
+    original = decoders.run
+
+    async def run(sender: Any, size: int, work: Any, **facts: Any) -> Any:
+        sizes.append(size)
+        return await original(sender, size, work, **facts)
+
+    monkeypatch.setattr(decoders, "run", run)
+    cases = [
+        ("SELECT name FROM answered", "application/json", []),
+        ("SELECT n > 5 AS more FROM many WHERE n < 1000", "application/json", [64 * 1_000]),
+        ("SELECT name FROM answered", "text/csv", None),
+        (f"SELECT n FROM many WHERE n IN ({','.join('1' * 300)})", "application/json", [-1]),
+    ]
+    for body, accept, expected in cases:
+        sizes.clear()
+        answer = ask(asking, body, accept=accept)
+        assert answer.status == 200
+        if expected is None:
+            assert len(sizes) == 3, "the schema, the rows and the end"
+        else:
+            assert sizes == [len(body) if size < 0 else size for size in expected], body

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
-from psoup_service.web.bodies import parsed
+from psoup_service.web.bodies import is_long, parsed
 from psoup_service.web.calls import NO_STORE, WebCaller, WebCalls, failed
 from psoup_service.web.connections import connection_of
 from psoup_service.web.methods import PACKAGE, WebMethod, method_of
@@ -32,7 +32,11 @@ COMPLETENESS = b"psoup-completeness"
 _TEXT = ("", "text/plain", "application/sql", "application/x-www-form-urlencoded")
 """The content types of a body that is a SELECT. The last one is curl's default."""
 _LONGEST_HEADER = 4_096
-_PIECE = 256 * 1024
+_ON_LOOP_BYTES = 4_096
+_ON_LOOP_ROWS = 64
+"""The most bytes and rows of a piece that the event loop writes. Rows of BOOLEANs have few bytes."""
+_BYTE_COST, _ROW_COST = 4, 64
+"""The size of the job of a thread for each byte of Arrow, and for each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class AnswerCaller(WebCaller):
     async def read(self) -> Message:
         """Read the question."""
         raw, size = await self.body_read(optional=self._question.path.kind != "ask")
-        if size <= _PIECE // 16:
+        if not is_long(raw):
             return self._question.request(raw, self._kind)
         return await self._calls.decoders.run(self.peer(), size, lambda: self._question.request(raw, self._kind))
 
@@ -91,11 +95,12 @@ class AnswerCaller(WebCaller):
         message: Any = self._method.reply.FromString(reply.raw) if isinstance(reply, Written) else reply
         if message.HasField("completeness"):
             self._completeness.CopyFrom(message.completeness)
-        size = len(message.arrow_ipc)
-        if size <= _PIECE // 64:
+        size, rows = len(message.arrow_ipc), message.rows
+        if size <= _ON_LOOP_BYTES and rows <= _ON_LOOP_ROWS and self._question.form != CSV:
             raw = self._writer.rows(message.arrow_ipc)
         else:
-            raw = await self._calls.decoders.run(self.peer(), 4 * size, lambda: self._writer.rows(message.arrow_ipc))
+            cost = max(_BYTE_COST * size, _ROW_COST * rows)
+            raw = await self._calls.decoders.run(self.peer(), cost, lambda: self._writer.rows(message.arrow_ipc))
         if self.started or message.rows:
             await self.send(raw)
         else:
@@ -138,18 +143,12 @@ class RowAnswers:
         question, connection = _Question(method, answer_type(headers), path), connection_of(scope)
         caller = AnswerCaller(self._calls, question, scope, receive, send, media_type(headers))
         answering = self._calls.answering
-        try:
-            with connection.calling():
-                ended = await answering.many(method.asked, caller, method.behaviour)
-                async with asyncio.timeout(answering.limits.stream_idle_s):
-                    if ended.error is None:
-                        await caller.end()
-                    elif caller.started:
-                        connection.abort()
-                    else:
-                        await failed(method, ended)(scope, receive, send)
-        except TimeoutError:  # the client does not read its answer
-            connection.abort()
-        except asyncio.CancelledError:
-            if not connection.lost:
-                raise
+        with connection.calling():
+            ended = await answering.many(method.asked, caller, method.behaviour)
+            async with connection.replying(answering.limits.stream_idle_s):
+                if ended.error is None:
+                    await caller.end()
+                elif caller.started:
+                    connection.abort()
+                else:
+                    await failed(method, ended)(scope, receive, send)

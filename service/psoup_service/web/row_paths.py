@@ -33,6 +33,8 @@ KEY = "idempotency-key"
 _MOST_KEY = 255
 _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 _ENCODINGS = ("", "identity", "gzip")
+_QUALITY = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+"""The pattern of a quality: RFC 9110, section 12.4.2."""
 
 
 class RowsPath(NamedTuple):
@@ -134,15 +136,12 @@ def answer_type(headers: Headers) -> str:
 
 
 def _range(part: str) -> tuple[str, float]:
-    """A range of Accept, and its quality; 0 for a quality that is not a number."""
+    """A range of Accept, and its quality from 0 to 1. An invalid quality counts as 0."""
     kind, *parameters = (text.strip().lower() for text in part.split(";"))
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":
-            try:
-                return kind, min(max(float(value), 0.0), 1.0)
-            except ValueError:
-                return kind, 0.0
+            return kind, float(value) if _QUALITY.fullmatch(value.strip()) else 0.0
     return kind, 1.0
 
 

@@ -26,12 +26,9 @@ from psoup_service.wire.written import Written, with_payload
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The end mark of an Arrow IPC stream."""
 
-
 MOST_JSON_ROWS = 10_000
 """The most rows of an answer in JSON: some 50 ms of Python."""
 
-_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
-"""The end of an Arrow IPC stream."""
 _VALUE_BYTES = 12
 """The bytes that a value of a page takes on the wire in addition to its bytes in Arrow. There a BOOLEAN is a bit."""
 
@@ -100,11 +97,11 @@ def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_byt
 
 def one_batch(batch: pa.RecordBatch) -> bytes:
     """A whole Arrow IPC stream of one batch."""
-    return b"".join((memoryview(batch.schema.serialize()), memoryview(batch.serialize()), _STREAM_END))
+    return b"".join((memoryview(batch.schema.serialize()), memoryview(batch.serialize()), END_MARK))
 
 
 def _raw(part: Message | pa.RecordBatch) -> tuple[int, memoryview]:
-    """The rows of a part of an answer, and its Arrow IPC."""
+    """The number of rows in a part of an answer, and its Arrow IPC."""
     if isinstance(part, Message):
         return part.rows, part.gathered().data
     return part.num_rows, memoryview(part.serialize())

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from psoup_service.web.description.schemas import PARAMETERS, ROWS, WHOLE, reference
+from psoup_service.web.description.schemas import PARAMETERS, ROWS, WHOLE, Schema, reference
 from psoup_service.web.row_paths import ANSWER_TYPES, ARROW, ASK, JSON, ROW_TYPES
-
-Schema = dict[str, Any]
 
 ERROR: Schema = {
     "description": "The call was refused, or has failed.",
