@@ -1,9 +1,9 @@
-"""The bridge between an assistant on standard input and the endpoint of a service.
+"""The bridge between an assistant on standard input and output and the endpoint of a service.
 
     a line of JSON-RPC on stdin ── request ─> POST /mcp ─> one reply, or events ─> lines on stdout
                                 └─ notifications/cancelled ─> the POST ends
 
-It knows no tools: those are the service's. Each request is a POST of its own, as the endpoint keeps no sessions.
+The service has the tools; the bridge knows none. Each request is one POST, because the endpoint keeps no sessions.
 """
 
 from __future__ import annotations
@@ -68,24 +68,36 @@ class Requests:
         self._endpoint = endpoint
         self._write = write
         self._tasks = dict[types.RequestId, asyncio.Task[None]]()
-        self._places = asyncio.Semaphore(_MOST_IN_FLIGHT)
 
     async def take(self, item: SessionMessage | Exception) -> None:
-        """Take a message of the assistant; beyond the limit of requests it waits."""
+        """Take a message of the assistant. Returns before the reply, so that a cancellation is read at once."""
         if isinstance(item, Exception):
             await self._write(_failed(None, types.PARSE_ERROR, "a line is not a message of JSON-RPC"))
             return
         message = item.message
         if isinstance(message, types.JSONRPCRequest):
-            await self._places.acquire()
-            self._tasks[message.id] = asyncio.create_task(self._carry(message))
+            refusal = self._refusal(message.id)
+            if refusal is None:
+                self._tasks[message.id] = asyncio.create_task(self._carry(message))
+            else:
+                await self._write(refusal)
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             task = self._tasks.get((message.params or {}).get("requestId", ""))
             if task is not None:
                 task.cancel()
 
+    def _refusal(self, request_id: types.RequestId) -> Reply | None:
+        """The error for a request that cannot begin; None if it can."""
+        if request_id in self._tasks:
+            why = f"the ID {request_id!r} belongs to a request without a reply; use another"
+            return _failed(request_id, types.INVALID_REQUEST, why)
+        if len(self._tasks) >= _MOST_IN_FLIGHT:
+            why = f"{_MOST_IN_FLIGHT} requests have no reply yet; ask again after one of them has"
+            return _failed(request_id, types.INTERNAL_ERROR, why)
+        return None
+
     async def end(self) -> None:
-        """Wait a moment for the last replies, and give up the requests that have none."""
+        """Wait `_LAST_S` for the last replies. Then cancel the requests that have none."""
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=_LAST_S)
@@ -99,20 +111,22 @@ class Requests:
         except (httpx2.HTTPError, httpx2.SSEError, httpx2.StreamError, ValueError) as problem:
             why = f"the service does not answer: {problem or type(problem).__name__}"
             await self._write(_failed(request.id, types.CONNECTION_CLOSED, why))
+        except Exception as problem:  # an assistant waits for ever for a reply that does not come
+            why = f"psoup mcp could not carry the request: {problem!r}"
+            await self._write(_failed(request.id, types.INTERNAL_ERROR, why))
         finally:
-            self._places.release()
-            if self._tasks.get(request.id) is asyncio.current_task():
-                del self._tasks[request.id]
+            del self._tasks[request.id]
 
 
 class Endpoint:
-    """The endpoint of a service. `_version`: of the protocol, from the reply to `initialize`."""
+    """The endpoint of a service."""
 
     def __init__(self, web: httpx2.AsyncClient, url: str, headers: Headers) -> None:
         self._web = web
         self._url = url
         self._headers = headers
         self._version = ""
+        """The version of the protocol, from the reply to `initialize`."""
 
     async def replies(self, request: types.JSONRPCRequest) -> AsyncIterator[Reply]:
         """The replies to a request: one, or notifications and one. Raises HTTPError if the service does not answer."""
@@ -140,7 +154,7 @@ class Endpoint:
             self._version = str(message.result.get("protocolVersion", ""))
 
     def _described(self, request: types.JSONRPCRequest) -> dict[str, str]:
-        """The headers that say what a request is."""
+        """The headers that describe a request to the endpoint."""
         params = request.params or {}
         meta = params.get("_meta")
         version = meta.get(types.PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from mcp import types
 from mcp.client.client import Client as McpClient
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.message import SessionMessage
+from typer.testing import CliRunner
 
+from psoup_cli.app import app
 from psoup_cli.assistant_bridge import Endpoint, Requests
+from psoup_cli.commands.service.mcp import _endpoint
 from psoup_client import Client
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
@@ -39,7 +42,7 @@ def running() -> Iterator[Serving]:
         yield served
 
 
-def carried(url: str, *lines: dict[str, Any] | Exception) -> list[dict[str, Any]]:
+def carried(url: str, *lines: dict[str, Any] | Exception, headers: Any = dict) -> list[dict[str, Any]]:
     """The replies to some messages, in the order in which they come."""
     replies = list[dict[str, Any]]()
 
@@ -48,7 +51,7 @@ def carried(url: str, *lines: dict[str, Any] | Exception) -> list[dict[str, Any]
 
     async def run() -> None:
         async with httpx2.AsyncClient(trust_env=False) as web:
-            requests = Requests(Endpoint(web, url, dict), write)
+            requests = Requests(Endpoint(web, url, headers), write)
             for line in lines:
                 if isinstance(line, Exception):
                     await requests.take(line)
@@ -83,6 +86,81 @@ def test_a_request_is_carried_to_the_endpoint_and_its_reply_back(running: Servin
 def test_a_service_that_does_not_answer_is_an_error_of_the_request() -> None:
     [reply] = carried("http://127.0.0.1:1/mcp", {"id": 1, "method": "tools/list"})
     assert reply["error"]["message"].startswith("the service does not answer: ")
+
+
+def test_a_defect_is_an_error_of_the_request() -> None:
+    def headers() -> dict[str, str]:
+        raise KeyError("token")
+
+    [reply] = carried("http://127.0.0.1:1/mcp", {"id": 1, "method": "tools/list"}, headers=headers)
+    assert (reply["id"], reply["error"]["code"]) == (1, types.INTERNAL_ERROR)
+    assert reply["error"]["message"] == "psoup mcp could not carry the request: KeyError('token')"
+
+
+def test_too_many_requests_and_an_id_in_use_are_refused_at_once() -> None:
+    """A request that waited for a place would keep a cancellation behind it from being read."""
+    replies, ended = list[Any](), list[object]()
+
+    class Silent(Endpoint):
+        async def replies(self, request: types.JSONRPCRequest) -> AsyncIterator[types.JSONRPCMessage]:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(request.id)
+            yield types.JSONRPCNotification(jsonrpc="2.0", method="never")
+
+    async def write(message: Any) -> None:
+        replies.append((message.id, message.error.code, message.error.message))
+
+    async def run() -> None:
+        async with httpx2.AsyncClient(trust_env=False) as web:
+            requests = Requests(Silent(web, "http://127.0.0.1:1/mcp", dict), write)
+
+            async def take(**line: Any) -> None:
+                message = types.jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **line})
+                await asyncio.wait_for(requests.take(SessionMessage(message)), 30)
+                await asyncio.sleep(0)
+
+            for number in range(65):
+                await take(id=number, method="ping")
+            await take(id=0, method="ping")
+            assert replies == [
+                (64, types.INTERNAL_ERROR, "64 requests have no reply yet; ask again after one of them has"),
+                (0, types.INVALID_REQUEST, "the ID 0 belongs to a request without a reply; use another"),
+            ]
+            await take(method="notifications/cancelled", params={"requestId": 0})
+            while not ended:
+                await asyncio.sleep(0)
+            await take(id=65, method="ping")
+            assert ended == [0] and len(replies) == 2
+            for number in range(1, 66):
+                await take(method="notifications/cancelled", params={"requestId": number})
+            await requests.end()
+
+    asyncio.run(run())
+    assert len(ended) == 65
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://[::1/mcp", "is not a URL"),
+        ("http://h:99999/mcp", "is not a URL"),
+        ("http://h:x/mcp", "is not a URL"),
+        ("ftp://h/mcp", "is not a URL"),
+        ("http://user@h/mcp", "is not a URL"),
+        ("http://\u00e9..x/mcp", "is not a URL"),
+    ],
+)
+def test_a_url_that_is_not_one_is_named(url: str, words: str) -> None:
+    result = CliRunner().invoke(app, ["mcp", "--url", url])
+    assert result.exit_code == 2 and words in result.stderr, result.output
+
+
+def test_the_host_of_ipv6_keeps_its_brackets() -> None:
+    assert _endpoint(None, "http://[::1]:7434/mcp", None) == ("http://[::1]:7434/mcp", "[::1]:7434")
+    assert _endpoint(None, "https://[2001:db8::1]/mcp", None)[1] == "https://[2001:db8::1]:443"
+    assert _endpoint(None, "https://psoup.example/mcp", None)[1] == "https://psoup.example:443"
 
 
 @pytest.mark.long

@@ -53,7 +53,7 @@ def test_a_webhook_from_its_addition_to_its_removal(
     receiver.script.append(replies(410))
     refused = psoup("webhook", "test", webhook_id)
     assert refused.code == 1 and "has not taken the message: the receiver replied 410" in refused.err
-    for command, said in (("pause", "Paused webhook"), ("resume", "goes on"), ("remove", "Removed webhook")):
+    for command, said in (("pause", "Paused webhook"), ("resume", "Resumed webhook"), ("remove", "Removed webhook")):
         assert said in psoup("webhook", command, webhook_id).err
     assert psoup("webhook", "remove", webhook_id).code == 4
     second = psoup("webhook", "add", "hot", receiver.url)

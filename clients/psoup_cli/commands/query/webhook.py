@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from typer.core import TyperGroup
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import print_json, print_list, to_the_second
 from psoup_cli.secrets import handing_over
-from psoup_client import Webhook
+from psoup_client import Client, Webhook
 from psoup_client.phrases import counted
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -99,9 +100,7 @@ def remove(webhook_id: Id, address: Address = None) -> None:
 
     Remove a webhook. An attempt that is under way may still arrive.
     """
-    with connect(address) as client:
-        client.remove_webhook(webhook_id)
-    message(f"Removed webhook {webhook_id}.")
+    _change(address, webhook_id, Client.remove_webhook, f"Removed webhook {webhook_id}.")
 
 
 @app.command("pause", short_help="Stop the deliveries of a webhook.")
@@ -112,9 +111,7 @@ def pause(webhook_id: Id, address: Address = None) -> None:
 
     Stop the deliveries of a webhook. Changes wait, and come merged after psoup webhook resume.
     """
-    with connect(address) as client:
-        client.pause_webhook(webhook_id)
-    message(f"Paused webhook {webhook_id}.")
+    _change(address, webhook_id, Client.pause_webhook, f"Paused webhook {webhook_id}.")
 
 
 @app.command("resume", short_help="Let a paused webhook go on.")
@@ -125,9 +122,7 @@ def resume(webhook_id: Id, address: Address = None) -> None:
 
     Let a webhook go on that was paused, by a call or by the service after three days of failures.
     """
-    with connect(address) as client:
-        client.resume_webhook(webhook_id)
-    message(f"Webhook {webhook_id} goes on.")
+    _change(address, webhook_id, Client.resume_webhook, f"Resumed webhook {webhook_id}.")
 
 
 @app.command("test", short_help="Send a test message to a webhook's URL.")
@@ -147,8 +142,15 @@ def send_test(webhook_id: Id, address: Address = None) -> None:
     message(f"The receiver has taken the message: status {result.status}, {result.milliseconds} ms.")
 
 
+def _change(address: str | None, webhook_id: str, change: Callable[[Client, str], object], done: str) -> None:
+    """Change a webhook, and print a sentence when it is done."""
+    with connect(address) as client:
+        change(client, webhook_id)
+    message(done)
+
+
 def _trouble(webhook: Webhook) -> str:
-    """The error of a webhook, and the number of attempts, in short."""
+    """The error of a webhook, cut to `_ERROR` characters, and the number of attempts."""
     if not webhook.error:
         return ""
     error = webhook.error if len(webhook.error) <= _ERROR else f"{webhook.error[: _ERROR - 1]}…"

@@ -59,13 +59,9 @@ def mcp(address: Address = None, url: Url = None, timeout: Timeout = None) -> No
 
 
 def _endpoint(address: str | None, url: str | None, timeout: float | None) -> tuple[str, str]:
-    """The URL of the endpoint, and the address that the token is for."""
+    """The URL of the endpoint, and the address of the service that gets the token."""
     if url is not None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise typer.BadParameter(f"--url {url!r} is not a URL; write https://psoup.example.org:7434/mcp")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        return url, f"{'https://' if parts.scheme == 'https' else ''}{parts.hostname}:{port}"
+        return url, _service_address(url)
     with connect(address, timeout) as client:
         page, reached = client.info().web_address, client.address
     if not page:
@@ -74,8 +70,27 @@ def _endpoint(address: str | None, url: str | None, timeout: float | None) -> tu
     return f"{_named_as(reached, seen_from_here(page, reached))}{_PATH}", reached
 
 
+def _service_address(url: str) -> str:
+    """The address of the service in a URL, with its port. Raises BadParameter for an invalid URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        (parts.hostname or "").encode("idna")
+    except ValueError:
+        raise _invalid(url) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        raise _invalid(url)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    scheme, usual = ("https://", 443) if parts.scheme == "https" else ("", 80)
+    return f"{scheme}{host}:{port or usual}"
+
+
+def _invalid(url: str) -> typer.BadParameter:
+    return typer.BadParameter(f"--url {url!r} is not a URL; write https://psoup.example.org:7434/mcp")
+
+
 def _named_as(reached: str, page: str) -> str:
-    """The address of a page over TLS, under the name of the service that the caller gave: the certificate has it."""
+    """The address of a page. Over TLS it has the host name that the caller gave, because the certificate has that name."""
     parts, host = urlsplit(page), reached.rpartition("//")[2].rpartition(":")[0]
     if parts.scheme != "https" or reached.startswith("unix:") or not host:
         return page
@@ -102,6 +117,8 @@ def _check(endpoint: str, verify: ssl.SSLContext | bool) -> None:
 
     try:
         reply = httpx2.get(endpoint, verify=verify, timeout=10, trust_env=False)
+    except httpx2.InvalidURL:
+        raise _invalid(endpoint) from None
     except httpx2.HTTPError as problem:
         message(f"psoup: nothing answers at {endpoint}: {problem}")
         raise typer.Exit(3) from None
