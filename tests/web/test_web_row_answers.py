@@ -163,3 +163,16 @@ def test_long_questions_and_long_rows_are_left_to_a_thread(
             assert len(sizes) == 3, "the schema, the rows and the end"
         else:
             assert sizes == [len(body) if size < 0 else size for size in expected], body
+
+
+def test_the_completeness_of_streams_with_other_letters_is_json(asking: Page, served: Serving) -> None:
+    with Client(served.address) as soup:
+        for name in ("café", "naïve😀"):
+            soup.create_stream(f'CREATE STREAM "{name}" (n BIGINT)')
+        soup.push("café", [{"n": 1}])
+    select = 'SELECT a.n FROM "café" a WHERE NOT EXISTS (SELECT 1 FROM "naïve😀" b WHERE b.n = a.n)'
+    answer = ask(asking, select)
+    assert answer.status == 200, answer.body
+    completeness = json.loads(answer.headers["psoup-completeness"])
+    assert completeness == answer.json["completeness"]
+    assert {source["stream"] for source in completeness["sources"]} == {"café", "naïve😀"}

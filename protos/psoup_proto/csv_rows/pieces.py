@@ -28,7 +28,8 @@ from psoup_proto.csv_rows.field import CsvField
 from psoup_proto.csv_rows.records import Records, read_records
 from psoup_proto.csv_rows.values import FALSE, TRUE, ReasonOf, converted, has_exponents, is_doubtful, typed
 
-_SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
+_SEPARATOR = re.compile(rb'sep=([^\0\r\n"\x80-\xff])\r?\n')
+"""The pattern of Excel's first line, which names the delimiter. A quote or a line end cannot be one."""
 
 Read = Callable[[int], bytes]
 
@@ -94,7 +95,7 @@ def csv_pieces(read: Read, columns: CsvColumns, options: CsvOptions, reason_of: 
 
 def dialect_of(sample: bytes, columns: CsvColumns, options: CsvOptions) -> tuple[Dialect, int]:
     """Find the dialect of a CSV by its first bytes. Also returns the bytes of a first line that names the delimiter."""
-    said = _SEPARATOR.match(sample)  # Excel's first line: sep=;
+    said = _SEPARATOR.match(sample)
     given = said[1].decode("latin-1") if said and options.delimiter is None else options.delimiter
     skipped = said.end() if said else 0
     return find_dialect(sample[skipped:], given, options.quote, columns.known), skipped

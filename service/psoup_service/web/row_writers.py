@@ -6,6 +6,7 @@ Each writer gets pieces of an Arrow IPC stream. JSON and NDJSON have the values 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -138,9 +139,9 @@ WRITERS: Mapping[str, Callable[[], RowWriter]] = {
 
 
 def completeness_json(completeness: types_pb2.Completeness) -> bytes:
-    """The completeness of an answer as JSON, in ASCII."""
+    """The completeness of an answer as JSON in ASCII, because it is also the value of a header."""
     facts = json_format.MessageToDict(completeness)
-    return orjson.dumps({"final": completeness.final, **facts}).decode().encode("ascii", "backslashreplace")
+    return json.dumps({"final": completeness.final, **facts}, separators=(",", ":")).encode()
 
 
 def _timeless(column: pa.Array) -> pa.Array:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from psoup.errors import ResourceExhausted
-from psoup.model import StreamSpec
+from psoup.model import Schema, StreamSpec
 from psoup.sql import create_stream
 from psoup_proto.csv_rows.pieces import CsvOptions
 from psoup_proto.csv_rows.records import Records
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.text_rows import ndjson
 from psoup_service.wire.text_rows.csv_lines import CsvLines
 from psoup_service.wire.text_rows.faults import BadRows
 from psoup_service.wire.text_rows.reader import LineReader, NdjsonLines, RowReader
@@ -82,6 +85,9 @@ def test_times_and_lines_after_the_table_is_made() -> None:
     [
         ("a TEXT, b TEXT", b"a,b\n" + b"\xff" * 200_000 + b"\n", 2, "byte ff"),
         ("a TEXT, b TEXT", b"a,b\nx,y\n" + b'"' + b"\xe9" * 200_000 + b'",1,2\n', 3, "byte e9"),
+        ("a TEXT, b TEXT", b'sep="\na"b\n1"2\n', 1, "names 'sep=\"'"),
+        ("a TEXT, b TEXT", b"sep=\n\na\n1\n", 1, "names 'sep='"),
+        ("a TEXT, b TEXT", b"sep=\r\na\n1\n", 1, "names 'sep='"),
         ("a TEXT, b TEXT", b"sep=;\n", 0, "the first line has to name the columns"),
         ("a TEXT, b TEXT", b"sep=;\r\n\r\n\r\n", 0, "the first line has to name the columns"),
     ],
@@ -106,3 +112,35 @@ def test_a_reason_is_written_for_the_first_ragged_rows_only() -> None:
     assert isinstance(lines, CsvLines) and lines._rules is not None
     refused = lines._rules.piece(Records(body[4:], 2)).refused
     assert len(refused) == 600 and sum(map(bool, refused.values())) == 200
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of rows that lines of JSON convert together. One by one, a megabyte takes five seconds."""
+    original, calls = ndjson.columns_of, list[int]()
+
+    def columns_of(rows: list[Any], schema: Schema) -> pa.RecordBatch:
+        calls.append(len(rows))
+        return original(rows, schema)
+
+    monkeypatch.setattr(ndjson, "columns_of", columns_of)
+    return calls
+
+
+def test_bad_lines_among_many_are_found_quickly(conversions: list[int]) -> None:
+    line, bad = b'{"n":1}\n', b'{"n":"x"}\n'
+    with pytest.raises(BadRows) as refusal:
+        read(NdjsonLines(), stream(), line * 3_000 + bad + line * 1_000 + bad).table()
+    assert [row.line for row in refusal.value.rows] == [3_001, 4_002]
+    assert sum(conversions) < 10 * 4_000 and len(conversions) < 100
+
+
+def test_patches_that_do_not_fit_together_are_found_quickly(conversions: list[int]) -> None:
+    spec = create_stream("CREATE TABLE t (id BIGINT PRIMARY KEY, a TEXT, b TEXT)")
+    body = b'{"id":1,"a":"x","_patch":true}\n{"id":2,"b":"x","_patch":true}\n' * 1_000
+    with pytest.raises(BadRows, match="line 1: the patch lacks 'b'"):
+        read(NdjsonLines(), spec, body).table()
+    assert len(conversions) < 100
+    halves = b'{"id":1,"a":"x","_patch":true}\n' * 8 + b'{"id":2,"b":"x","_patch":true}\n' * 7 + b'{"id":"x"}\n'
+    with pytest.raises(BadRows, match="line 1: the patch lacks 'b'"):
+        read(NdjsonLines(), spec, halves).table()

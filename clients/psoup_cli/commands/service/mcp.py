@@ -90,7 +90,7 @@ def _invalid(url: str) -> typer.BadParameter:
 
 
 def _named_as(reached: str, page: str) -> str:
-    """The address of a page. Over TLS it has the host name that the caller gave, because the certificate has that name."""
+    """The address of a page. Over TLS it has the caller's host name, because the certificate has that name."""
     parts, host = urlsplit(page), reached.rpartition("//")[2].rpartition(":")[0]
     if parts.scheme != "https" or reached.startswith("unix:") or not host:
         return page

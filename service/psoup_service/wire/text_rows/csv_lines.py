@@ -96,15 +96,16 @@ class _PushedColumns(CsvColumns):
 
     def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
         """See `CsvColumns`."""
-        chosen, spec = list[CsvField | None](), self._spec
+        chosen, names, spec = list[CsvField | None](), set[str](), self._spec
         for field in fields:
             place = self._place(field)
             if place is None:
                 raise CsvFault(f"line {line}: {self._unknown(field)}", line=line)
             attribute = spec.schema.attributes[place]
             name, kind = PATCH if place == FIRST_AT and spec.table is not None else attribute.name, attribute.type
-            if name in {chosen_field.name for chosen_field in chosen if chosen_field is not None}:
+            if name in names:
                 raise CsvFault(f"line {line}: column {name!r} comes twice; give it once", line=line)
+            names.add(name)
             chosen.append(CsvField(name, arrow_type(kind), str(kind)))
         return chosen
 
