@@ -147,7 +147,6 @@ def test_a_refusal_names_lines_and_leaves_the_text_of_the_client(rows: Rows) -> 
 
 
 def test_a_request_may_be_repeated_with_another_choice_for_late_rows(rows: Rows) -> None:
-    """The choice is no part of the body."""
     rows.create()
     path = f"/api/streams/{rows.stream}/rows"
     for number, choice in enumerate(("", "?refused=count", "?refused=raise")):
@@ -208,7 +207,7 @@ def test_a_body_may_be_gzip_with_a_mark_and_any_line_ends(rows: Rows) -> None:
 @pytest.mark.parametrize(
     ("body", "line", "words"),
     [
-        (b"\x1f\x8b\x08", 0, "say Content-Encoding: gzip"),
+        (b"\x1f\x8b\x08", 0, "send the header Content-Encoding: gzip"),
         ("{}".encode("utf-16"), 0, "is UTF-16"),
         (b'{"at":"2024-05-01","name":"caf\xe9"}', 1, "byte e9 is not utf-8"),
         (b'{"at":' + b"[" * 100_000, 1, "nested too deeply"),
@@ -230,12 +229,12 @@ def test_heads_that_are_refused(rows: Rows) -> None:
         ({"idempotency-key": "é".encode().decode("latin-1")}, 400, "Idempotency-Key is"),
         ({"idempotency-key": "x" * 256}, 400, "1 to 255 characters"),
         ({"content-type": "application/xml"}, 415, "application/x-ndjson"),
-        ({"content-type": "application/x-ndjson; charset=latin-1"}, 415, "send it in UTF-8"),
-        ({"content-encoding": "br"}, 415, "or by gzip"),
+        ({"content-type": "application/x-ndjson; charset=latin-1"}, 415, "send the body in UTF-8"),
+        ({"content-encoding": "br"}, 415, "or as gzip"),
         ({"content-length": str(2**40)}, 413, "send it in parts"),
         ({"origin": "http://evil.example"}, 403, "comes from a page"),
         ({"sec-fetch-site": "cross-site"}, 403, "another site"),
-        ({"transfer-encoding": "chunked"}, 411, "say its length"),
+        ({"transfer-encoding": "chunked"}, 411, "send Content-Length"),
     ]
     for headers, status, words in cases:
         refusal = rows.refused(b"", headers)

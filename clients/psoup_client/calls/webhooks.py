@@ -24,17 +24,17 @@ _STATES: dict[int, WebhookState] = {
     webhooks_pb2.WEBHOOK_STATE_NO_QUERY: "no query",
 }
 _LONGEST_S = 60.0
-"""The deadline of a test: an attempt may take half of it."""
+"""The deadline of a test in seconds. An attempt may take half of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook(html.Facts):
     """A webhook. `delivered`: deliveries that the receiver has taken, the last at `delivered_at`.
 
-    `waiting`: the ID of the delivery that waits, made at `waiting_since`; "" if none waits. `attempts`: for it, since
-    the start of the service. `status`: the HTTP status of the last attempt, 0 without a reply. `error`: why the last
-    attempt, or the last look at the answer, has failed. `subscription`: the ID of an assistant's subscription, ""
-    without one. `expires`: its end, unless the assistant renews it.
+    `waiting`: the ID of the delivery that waits, made at `waiting_since`; "" if none waits. `attempts`: its
+    attempts since the service started. `status`: the HTTP status of the last attempt, 0 without a reply. `error`: the
+    reason why the last attempt, or the last read of the answer, failed. `subscription`: the ID of an assistant's
+    subscription, "" without one. `expires`: its end, unless the assistant renews it.
     """
 
     id: str
@@ -101,11 +101,11 @@ class WebhookCalls(Session):
     """Webhooks. All calls need the role registrar."""
 
     def add_webhook(self, key: str, url: str, *, secret: str | None = None) -> AddedWebhook:
-        """Send each change of the answer of the query with a key to a URL, as POST.
+        """Send each change of the answer of a query to a URL, by POST. `key`: the key of the query.
 
         `secret`: "whsec_" and 24 to 64 bytes in base64; None lets the service make one. Raises NotFound if no query has
         the key. Raises AlreadyExists if a webhook sends to this URL already. Raises InvalidRequest for a URL that
-        the service does not send to. The call is tried once: after Unavailable look at `webhooks()`.
+        the service does not send to. The call is not repeated: after Unavailable, look at `webhooks()`.
         """
         check_key(key)
         request = webhooks_pb2.AddWebhookRequest(key=key, url=url, secret=secret or "")
@@ -131,7 +131,7 @@ class WebhookCalls(Session):
         self.note_sequence(self.connection.call(self.connection.webhooks.PauseWebhook, request).sequence)
 
     def resume_webhook(self, webhook: Webhook | str) -> None:
-        """Let a paused webhook go on, at once. Raises NotFound."""
+        """Resume the deliveries of a paused webhook at once. Raises NotFound."""
         request = webhooks_pb2.ResumeWebhookRequest(webhook_id=_id(webhook))
         self.note_sequence(self.connection.call(self.connection.webhooks.ResumeWebhook, request).sequence)
 

@@ -2,6 +2,6 @@
 
 `records`   the boundaries of records, with their lines
 `dialect`   the delimiter and the quote
-`values`    the texts of a column become values, or each one that does not fit is named
-`pieces`    records become tables, a piece at a time
+`values`    the conversion of a column's texts to values, with a reason for each invalid text
+`pieces`    the conversion of records to tables, a piece at a time
 """

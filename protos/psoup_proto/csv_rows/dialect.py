@@ -3,8 +3,8 @@
     id;note;price            by ","  1 field   names none of the stream's columns
     1;'a;b';2,5              by ";"  3 fields  names all three   ──> ";", and "'" as then all lines have 3 fields
 
-The dialect in which the first line names most of the stream's columns is chosen. Among equals it is the one in which
-most lines have as many fields as the first.
+The dialect in which the first line names most of the stream's columns is chosen. Among equals, the dialect is chosen in
+which most lines have as many fields as the first.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 
 
 class CsvFault(ValueError):
-    """Raised for a text that cannot be read as rows. The message names the options of the command that read it.
+    """Raised for a text that cannot be read as rows. The message names options of `psoup push` that help.
 
     `reason`: the reason for programs. `line`: the line of the fault, 0 for the whole text.
     """

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class FieldForm(Protocol):
-    """The separators of numbers, where Arrow does not read them."""
+    """Separators of numbers that Arrow does not read."""
 
     @property
     def pattern(self) -> str:

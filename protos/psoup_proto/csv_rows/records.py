@@ -3,7 +3,7 @@
     1  id,note                 blocks of bytes ──> pieces of whole records ──> Arrow, piece by piece
     2  1,"two
     3  lines"                  a record of two lines: the row after it is line 4
-    4  2,"no end               the quote of line 4 is open at the end of the file: an error, and not one row of all
+    4  2,"no end               the quote of line 4 is open at the end of the file: an error, not one long row
     5  3,x
 
 Lines are counted from 1, including blank ones and the header, as in editors. Only a quote at the beginning of a field
@@ -26,7 +26,7 @@ from psoup_proto.csv_rows.faults import CsvFault
 
 PIECE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 4 * PIECE_BYTES
-"""The greatest size of a record in bytes. A longer record has lost its end, and no message would hold it."""
+"""The greatest size of a record in bytes. A longer record lacks its end, and would not fit into a message."""
 
 _NEWLINE = 10
 _RETURN = 13

@@ -1,4 +1,4 @@
-"""The way of an assistant's request from the port of the page to its endpoint.
+"""Requests of assistants at /mcp, handed from the page's port to the endpoint.
 
 /mcp ─> connection, credential ─> `psoup_service.assistants.endpoint`, which is imported only if it is on
 """
@@ -33,7 +33,7 @@ class AssistantGateway:
     """Hands requests to the endpoint. A request ends with its connection."""
 
     def __init__(self, endpoint: Endpoint, idle_s: float) -> None:
-        """`idle_s`: the longest time in which a client takes nothing of a reply."""
+        """`idle_s`: the seconds after which the connection of a client that does not read its reply is cut."""
         self._endpoint = endpoint
         self._idle_s = idle_s
 
@@ -69,7 +69,7 @@ class AssistantGateway:
 async def opened_assistants(
     settings: Settings, answering: Answering, serving: Mapping[str, Any]
 ) -> AssistantGateway | None:
-    """The endpoint of the settings; None if it is off. Raises InvalidInput without the package that it needs."""
+    """Open the endpoint if the setting `mcp` is on, else return None. Raises InvalidInput without the package mcp."""
     if not settings.mcp:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Connections of pages: uvicorn's HTTP/1.1 protocol, with an end for connections that are silent or abandoned.
+"""Connections of pages: uvicorn's HTTP/1.1 protocol, which also closes idle and abandoned connections.
 
     made ─> head of a request, within `handshake_s` ─> call ─> idle for `IDLE_S` at most ─> head …
       └── too many: cut                                  └── the page leaves: the call is cancelled
@@ -78,7 +78,7 @@ class PageConnection(H11Protocol):
             self._call.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; a head that has begun must end in time."""
+        """Take bytes. A head must be complete within `head_s` seconds, else the connection is cut."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()

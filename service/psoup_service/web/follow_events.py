@@ -44,7 +44,7 @@ _SECRETS = frozenset({"token", "access_token", "authorization", "bearer"})
 
 
 class FollowEvents(WebCaller):
-    """The caller's side of a call whose request is an address, and whose replies are events."""
+    """The caller's side of /follow. The request comes in the parameters of the path, and the replies are events."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class FollowEvents(WebCaller):
 
 
 def request_of(query: bytes) -> follow_pb2.FollowRequest:
-    """The request of an address. Raises InvalidInput for an unknown, a repeated or a missing parameter."""
+    """The request in the parameters of a path. Raises InvalidInput for an unknown, repeated or missing parameter."""
     request = follow_pb2.FollowRequest(max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES)
     seen = set[str]()
     try:
@@ -129,7 +129,7 @@ _PARAMETERS: dict[str, Callable[[follow_pb2.FollowRequest, str], None]] = {
     "old": _set_old,
     "name": _text("name"),
 }
-"""The parameters of an address."""
+"""The parameters of the path, and the function that sets each in the request."""
 
 _REPEATABLE = frozenset({"label", "key", "query"})
 

@@ -186,7 +186,7 @@ async def opened_gateway(
     certificates: Certificates | None,
     state: Callable[[], str],
 ) -> Gateway | None:
-    """The gateway of the settings; None if it is off. `serving`: the servicer of each service of the contract.
+    """Open the gateway if the settings have one, else return None. `serving`: the servicer of each service.
 
     If another program has the default port, the gateway is left out, with a message in the log. Raises InvalidInput if
     a port of the settings, or the port of assistants, cannot be opened.

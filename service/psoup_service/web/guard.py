@@ -52,7 +52,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Sources that the page may load and run: its own files, and nothing that stands in the text of the page."""
+"""Sources that the page may load and run: its own files, but no inline scripts or styles."""
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -97,7 +97,7 @@ class RequestGuard:
         if name not in self._hosts and host not in self._hosts:
             raise _refused(
                 "HOST",
-                f"the gateway is not reached as {host[:100]!r}; if that is a name of it, the operator adds it to"
+                f"the Host {host[:100]!r} is not a name of this service; an operator can add it to the setting"
                 " web_hosts",
             )
         return host
@@ -128,8 +128,8 @@ def _check_call(method: str, path: str, headers: Headers) -> None:
     if method != "POST":
         raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
     if "transfer-encoding" in headers:  # it overrides a length, so the end of the body is not known
-        raise InvalidInput("a body is not in pieces (transfer-encoding); say its length", reason="LENGTH_REQUIRED")
-    if takes_rows(path):  # it needs the header Idempotency-Key, which is as good
+        raise InvalidInput("a body cannot have Transfer-Encoding; send Content-Length", reason="LENGTH_REQUIRED")
+    if takes_rows(path):  # they need the header Idempotency-Key, which a foreign page cannot send either
         return
     if gives_rows(path):
         _check_header(headers)
@@ -149,7 +149,7 @@ def _check_header(headers: Headers) -> None:
     A browser adds Authorization with the scheme Basic, but never with Bearer.
     """
     if headers.get(HEADER) != "1" and not headers.get("authorization", "").lower().startswith("bearer "):
-        raise _refused("HEADER", "a call has the header X-Psoup: 1, or Authorization: Bearer TOKEN")
+        raise _refused("HEADER", "a call needs the header X-Psoup: 1, or Authorization: Bearer TOKEN")
 
 
 def _refused(reason: str, why: str) -> PSoupError:

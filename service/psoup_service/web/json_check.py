@@ -36,7 +36,7 @@ _WHOLE = {
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63),
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64),
 }
-"""The least value of each type, and the first that is too large."""
+"""The range of each type: the least value, and the first value that is too large."""
 
 
 class Misfit(Exception):

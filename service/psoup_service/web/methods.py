@@ -1,7 +1,7 @@
-"""The calls that a page may make, as an explicit list. A new call of the contract must be added to be on it.
+"""The list of calls that a page may make. A new call of the contract is not on it until it is added.
 
-They are reading, registering, webhooks, statements, and pushes of a few rows. There are no bulk pushes, and no calls
-for backups, jobs or tokens.
+Pages may read, register queries, add webhooks, run statements and push a few rows. They cannot push in bulk, make
+backups, run jobs or issue tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The files of the page, as a table that is made once. So the path of a request never becomes a path of the disk.
+"""The files of the page, in a table that is built once. Paths of requests are looked up there, and never on the disk.
 
-/assets/index-4f2a.js   its name tells its content: kept for ever        anything else   asked about each time (ETag)
+/assets/index-4f2a.js   the name has a hash of the content: cached for ever      other files   checked each time (ETag)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-"""The types of the files that are served, by the end of the name. Files with other ends are not served."""
+"""The types of the files that are served, by the suffix of the name. Files with other suffixes are not served."""
 
 _TEXTS = frozenset({"html", "js", "css", "svg", "json", "webmanifest", "txt"})
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -43,7 +43,7 @@ class SiteFile:
 
     @property
     def kind(self) -> str:
-        """The end of the file's name."""
+        """The suffix of the file's name."""
         return self.path.rpartition(".")[2]
 
     @cached_property
@@ -53,7 +53,7 @@ class SiteFile:
 
     @cached_property
     def zipped(self) -> bytes:
-        """The bytes of the file, compressed by gzip; empty if they do not become fewer."""
+        """The bytes of the file, compressed by gzip; b"" if that is not smaller."""
         shorter = gzip.compress(self.content, mtime=0) if self.kind in _TEXTS else b""
         return shorter if len(shorter) < len(self.content) else b""
 

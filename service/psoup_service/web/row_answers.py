@@ -2,8 +2,8 @@
 
     body ─> AskStream | InvokeStream ─> `Answering` (gate, limits, age) ─> pieces of Arrow ─> `row_writers` ─> client
 
-The head is sent with the first rows, so an error before them is an error of HTTP. A later error cuts the connection, so
-that the body has no end for the client.
+The head of the response is sent with the first rows. An error before them is a response with the status of an error. An
+error after them cuts the connection, so that the client sees that the body is incomplete.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _ON_LOOP_BYTES = 4_096
 _ON_LOOP_ROWS = 64
 """The most bytes and rows of a piece that the event loop writes. Rows of BOOLEANs have few bytes."""
 _BYTE_COST, _ROW_COST = 4, 64
-"""The size of the job of a thread for each byte of Arrow, and for each row."""
+"""The charge of a decoding thread, in bytes, for each byte of Arrow and for each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A question: its method, the form of the answer, and the path."""
+    """A request for rows: its method, the form of the answer, and the path."""
 
     method: WebMethod
     form: str
     path: RowsPath
 
     def request(self, raw: bytes, kind: str) -> Message:
-        """The request of a body. `kind`: its media type. Raises InvalidInput."""
+        """Convert a body to the request of the method. `kind`: the media type of the body. Raises InvalidInput."""
         asks = self.path.kind == "ask"
         if asks and kind in _TEXT:
             try:
@@ -69,7 +69,7 @@ class _Question:
 
 
 class AnswerCaller(WebCaller):
-    """The caller's side of a question. Replies are written as rows."""
+    """The caller's side of a request for rows."""
 
     __slots__ = ("_completeness", "_head", "_kind", "_question", "_writer")
 
@@ -84,14 +84,14 @@ class AnswerCaller(WebCaller):
         self._head = b""
 
     async def read(self) -> Message:
-        """Read the question."""
+        """Read the body, and convert it to a request."""
         raw, size = await self.body_read(optional=self._question.path.kind != "ask")
         if not is_long(raw):
             return self._question.request(raw, self._kind)
         return await self._calls.decoders.run(self.peer(), size, lambda: self._question.request(raw, self._kind))
 
     async def write(self, reply: Message | Written) -> None:
-        """Send the rows of a piece. The schema waits for the first of them."""
+        """Send the rows of one message. The bytes before the first row are kept until that row comes."""
         message: Any = self._method.reply.FromString(reply.raw) if isinstance(reply, Written) else reply
         if message.HasField("completeness"):
             self._completeness.CopyFrom(message.completeness)
@@ -128,7 +128,7 @@ class AnswerCaller(WebCaller):
 
 
 class RowAnswers:
-    """Serves questions. `serving`: the servicer of each service, by its full name."""
+    """Serves requests for rows. `serving`: the servicer of each service, by its full name."""
 
     def __init__(self, calls: WebCalls, serving: Mapping[str, Any]) -> None:
         self._calls = calls
@@ -138,7 +138,7 @@ class RowAnswers:
         }
 
     async def __call__(self, path: RowsPath, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one question. Raises InvalidInput for headers that it does not fit."""
+        """Serve one request. Raises InvalidInput for headers that no answer can satisfy."""
         headers, method = Headers(scope=scope), self._methods[path.kind]
         question, connection = _Question(method, answer_type(headers), path), connection_of(scope)
         caller = AnswerCaller(self._calls, question, scope, receive, send, media_type(headers))

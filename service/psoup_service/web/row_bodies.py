@@ -1,6 +1,6 @@
-"""The body of a request with rows, read in pieces: it may be larger than the memory that it gets.
+"""The body of a request with rows, read in pieces. It may be larger than the memory of one request.
 
-content-length ── room for two pieces ──> pieces of `PIECE_BYTES` ── gzip? ──> the reader of its rows
+content-length ── room for three pieces ──> pieces of `PIECE_BYTES` ── gzip? ──> the reader of its rows
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1024 * 1024
 """The bytes of a piece, before and after decompression."""
 MOST_BYTES = 1024 * 1024 * 1024
-"""The most bytes of a body of lines."""
+"""The most bytes of a body in NDJSON or CSV, as it is sent."""
 MOST_ARROW_BYTES = 64 * 1024 * 1024
-"""The most bytes of a body of Arrow, which is read as a whole."""
+"""The most bytes of a body in Arrow, which is read as a whole."""
 _GZIP = 31
-"""The window of zlib that stands for the format gzip."""
+"""The value of zlib's `wbits` for the format gzip."""
 _MOST_MEMBERS = 1_000
-"""The most members of a gzip. The rest behind each member is copied."""
+"""The most members of a gzip. After each member the remaining bytes are copied."""
 _REFUSED = {"raise": True, "count": False}
 """The choices of the parameter `refused`, for rows that are too late or too far ahead of the clock."""
 
@@ -64,7 +64,7 @@ class RowsBody:
     zipped: bool
     options: RowOptions
     idle_s: float
-    """Seconds in which further bytes must arrive."""
+    """The most seconds between two parts of the body."""
     receive: Receive
     reader: RowReader | None = None
 
@@ -100,7 +100,8 @@ class RowsBody:
     async def _arrow(self, decoding: Decoding, spec: StreamSpec, caller: Caller) -> Decoded:
         if self.zipped:
             raise InvalidInput(
-                "Arrow does not come by gzip; its buffers may be compressed by LZ4 or ZSTD", reason="CONTENT_ENCODING"
+                "a body in Arrow cannot be gzip; compress its buffers with LZ4 or ZSTD instead",
+                reason="CONTENT_ENCODING",
             )
         parts = [piece async for piece, _ in self._pieces()]
         if len(parts) == 1:
@@ -111,7 +112,7 @@ class RowsBody:
         return await decoding.batch(spec, payload, caller, digest=True)
 
     async def _reads(self, reader: RowReader) -> AsyncGenerator[Callable[[], bool]]:
-        """Functions that read the next piece; each returns whether it has more to read."""
+        """Yield functions that read the next piece. Each returns whether it must be called again."""
         unzip = _Gunzip() if self.zipped else None
         async for piece, last in self._pieces():
             yield _Plain(reader, piece, last) if unzip is None else _Zipped(unzip, reader, piece, last)
@@ -125,7 +126,7 @@ class RowsBody:
                     message = await self.receive()
             except TimeoutError:
                 raise ResourceExhausted(
-                    f"no byte of the body came for {self.idle_s:g} s; nothing was taken, send it at once",
+                    f"no byte of the body came for {self.idle_s:g} s, so no row was taken; send it without pauses",
                     reason="RECEIVE_DEADLINE",
                 ) from None
             if message["type"] != "http.request":
@@ -139,7 +140,7 @@ class RowsBody:
 
 
 class _Plain:
-    """Reads a piece as it is."""
+    """Reads a piece that is not compressed."""
 
     def __init__(self, reader: RowReader, piece: bytes, last: bool) -> None:
         self._reader = reader
@@ -152,7 +153,7 @@ class _Plain:
 
 
 class _Zipped:
-    """Reads a piece that is compressed, a part of it at each call."""
+    """Reads a compressed piece, one part at each call."""
 
     def __init__(self, unzip: _Gunzip, reader: RowReader, piece: bytes, last: bool) -> None:
         self._unzip = unzip
@@ -212,7 +213,7 @@ def _reader(body: RowsBody, spec: StreamSpec, limits: Limits) -> RowReader:
 
 
 def _options(query: bytes, form: str) -> RowOptions:
-    """The parameters of the path. Raises InvalidInput for a wrong one."""
+    """Parse the parameters behind ? in the path. Raises InvalidInput for an invalid one."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=16)
     except ValueError:

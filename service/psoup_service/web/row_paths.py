@@ -1,4 +1,4 @@
-"""The paths of rows, and what their requests say in headers.
+"""The paths of rows, and the headers of requests to them.
 
 POST /api/streams/trades/rows          rows in      Content-Type, Idempotency-Key, Content-Encoding
 POST /api/ask                          rows out     Accept
@@ -23,7 +23,7 @@ _PATH = re.compile(r"/api/(streams|queries)/([^/]+)/rows", re.ASCII)
 
 NDJSON, CSV, ARROW, JSON = "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "application/json"
 _UNSAID = ("", "application/x-www-form-urlencoded")
-"""The content types of a body whose sender says none. The second one is curl's default."""
+"""Content types that do not name the form of the rows: none, and curl's default."""
 ROW_TYPES = {NDJSON: NDJSON, "application/ndjson": NDJSON, "application/jsonl": NDJSON, CSV: CSV, ARROW: ARROW}
 """The content types of rows, and the form that each stands for."""
 ANSWER_TYPES = (JSON, NDJSON, CSV, ARROW)
@@ -45,7 +45,7 @@ class RowsPath(NamedTuple):
 
 
 def rows_path(raw: str) -> RowsPath | None:
-    """The path of rows, as the request line has it; None for any other path. Raises InvalidInput for a wrong name."""
+    """Parse the path of a request line; None for a path without rows. Raises InvalidInput for an invalid name."""
     if raw == ASK:
         return RowsPath("ask", "")
     match = _PATH.fullmatch(raw)
@@ -60,23 +60,23 @@ def rows_path(raw: str) -> RowsPath | None:
 
 
 def takes_rows(path: str) -> bool:
-    """Whether a path, decoded or not, is one of rows in."""
+    """Whether a path takes rows. The path may be decoded or not."""
     return path.startswith("/api/streams/") and path.endswith("/rows")
 
 
 def gives_rows(path: str) -> bool:
-    """Whether a path, decoded or not, is one of rows out."""
+    """Whether a path returns rows. The path may be decoded or not."""
     return path == ASK or (path.startswith("/api/queries/") and path.endswith("/rows"))
 
 
 def media_type(headers: Headers) -> str:
-    """The media type of the body in lower case, "" without one. Raises InvalidInput for an encoding but UTF-8."""
+    """The media type of the body in lower case, "" without one. Raises InvalidInput for a charset other than UTF-8."""
     kind, _, parameters = headers.get("content-type", "").lower().partition(";")
     for parameter in parameters.split(";"):
         name, _, value = parameter.strip().partition("=")
         if name == "charset" and value.strip('"') not in ("utf-8", "utf8", "us-ascii"):
             raise InvalidInput(
-                f"the body is said to be {value[:40]!r}; send it in UTF-8 (iconv -f {value[:40]} -t utf-8)",
+                f"Content-Type has the charset {value[:40]!r}; send the body in UTF-8 (iconv -f {value[:40]} -t utf-8)",
                 reason="CONTENT_TYPE",
             )
     return kind.strip()
@@ -88,7 +88,7 @@ def rows_type(headers: Headers) -> str:
     form = NDJSON if kind in _UNSAID else ROW_TYPES.get(kind)
     if form is None:
         raise InvalidInput(
-            f"rows do not come as {kind[:100]!r}; say Content-Type: {NDJSON}, {CSV} or {ARROW}", reason="CONTENT_TYPE"
+            f"Content-Type {kind[:100]!r} is not a form of rows; send {NDJSON}, {CSV} or {ARROW}", reason="CONTENT_TYPE"
         )
     return form
 
@@ -98,8 +98,8 @@ def idempotency_key(headers: Headers) -> str:
     given = headers.getlist(KEY)
     if len(given) != 1:
         raise InvalidInput(
-            f"a request with rows has {'one header' if given else 'the header'} Idempotency-Key, a text of its own such"
-            " as a UUID; the rows of a repeat with the same key are taken once",
+            f"a request with rows needs {'one header' if given else 'the header'} Idempotency-Key; send a new text with"
+            " each request, such as a UUID, and the same text with a repeat, whose rows are then taken once",
             reason="IDEMPOTENCY_KEY",
             field="Idempotency-Key",
         )
@@ -117,20 +117,20 @@ def is_zipped(headers: Headers) -> bool:
     encoding = ",".join(headers.getlist("content-encoding")).strip().lower()
     if encoding not in _ENCODINGS:
         raise InvalidInput(
-            f"Content-Encoding is {encoding[:100]!r}; send the body as it is, or by gzip", reason="CONTENT_ENCODING"
+            f"Content-Encoding is {encoding[:100]!r}; send the body as it is, or as gzip", reason="CONTENT_ENCODING"
         )
     return encoding == "gzip"
 
 
 def answer_type(headers: Headers) -> str:
-    """The media type that the client prefers for an answer. Raises InvalidInput if it takes none of them."""
+    """The media type that the client prefers for an answer. Raises InvalidInput if it accepts none."""
     given = ",".join(headers.getlist("accept")) or "*/*"
     ranges = [_range(part) for part in given.split(",") if part.strip()]
     weighted = [(_quality(ranges, kind), -place, kind) for place, kind in enumerate(ANSWER_TYPES)]
     quality, _, kind = max(weighted)
     if quality <= 0:
         raise InvalidInput(
-            f"an answer does not come as {given[:100]!r}; accept one of {', '.join(ANSWER_TYPES)}", reason="ACCEPT"
+            f"no answer has a form of Accept, {given[:100]!r}; accept one of {', '.join(ANSWER_TYPES)}", reason="ACCEPT"
         )
     return kind
 

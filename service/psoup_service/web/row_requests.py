@@ -1,4 +1,4 @@
-"""Rows in: a POST of rows as NDJSON, CSV or Arrow is one call PushRows, taken once for its Idempotency-Key.
+"""Rows in: a POST of rows in NDJSON, CSV or Arrow is a call of PushRows. Its rows are taken once for each key.
 
 guard ─> headers ─> `Answering` (gate, limits, deadline) ─> body in pieces ─> one push ─> JSON
                                                                  └─ bad rows: 422, each with its line
@@ -45,7 +45,7 @@ class RowsCaller(WebCaller):
         self._rows = body
 
     async def read(self) -> Any:
-        """Take room for three pieces of the body: of one rows are made, one waits, and one comes."""
+        """Take room for three pieces of the body: one is converted, one waits, and one is received."""
         size = self._rows.size if self._rows.is_arrow else min(self._rows.size, 3 * PIECE_BYTES)
         if size > SMALL_BYTES:
             answering = self._calls.answering
@@ -90,7 +90,7 @@ class RowRequests:
 
 
 def _refused(error: PSoupError, reader: RowReader | None) -> Response:
-    """The response for an error: bad rows with their lines, and late rows too."""
+    """The response to an error. It lists bad rows and late rows by their lines."""
     if isinstance(error, BadRows):
         rows = [
             {"line": row.line, **({"column": row.column} if row.column else {}), "message": row.message}

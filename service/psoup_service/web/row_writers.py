@@ -30,7 +30,7 @@ class RowWriter(Protocol):
         ...
 
     def end(self, completeness: types_pb2.Completeness) -> bytes:
-        """The bytes behind the last row."""
+        """The bytes after the last row."""
         ...
 
 

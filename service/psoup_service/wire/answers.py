@@ -48,7 +48,7 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     matched = answer.matched
     answer.budget.found = matched
     if matched > 8 * max_bytes and answer.record.query.plan.keeps_rows:
-        return kind(completeness=contents, too_large=True)  # a row takes a bit at the least
+        return kind(completeness=contents, too_large=True)  # a row takes at least a bit
     for part in answer.messages(max_bytes=max_bytes):
         size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
         if size > max_bytes:
@@ -110,8 +110,8 @@ def _raw(part: Message | pa.RecordBatch) -> tuple[int, memoryview]:
 class Pieces(Generic[Piece]):
     """The messages of a streamed answer. `next` is called on a reader thread, one call at a time.
 
-    An answer that is left in the middle goes with the last reference to this object. So the generator must not refer to
-    it: such a cycle would keep the answer until the next full collection, which is rare in the service.
+    An answer that its client abandons is freed with the last reference to this object. So the generator must not refer
+    to it: such a cycle would keep the answer until the next full collection, which is rare in the service.
     """
 
     def __init__(self, answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:

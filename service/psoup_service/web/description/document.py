@@ -1,6 +1,6 @@
-"""The document of OpenAPI: the calls that the gateway takes, and the schemas of their messages.
+"""The OpenAPI document: the calls that the gateway takes, and the schemas of their messages.
 
-It is made from the list of calls (`psoup_service.web.methods`), so a new call is in it.
+The list of calls (`psoup_service.web.methods`) decides which calls it describes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from psoup_service.web.guard import CALLS
 _HEADER: Schema = {
     "name": "X-Psoup",
     "in": "header",
-    "description": "1. A call has this header, or an access token: a page of another site can send neither.",
+    "description": "Always 1. A call needs this header or an access token: a page of another site can send neither.",
     "schema": {"type": "string", "enum": ["1"]},
 }
 _SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
 def described(methods: Iterable[MethodDescriptor], version: str) -> dict[str, Any]:
-    """The OpenAPI document that describes `methods` and the paths of rows. `version`: of the service.
+    """The OpenAPI document that describes `methods` and the paths of rows. `version`: the service's version.
 
     O(fields of all messages): about ten milliseconds.
     """
@@ -44,8 +44,8 @@ def described(methods: Iterable[MethodDescriptor], version: str) -> dict[str, An
         "info": {
             "title": "PSoup",
             "version": version,
-            "description": "Answers of standing SQL queries. Names of fields are accepted in the spelling of the .proto"
-            " files, too (min_sequence).",
+            "description": "Answers of standing SQL queries. Fields may also be spelled as in the .proto files"
+            " (min_sequence).",
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": "Rows", "description": "Rows in and out, for curl and webhooks."}]

@@ -43,10 +43,13 @@ _TAKEN: Schema = {
     "type": "object",
     "required": ["sequence", "accepted", "late", "ahead", "duplicate", "replaced"],
     "properties": {
-        "sequence": {**WHOLE, "description": "The event; reads with it as minSequence show the rows."},
+        "sequence": {**WHOLE, "description": "The number of the event. A read with it as minSequence shows the rows."},
         "accepted": {**WHOLE, "description": "Rows that were taken."},
-        "late": {**WHOLE, "description": "Rows that were refused as too late; only with refused=count."},
-        "ahead": {**WHOLE, "description": "Rows that were refused as too far ahead of the clock, likewise."},
+        "late": {**WHOLE, "description": "Refused rows that are too late; only with refused=count."},
+        "ahead": {
+            **WHOLE,
+            "description": "Refused rows that are too far ahead of the clock; only with refused=count.",
+        },
         "watermark": {"type": "string", "format": "date-time"},
         "duplicate": {"type": "boolean", "description": "Whether the request was taken before, with this key."},
         "replaced": {**WHOLE, "description": "Of a table: taken rows that a later row of the request replaced."},
@@ -120,7 +123,7 @@ def _push_parameters() -> list[Schema]:
             "name": "Idempotency-Key",
             "in": "header",
             "required": True,
-            "description": "A text of its own for each request, such as a UUID. A stream remembers it.",
+            "description": "A new text for each request, such as a UUID. A repeat with the same text is taken once.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255},
         },
         {
@@ -133,13 +136,13 @@ def _push_parameters() -> list[Schema]:
         {
             "name": "delimiter",
             "in": "query",
-            "description": "Of a CSV: the character between fields. The default: found out.",
+            "description": "For a CSV: the character between fields. By default it is detected.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 1},
         },
         {
             "name": "null",
             "in": "query",
-            "description": "Of a CSV: texts that mean NULL, besides an empty field.",
+            "description": "For a CSV: texts that mean NULL, besides an empty field.",
             "schema": {"type": "array", "items": {"type": "string"}},
         },
     ]
@@ -151,8 +154,8 @@ def _push() -> Schema:
         "operationId": "pushRows",
         "tags": ["Rows"],
         "summary": "Pushes rows, once for each key, all of them or none.",
-        "description": "NDJSON has an object on each line, with the values of a row by column, as PushRows. The"
-        " reply comes when the rows are on disk and in answers. Of bad rows every one is named by its line.",
+        "description": "NDJSON has an object on each line: the values of a row by column, as in PushRows. The"
+        " reply comes when the rows are on disk and in answers. A refusal lists the bad rows by line, at most 100.",
         "parameters": _push_parameters(),
         "requestBody": {
             "required": True,

@@ -1,4 +1,4 @@
-"""CSV as columns of the stream's types, by the contract's reader (`psoup_proto.csv_rows`), as `psoup push` reads it.
+"""CSV as columns of the stream's types. `psoup_proto.csv_rows` reads it, as for `psoup push`.
 
 at,name,price                          the header: columns in any case and order; , ; tab or | between fields
 2024-05-01T12:00:00Z,"a, b",1.50       an empty field is NULL
@@ -25,7 +25,7 @@ from psoup_service.wire.text_rows.faults import MOST_LISTED, Faults
 _SHOWN = 80
 _PLACE = re.compile(r"^line \d+: ")
 _MARK = "\0"
-"""The end of the column's name in a reason."""
+"""Separates the column's name from the message in a reason."""
 
 Array = Any
 
@@ -67,7 +67,7 @@ class CsvLines:
         return batches[0], places
 
     def _headed(self, data: bytes, line: int) -> tuple[bytes, int]:
-        """Read the header. Returns the bytes behind it, and their line."""
+        """Read the header. Returns the bytes after it, and their line."""
         if self._skipped:
             data, line = data[self._skipped :], line + 1
             if not data.strip():
@@ -85,7 +85,7 @@ class CsvLines:
 
 
 class _PushedColumns(CsvColumns):
-    """The columns of a stream that rows of a push may have."""
+    """The columns of a stream that a CSV may have."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._spec = spec

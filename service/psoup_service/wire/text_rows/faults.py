@@ -8,7 +8,7 @@ from psoup.errors import InvalidBatch
 from psoup.phrases import counted, verb
 
 REASON = "BAD_ROWS"
-"""The reason of the refusal of a body with bad rows."""
+"""The reason of a refusal that lists bad rows."""
 
 MOST_LISTED = 100
 """The most bad rows that a refusal lists. Reading ends with the last of them."""
@@ -31,7 +31,7 @@ class BadRows(InvalidBatch):
         rows = sorted(rows)
         first, count = rows[0], len(rows)
         place = f"line {first.line}: " if first.line else ""
-        bound = "at bound " if more else ""
+        bound = "at least " if more else ""
         rest = f"; {bound}{counted(count - 1, 'more row')} {verb(count - 1, 'is', 'are')} bad" if count > 1 else ""
         super().__init__(
             f"{place}{first.message}{rest}. No row was taken",
@@ -54,13 +54,13 @@ class Faults:
         return bool(self._rows)
 
     def add(self, line: int, message: str, column: str = "") -> None:
-        """Add a bad row. Raises BadRows if these are enough."""
+        """Add a bad row. Raises BadRows when `MOST_LISTED` rows are bad."""
         self._rows.append(RowFault(line, column, message))
         if len(self._rows) >= MOST_LISTED:
             raise BadRows(self._rows, more=True)
 
     def end(self, line: int, message: str) -> NoReturn:
-        """Raise BadRows for a fault behind which no row can be read."""
+        """Add a fault after which no row can be read, and raise BadRows."""
         self._rows.append(RowFault(line, "", message))
         raise BadRows(self._rows, more=False)
 

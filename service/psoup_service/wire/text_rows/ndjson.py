@@ -1,10 +1,10 @@
-"""Lines of JSON, each with the values of a row by column, as columns of the stream's types.
+"""NDJSON: each line is an object with the values of a row. The rows become columns of the stream's types.
 
     {"at": "2024-05-01T12:00:00Z", "price": 1.5}       lines of plain form ──Arrow──> columns
                                                          └── any other line: as PushRows reads it, row by row
 
-Arrow reads some forms that PushRows refuses, or rounds. Each such form sends the lines to the reader of PushRows. So
-both take the same values, and every refusal has the words of PushRows.
+Arrow accepts or rounds some values that PushRows refuses. If a piece may have such a value, the reader of PushRows reads
+the whole piece. So both accept the same values, and have the same messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psoup_service.wire.text_rows.faults import Faults
 from psoup_service.wire.text_rows.times import FormUnknown, dates_of, instants_of
 
 _MOST_COLUMNS = 64
-"""The most columns of a stream for which lines may have names that the first line lacks. Each costs a column."""
+"""Up to this number of columns, Arrow also reads names that the first line lacks. Each of them costs time."""
 _ROW = re.compile(r"^row (\d+): ")
 _DECODE = decoder(strict=True)
 _BRACE, _END, _FEED, _RETURN = b"{}\n\r"
@@ -62,7 +62,7 @@ def _plain_lines(data: bytes) -> int:
 
 
 def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None:
-    """The rows as Arrow reads them; None if PushRows might read one of them otherwise."""
+    """The rows as Arrow reads them; None if PushRows might read a value differently."""
     fields = _fields_of(data, schema)
     if fields is None:
         return None
@@ -93,7 +93,7 @@ def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None
 
 
 def _has_exponent(data: bytes) -> bool:
-    """Whether a number may have an exponent. O(bytes); a regular expression takes as long as to read the lines."""
+    """Whether a number may have an exponent. O(bytes); a regular expression takes as long as reading the lines."""
     raw = np.frombuffer(data, np.uint8)
     before = raw[np.flatnonzero((raw | 32) == ord("e")) - 1]
     return bool(((before == ord(".")) | ((before >= ord("0")) & (before <= ord("9")))).any())
@@ -135,7 +135,7 @@ def _read_type(attribute: Attribute) -> pa.DataType:
 
 
 def _converted(column: pa.ChunkedArray, attribute: Attribute) -> pa.Array:
-    """The values of a column in its type. Raises FormUnknown for a value that PushRows may read otherwise."""
+    """The values of a column in its type. Raises FormUnknown for a value that PushRows may read differently."""
     kind, array = arrow_type(attribute.type), column.combine_chunks()
     array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_timestamp(kind):

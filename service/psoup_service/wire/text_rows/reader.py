@@ -1,6 +1,6 @@
 """The rows of one body, read in pieces. Threads call it, one call at a time.
 
-bytes ──> lines, the rest waits for its end ──> columns ──> … ──> one table        first bad rows: the rest is only
+bytes ──> lines, the rest waits for its end ──> columns ──> … ──> one table        after a bad row: the rest is only
                                                                                    checked, and no column is kept
 """
 
@@ -75,7 +75,7 @@ class NdjsonLines:
 
 
 class RowReader:
-    """Reads the rows of a body for the stream `spec`. `rows`: of the columns so far."""
+    """Reads the rows of a body for the stream `spec`. `rows`: the number of rows so far."""
 
     def __init__(self, spec: StreamSpec, lines: LineReader, limits: Limits, salt: bytes) -> None:
         """`salt`: the parts of the request that belong to its digest besides the body."""
@@ -196,7 +196,7 @@ class RowReader:
         if other:
             self._faults.end(0, f"the body is {other}; send it in UTF-8 (iconv -f {other.lower()} -t utf-8)")
         if data.startswith(_GZIP):
-            self._faults.end(0, "the body is gzip; say Content-Encoding: gzip")
+            self._faults.end(0, "the body is gzip; send the header Content-Encoding: gzip")
         return data.removeprefix(codecs.BOM_UTF8)
 
     def _check_nulls(self, batch: pa.RecordBatch, places: Array) -> None:
@@ -243,7 +243,7 @@ class RowReader:
 
 def _too_large(excess: str, limit: int) -> ResourceExhausted:
     return ResourceExhausted(
-        f"{excess}, the most in one request; send it in parts, each with an Idempotency-Key of its own",
+        f"{excess}, the limit of one request; send it in parts, each with its own Idempotency-Key",
         reason="BODY_TOO_LARGE",
         limit=limit,
     )

@@ -13,7 +13,7 @@ _FIRST = _FIRST_DAY * 86_400_000_000
 
 
 class FormUnknown(Exception):
-    """Raised for values that Arrow may read otherwise than the contract."""
+    """Raised for values that Arrow may read differently from the contract."""
 
 
 def instants_of(texts: pa.Array) -> pa.Array:
