@@ -211,6 +211,8 @@ def test_a_body_may_be_gzip_with_a_mark_and_any_line_ends(rows: Rows) -> None:
         ("{}".encode("utf-16"), 0, "is UTF-16"),
         (b'{"at":"2024-05-01","name":"caf\xe9"}', 1, "byte e9 is not utf-8"),
         (b'{"at":' + b"[" * 100_000, 1, "nested too deeply"),
+        (b'{"at":"2024-05-01"}\n{"name":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", 2, "nested too deeply"),
+        (b'{"at":"2024-05-01"}\n{"size":' + b"1" * 3_000_000 + b"}", 2, "more digits than any column holds"),
         (b'{"name":"' + b"x" * 5_000_000 + b'"}', 1, "more than 4,194,304 bytes"),
         (b'{"at":"2024-05-01","name":"\\ud800"}', 1, "not a valid TEXT"),
     ],
@@ -266,6 +268,16 @@ def test_arrow_goes_in(rows: Rows) -> None:
         assert (reply["accepted"], reply["duplicate"]) == ("2", duplicate)
     assert rows.names() == ["a", "b"]
     assert rows.refused(b"no arrow", {**headers, "idempotency-key": "other"})[0] == 400
+
+
+def test_arrow_that_inflates_is_refused_by_its_declared_size(rows: Rows) -> None:
+    rows.create("name TEXT")
+    repeated = pa.table({"name": ["x" * 1_000_000] * 300})
+    names = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), pa.array(["x" * 900_000]))
+    for body in (arrow_of(repeated, pa.ipc.IpcWriteOptions(compression="zstd")), arrow_of(pa.table({"name": names}))):
+        assert len(body) < 6_000_000
+        status, refusal = rows.refused(body, ARROW)
+        assert status == 413 and "268,435,456 is the most" in refusal["message"]
 
 
 def test_a_body_is_bounded(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,6 +354,8 @@ def test_bad_rows_of_a_csv_are_named_by_line(rows: Rows) -> None:
         (b"at,At\n2024-05-01,x\n", 1, "column 'at' comes twice"),
         (b'at,name\n2024-05-01,"x\n', 2, "the quote that opens here is not closed"),
         (b"name\nx\n", 2, "column 'at' is missing"),
+        ("at,name\n2024-05-01,x\n".encode("utf-16-le"), 1, "it has NUL bytes"),
+        (b"at,price\n2024-05-01,1e999999999\n", 2, "not a valid DECIMAL(9,2)"),
         ("at,name\n2024-05-01,é\n".encode("utf-16"), 0, "UTF-16"),
         (b"at;name\n" + b"2024-05-01;x\n" * 50_000 + b"2024;x\n", 50_002, "not a valid TIMESTAMP"),
     ],

@@ -167,11 +167,7 @@ def push(
     With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
     gets its ID when the watermark passes it.
     """
-    _check_name(batch_id, whole, since)
-    if delete and patch:
-        raise typer.BadParameter("--delete and --patch exclude each other; patch in one call, and delete in another")
-    if whole and refused is Refusal.DIVERT:
-        raise typer.BadParameter("--refused divert is for pushes in several batches; leave --whole out")
+    _check_flags(batch_id, whole, since, delete, patch, refused)
     options = file_options(
         delimiter=delimiter,
         quote=quote,
@@ -205,14 +201,20 @@ def push(
     _tell(source, result, rejects, as_json, dry_run, diverted)
 
 
-def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
-    """Raise BadParameter if --id or --since lacks the option that it needs."""
+def _check_flags(
+    batch_id: str | None, whole: bool, since: int | None, delete: bool, patch: bool, refused: Refusal
+) -> None:
+    """Raise BadParameter for flags that exclude each other, and for a flag without the one that it needs."""
+    if delete and patch:
+        raise typer.BadParameter("--delete and --patch exclude each other; patch in one call, and delete in another")
+    if whole and refused is Refusal.DIVERT:
+        raise typer.BadParameter("--refused divert is for pushes in several batches; leave --whole out")
     if batch_id is not None and not whole:
         raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
     if batch_id == "":
         raise typer.BadParameter("--id is empty; name the file, or leave --id out")
     if since is not None and batch_id is None:
-        raise typer.BadParameter("--since is said of a name; give --whole and --id too")
+        raise typer.BadParameter("--since belongs to a name; give --whole and --id too")
 
 
 def _send(
@@ -316,7 +318,7 @@ def push_files(source: PushedFiles, client: Client, stream: str, timeout: float 
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
             taken = _taken(producer)
-            producer.abandon()  # the message tells what its warning would tell
+            producer.abandon()  # the message says what its warning would say
             raise source.named(problem, taken) from None
         finally:
             source.write_refused()

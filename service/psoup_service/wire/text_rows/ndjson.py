@@ -3,8 +3,8 @@
     {"at": "2024-05-01T12:00:00Z", "price": 1.5}       lines of plain form ──Arrow──> columns
                                                          └── any other line: as PushRows reads it, row by row
 
-Arrow accepts or rounds some values that PushRows refuses. If a piece may have such a value, the reader of PushRows reads
-the whole piece. So both accept the same values, and have the same messages.
+Arrow accepts or rounds some values that PushRows refuses. If a piece may have such a value, the reader of PushRows
+reads the whole piece. So both accept the same values, and have the same messages.
 """
 
 from __future__ import annotations
