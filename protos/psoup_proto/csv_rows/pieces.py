@@ -31,6 +31,9 @@ from psoup_proto.csv_rows.values import FALSE, TRUE, ReasonOf, converted, has_ex
 _SEPARATOR = re.compile(rb'sep=([^\0\r\n"\x80-\xff])\r?\n')
 """The pattern of Excel's first line, which names the delimiter. A quote or a line end cannot be one."""
 
+MOST_FIELDS = 65_536
+"""The most fields of a first line. A line of 4 MiB may have four million. No other thread runs while it is split."""
+
 Read = Callable[[int], bytes]
 
 
@@ -254,7 +257,11 @@ class CsvRules:
         if _is_utf8(record):
             return ""
         try:
-            fields = len(next(fields_of(record.decode("latin-1"), self._dialect)))
+            delimiters = record.count(self._dialect.delimiter.encode())
+            if delimiters < MOST_FIELDS:
+                fields = len(next(fields_of(record.decode("latin-1"), self._dialect)))
+            else:
+                fields = delimiters + 1
         except csv.Error:  # a field has more than 128 KiB, the most that the module csv reads
             return invalid_text("utf-8", _invalid_byte(record))
         return "" if fields == len(self._names) else self._counts(fields, len(self._names))
@@ -276,6 +283,8 @@ def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
     invalid = _invalid_byte(record)
     if invalid:
         raise not_in("utf-8", line, invalid)
+    if record.count(dialect.delimiter.encode()) >= MOST_FIELDS:
+        raise CsvFault(f"line {line}: the first line has more than {MOST_FIELDS:,} fields", line=line)
     try:
         fields = next(fields_of(record.decode(), dialect))
     except csv.Error as problem:

@@ -13,6 +13,7 @@ counts; any other quote is text. If a piece has quotes, the search for them take
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -170,11 +171,12 @@ def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]
     after = np.where(end == len(data) - 1, _NEWLINE, raw[np.minimum(end + 1, len(data) - 1)])
     if marks.around[before].all() and marks.around[after].all():
         return begin, np.concatenate([end + 1, [len(data) + 1] * (len(begin) - len(end))])
-    fields = list(marks.quoted.finditer(data))  # rare: some quote is within a field
-    for match in fields:
+    starts, stops = array("q"), array("q")  # a list of the matches is built without a switch to another thread
+    for match in marks.quoted.finditer(data):  # rare: some quote is within a field
         _check_closed(data, line, match, marks)
-    stops = [match.end() if match[1] else len(data) + 1 for match in fields]
-    return np.array([match.start() for match in fields], np.int64), np.array(stops, np.int64)
+        starts.append(match.start())
+        stops.append(match.end() if match[1] else len(data) + 1)
+    return np.frombuffer(starts, np.int64), np.frombuffer(stops, np.int64)
 
 
 def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _DialectBytes) -> None:

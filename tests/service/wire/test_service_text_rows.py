@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +12,10 @@ import pytest
 from psoup.errors import ResourceExhausted
 from psoup.model import Schema, StreamSpec
 from psoup.sql import create_stream
+from psoup_proto.csv_rows import pieces
+from psoup_proto.csv_rows.dialect import Dialect
 from psoup_proto.csv_rows.pieces import CsvOptions
-from psoup_proto.csv_rows.records import Records
+from psoup_proto.csv_rows.records import Records, end_of_records
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.text_rows import ndjson
 from psoup_service.wire.text_rows.csv_lines import CsvLines
@@ -144,3 +148,52 @@ def test_patches_that_do_not_fit_together_are_found_quickly(conversions: list[in
     halves = b'{"id":1,"a":"x","_patch":true}\n' * 8 + b'{"id":2,"b":"x","_patch":true}\n' * 7 + b'{"id":"x"}\n'
     with pytest.raises(BadRows, match="line 1: the patch lacks 'b'"):
         read(NdjsonLines(), spec, halves).table()
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "line", "words"),
+    [
+        ("ndjson", b'{"name":[' + b"1," * 1_900_000 + b"1]}", 1, "more than 16,384 values"),
+        ("ndjson", b'{"name":"a"}\n{' + b'"name":1,' * 400_000 + b'"n":1}', 2, "more than 16,384 values"),
+        ("csv", b"," * 4_000_000 + b"\n1\n", 1, "more than 65,536 fields"),
+        ("csv", b"name,n\n\xff" + b"," * 4_000_000 + b"\n", 2, "it has 4,000,001 values"),
+    ],
+)
+def test_lines_of_very_many_values_are_not_parsed(
+    form: str, body: bytes, line: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other thread runs while a line is parsed."""
+    longest = [0]
+
+    def parsed(text: str) -> Any:
+        longest.append(len(text))
+        return decode(text)
+
+    def fields_of(text: str, dialect: Dialect) -> Iterator[list[str]]:
+        longest.append(len(text))
+        return split(text, dialect)
+
+    decode, split = ndjson._DECODE, pieces.fields_of
+    monkeypatch.setattr(ndjson, "_DECODE", parsed)
+    monkeypatch.setattr(pieces, "fields_of", fields_of)
+    spec = stream()
+    with pytest.raises(BadRows) as refusal:
+        read(csv_lines(spec) if form == "csv" else NdjsonLines(), spec, body).table()
+    assert refusal.value.rows[0].line == line and words in refusal.value.rows[0].message
+    assert max(longest) < 100
+
+
+def test_a_long_text_of_commas_is_one_value() -> None:
+    reader = read(NdjsonLines(), stream(), b'{"n":1}\n{"n":"1","name":"%s\\",,"}\n' % (b"," * 100_000))
+    assert reader.table()[0].column("name").to_pylist() == [None, "," * 100_000 + '",,']
+
+
+def test_quotes_within_fields_take_little_memory() -> None:
+    """A list of a million matches takes seconds, in which no other thread runs."""
+    data = b'name,n\nx"y,' + b'"",' * 200_000 + b"1\n"
+    tracemalloc.start()
+    try:
+        assert end_of_records(data, 1, Dialect()) == len(data)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -28,6 +28,10 @@ from psoup_service.wire.text_rows.times import FormUnknown, dates_of, instants_o
 
 _MOST_COLUMNS = 64
 """Up to this number of columns, Arrow also reads names that the first line lacks. Each of them costs time."""
+_MOST_VALUES = 16_384
+"""The most values of a line. A line of 4 MiB may have two million. No other thread runs while Python parses a line."""
+_VALUES = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[,\[{]', re.DOTALL)
+"""Matches whole texts, and the signs before values outside of texts."""
 _ROW = re.compile(r"^row (\d+): ")
 _DECODE = decoder(strict=True)
 _BRACE, _END, _FEED, _RETURN = b"{}\n\r"
@@ -92,6 +96,18 @@ def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None
     return pa.RecordBatch.from_arrays(list(given.values()), [fields[name].name for name in given])
 
 
+def _has_too_many_values(line: bytes) -> bool:
+    """Whether a line has more than `_MOST_VALUES` values. O(bytes); only a long line is looked at."""
+    if len(line) <= 2 * _MOST_VALUES or line.count(b",") + line.count(b"[") + line.count(b"{") <= _MOST_VALUES:
+        return False
+    values = 0
+    for sign in _VALUES.finditer(line):
+        values += not sign[0].startswith(b'"')
+        if values > _MOST_VALUES:
+            return True
+    return False
+
+
 def _has_exponent(data: bytes) -> bool:
     """Whether a number may have an exponent. O(bytes); a regular expression takes as long as reading the lines."""
     raw = np.frombuffer(data, np.uint8)
@@ -110,8 +126,11 @@ def _has_negative_zero(data: bytes) -> bool:
 
 def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:
     """The column of each name that lines may have; None if the first line has an unknown name, or `_patch`."""
+    line = data[: data.find(b"\n") + 1 or None]
+    if _has_too_many_values(line):
+        return None
     try:
-        first = _DECODE(data[: data.find(b"\n") + 1 or None].decode())
+        first = _DECODE(line.decode())
     except FAULTS:
         return None
     fields, places = dict[str, Attribute](), set[int]()
@@ -155,6 +174,9 @@ def _read_slowly(data: bytes, line: int, schema: Schema, faults: Faults) -> tupl
     rows, lines = list[dict[str, Any]](), list[int]()
     for number, text in enumerate(data.split(b"\n"), line):
         if not text.strip():
+            continue
+        if _has_too_many_values(text):
+            faults.add(number, f"it has more than {_MOST_VALUES:,} values; write one object on each line")
             continue
         try:
             value = _DECODE(text.decode())
