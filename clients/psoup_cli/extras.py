@@ -36,7 +36,7 @@ OF_EXTRAS = frozenset(
 
 
 def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
-    """The sentence about a module that no import found; None if no extra brings it. `arguments`: of the command."""
+    """Return a sentence about a missing module; None if no extra brings it. `arguments`: of the command line."""
     module = (problem.name or "").partition(".")[0]
     if module not in OF_EXTRAS:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from psoup_cli.files.csv_reasons import reason_of
 from psoup_cli.files.options import FileOptions
-from psoup_cli.files.source import told
+from psoup_cli.files.source import invalid_data
 from psoup_proto.csv_rows import pieces
 from psoup_proto.csv_rows.faults import CsvFault
 from psoup_proto.csv_rows.pieces import CsvColumns, CsvOptions, CsvPiece, Read
@@ -23,4 +23,4 @@ def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterato
     try:
         yield from pieces.csv_pieces(read, columns, given, reason_of)
     except CsvFault as fault:
-        raise told(fault) from fault
+        raise invalid_data(fault) from fault

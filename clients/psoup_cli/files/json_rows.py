@@ -8,7 +8,7 @@ from typing import Any
 
 from psoup_cli.files.header import FieldNames
 from psoup_cli.files.json_values import json_kind, json_value
-from psoup_cli.files.source import told
+from psoup_cli.files.source import invalid_data
 from psoup_client import InvalidData
 from psoup_proto.csv_rows.dialect import Dialect
 from psoup_proto.csv_rows.faults import CsvFault
@@ -48,7 +48,7 @@ def _lines(read: Callable[[int], bytes]) -> Iterator[Records]:
     try:
         yield from read_records(read, _LINES, header=False)
     except CsvFault as fault:
-        raise told(fault) from fault
+        raise invalid_data(fault) from fault
 
 
 def _row(line: bytes) -> dict[str, Any]:

@@ -132,10 +132,10 @@ class Text:
 
 def not_in(encoding: str, line: int, fault: str) -> InvalidData:
     """Build the error for bytes that are invalid in an encoding."""
-    return told(faults.not_in(encoding, line, fault))
+    return invalid_data(faults.not_in(encoding, line, fault))
 
 
-def told(fault: CsvFault) -> InvalidData:
+def invalid_data(fault: CsvFault) -> InvalidData:
     """Convert a fault of the contract's reader to the error of the command."""
     facts = {"line": str(fault.line)} if fault.line else {}
     return InvalidData(fault.message, reason=fault.reason, facts=facts)

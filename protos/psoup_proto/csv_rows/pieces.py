@@ -207,7 +207,7 @@ class CsvRules:
 
     def _sifted(self, records: Records) -> CsvPiece:
         """Parse the readable records, and describe the fault of each other record."""
-        data, refused = self._told(records)
+        data, refused = self._reportable(records)
         places = np.delete(np.arange(len(records.starts())), list(refused))
 
         described = 0
@@ -231,7 +231,7 @@ class CsvRules:
         table = pa.Table.from_arrays(arrays, [csv_field.name for csv_field in self._wanted]).filter(pa.array(good))
         return CsvPiece(table, records, numbers[good], refused)
 
-    def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
+    def _reportable(self, records: Records) -> tuple[bytes, dict[int, str]]:
         """Drop the records that Arrow cannot report, because they are not UTF-8 and have a wrong number of fields.
 
         Returns the remaining bytes, and the reason for each dropped record.

@@ -32,6 +32,7 @@ MOST_BYTES = 1024 * 1024 * 1024
 """The most bytes of a body in NDJSON or CSV, as it is sent."""
 MOST_ARROW_BYTES = 64 * 1024 * 1024
 """The most bytes of a body in Arrow, which is read as a whole."""
+_MOST_OF_FORM = {ARROW: MOST_ARROW_BYTES}
 _GZIP = 31
 """The value of zlib's `wbits` for the format gzip."""
 _MOST_MEMBERS = 1_000
@@ -74,7 +75,7 @@ class RowsBody:
         key, form = idempotency_key(headers), rows_type(headers)
         size = length(
             headers.getlist("content-length"),
-            MOST_ARROW_BYTES if form == ARROW else MOST_BYTES,
+            _MOST_OF_FORM.get(form, MOST_BYTES),
             f" as {form}; send it in parts, each with its own Idempotency-Key",
         )
         return RowsBody(stream, key, form, size, is_zipped(headers), _options(query, form), idle_s, receive)

@@ -90,10 +90,10 @@ def backfill(
         result = psoup_spark.backfill(
             rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **arguments
         )
-    _tell(name, result, as_json)
+    _report(name, result, as_json)
 
 
-def _tell(name: str, result: BackfillResult, as_json: bool) -> None:
+def _report(name: str, result: BackfillResult, as_json: bool) -> None:
     """Print the outcome of the job in words, or as JSON."""
     if as_json:
         print_json(dataclasses.asdict(result))

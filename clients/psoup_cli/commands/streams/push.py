@@ -198,7 +198,7 @@ def push(
         if rejected is not None:
             rejected.close()
     diverted = late_name(stream) if refused is Refusal.DIVERT and result.late + result.ahead else ""
-    _tell(source, result, rejects, as_json, dry_run, diverted)
+    _report(source, result, rejects, as_json, dry_run, diverted)
 
 
 def _check_flags(
@@ -245,7 +245,7 @@ def _send(
     return result
 
 
-def _tell(
+def _report(
     source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool, diverted: str
 ) -> None:
     """Report the outcome for the rows. `diverted`: the stream that has the refused rows, or "".
@@ -308,8 +308,8 @@ def push_files(source: PushedFiles, client: Client, stream: str, timeout: float 
     `timeout`: the seconds without progress after which it gives up; the default is the producer's.
     """
     info = source.target(client, stream)
-    on_refused, waits = source.take_refused if source.rejects else _counted, ToldWaits()
-    with client.producer(stream, on_refused=on_refused, on_wait=waits.tell, retry_seconds=timeout) as producer:
+    on_refused, waits = source.take_refused if source.rejects else _counted, WaitReports()
+    with client.producer(stream, on_refused=on_refused, on_wait=waits.report, retry_seconds=timeout) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
                 producer.push(source.table(rows, info))
@@ -328,17 +328,17 @@ def _counted(refused: RefusedRows) -> None:
     """Do nothing: the summary counts refused rows."""
 
 
-class ToldWaits:
+class WaitReports:
     """Reports the waits of a push: the first one for each reason, and later ones that are at least twice as long."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], float] = {}
+        self._reported: dict[tuple[str, str], float] = {}
 
-    def tell(self, problem: PSoupError, seconds: float) -> None:
+    def report(self, problem: PSoupError, seconds: float) -> None:
         """Report on standard error that a wait begins."""
         cause = (problem.reason, problem.facts.get("quota", ""))
-        if seconds > WAIT_S and seconds >= 2 * self._told.get(cause, 0.0):
-            self._told[cause] = seconds
+        if seconds > WAIT_S and seconds >= 2 * self._reported.get(cause, 0.0):
+            self._reported[cause] = seconds
             message(f"Waiting {ceil(seconds):,} s to push more: {problem.message}")
 
 
