@@ -172,6 +172,7 @@ def context(authority: Authority, *pair: Path) -> ssl.SSLContext:
 
 @pytest.mark.seeded("clients need not show a certificate, or it does not stand for its roles")
 @pytest.mark.seeded("a new one is not taken up")
+@pytest.mark.seeded("a client certificate counts for a page on another host")
 def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     certificate, key = authority.issue("service")
@@ -182,6 +183,7 @@ def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: P
         tls_key=str(key),
         tls_client_ca=str(shutil.copy(authority.ca, tmp_path / "clients.pem")),
         certificate_roles=("phone.example=reader",),
+        web_origins=("https://app.example.org",),
     )
     phone, stranger = authority.issue("phone", host="phone.example"), authority.issue("stranger", host="no.example")
     with serving(settings) as service:
@@ -189,6 +191,8 @@ def test_tls_is_that_of_the_service_and_certificates_stand_for_roles(tmp_path: P
         assert gateway is not None and gateway.address.startswith("https://")
         secured = Page(service.service, secured=context(authority, *phone))
         assert secured.call(INFO)["state"] == "serving"
+        elsewhere = secured.post(INFO, "{}", {"origin": "https://app.example.org"})
+        assert (elsewhere.status, elsewhere.json["reason"]) == (401, "NO_CREDENTIAL"), "a browser shows it by itself"
         assert refused(secured, "QueryService/Register", REGISTER)[0] == 403
         known = Page(service.service, secured=context(authority, *stranger))
         assert refused(known, INFO) == (401, "UNAUTHENTICATED", "NO_CREDENTIAL")

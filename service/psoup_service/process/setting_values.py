@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from psoup.errors import InvalidInput
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import listener
+from psoup_service.gate.page_origins import page_origins
 from psoup_service.gate.provider import role_table
 from psoup_service.gate.targets import origins_of
 
@@ -65,8 +66,16 @@ def _check_places(texts: Iterable[str]) -> None:
 
 
 def _check_origins(hosts: Iterable[str]) -> None:
+    _check(origins_of, hosts)
+
+
+def _check_page_origins(origins: Iterable[str]) -> None:
+    _check(page_origins, origins)
+
+
+def _check(read: Callable[[Iterable[str]], object], texts: Iterable[str]) -> None:
     try:
-        origins_of(hosts)
+        read(texts)
     except InvalidInput as problem:
         raise ValueError(problem.message) from None
 
@@ -87,6 +96,7 @@ CHECKS: Mapping[str, Callable[[Any], object]] = {
     "otlp_endpoint": check_collector,
     "certificate_roles": certificate_table,
     "oidc_roles": role_table,
+    "web_origins": _check_page_origins,
     "webhook_hosts": _check_origins,
 }
 """The checks of settings by name. Each raises ValueError for a value that is not valid."""

@@ -24,7 +24,7 @@ _MIB = 1024 * 1024
 UNSTORED_CHUNKS = 4
 """The most chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`).
 """
-_LISTS = ("functions", "listen", "certificate_roles", "oidc_roles", "web_hosts", "webhook_hosts")
+_LISTS = ("functions", "listen", "certificate_roles", "oidc_roles", "web_hosts", "web_origins", "webhook_hosts")
 """The settings that are lists."""
 TOGETHER = "together"
 """The type of the error for two settings that exclude each other."""
@@ -93,6 +93,9 @@ class Settings(BaseModel):
 
     web_hosts: tuple[str, ...] = ()
     """further names by which browsers reach it, beside localhost and host: psoup.example.org"""
+
+    web_origins: tuple[str, ...] = ()
+    """pages on other hosts that may call, by origin: https://app.example.org; * is any page that has an access token"""
 
     idempotency_key_s: int = Field(default=86_400, ge=1, le=604_800)
     """time for which a stream remembers the Idempotency-Key of a request with rows"""

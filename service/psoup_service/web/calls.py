@@ -30,6 +30,7 @@ from psoup_service.servicers.server import server_version
 from psoup_service.web import refusals
 from psoup_service.web.bodies import LONG_BYTES, is_long, jsoned, length, parsed
 from psoup_service.web.connections import PageConnection, connection_of
+from psoup_service.web.foreign_pages import FOREIGN
 from psoup_service.web.guard import CALLS
 from psoup_service.web.methods import WebMethod
 from psoup_service.wire.call_steps import Answering
@@ -92,8 +93,8 @@ class WebCaller:
         return is_loopback(self._connection.address)
 
     def certificate_names(self) -> tuple[str, ...]:
-        """The URIs, then the DNS names, of the client's certificate."""
-        return self._connection.names
+        """The URIs, then the DNS names, of the client's certificate. None for a page on another host."""
+        return () if self._scope[FOREIGN] else self._connection.names
 
     def certificate_ends(self) -> int:
         """The end of the client's certificate, in microseconds since 1970."""

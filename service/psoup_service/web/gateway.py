@@ -33,6 +33,7 @@ from psoup_service.web.assistant_gateway import ASSISTANTS, AssistantGateway, op
 from psoup_service.web.calls import DESCRIPTION_BYTES, WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
 from psoup_service.web.follow_events import METHOD, FollowEvents
+from psoup_service.web.foreign_pages import FOREIGN, ForeignPages, is_preflight, preflight
 from psoup_service.web.guard import CALLS, EVENTS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
@@ -54,12 +55,14 @@ class Gateway:
         hosts: Iterable[str],
         state: Callable[[], str],
         assistants: AssistantGateway | None = None,
+        origins: Iterable[str] = (),
     ) -> None:
         self._calls = calls
         self._assistants = assistants
         self._row_requests = RowRequests(calls, serving["psoup.v1.IngestService"])
         self._row_answers = RowAnswers(calls, serving)
         self._guard = RequestGuard(hosts)
+        self._foreign = ForeignPages(origins)
         self._site = Site()
         self._description: bytes | None = None
         self._state = state
@@ -123,11 +126,18 @@ class Gateway:
 
     def _app(self) -> ASGIApp:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            called = scope["path"].startswith(CALLS) or scope["path"] == EVENTS
+            origin = self._foreign.origin(scope["scheme"], Headers(scope=scope)) if called else ""
+
             async def guarded(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    MutableHeaders(scope=message).update(HEADERS)
+                    headers = MutableHeaders(scope=message)
+                    headers.update(HEADERS)
+                    if called:
+                        self._foreign.add_headers(origin, headers)
                 await send(message)
 
+            scope[FOREIGN] = bool(origin)
             try:
                 await self._serve(scope, receive, guarded)
             except PSoupError as problem:
@@ -140,7 +150,13 @@ class Gateway:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
         check_head(scope, HEAD_BYTES)
-        self._guard.check(method, path, scope["scheme"], headers)
+        if scope[FOREIGN]:
+            if is_preflight(method, headers):
+                self._guard.check_host(headers)
+                await preflight()(scope, receive, send)
+                return
+            self._foreign.check_token(headers)
+        self._guard.check(method, path, scope["scheme"], headers, foreign=scope[FOREIGN])
         if path.startswith(CALLS):
             await self._called(scope, receive, send)
             return
@@ -199,7 +215,8 @@ async def opened_gateway(
     }
     calls = WebCalls(answering, methods)
     assistants = await opened_assistants(settings, answering, serving)
-    gateway = Gateway(calls, serving, (*settings.web_hosts, settings.host), state, assistants)
+    hosts = (*settings.web_hosts, settings.host)
+    gateway = Gateway(calls, serving, hosts, state, assistants, settings.web_origins)
     try:
         await gateway.start(place, certificates, answering.limits.handshake_s)
     except InvalidInput as problem:

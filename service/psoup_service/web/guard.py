@@ -1,11 +1,11 @@
 """The first check of a request: any page in a browser can send some requests to a service on the same machine.
 
     Host             a name of this machine, or of `web_hosts`: else a foreign page may use DNS rebinding
-    Origin           absent, or our own
+    Origin           absent, or our own; for calls and event streams also one of `web_origins`
     Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
     an event stream  GET, and never a link from elsewhere: a foreign page cannot read it, and must not begin it
     a call           POST, application/json, and X-Psoup or an access token: a foreign page needs a CORS preflight
-                     (OPTIONS) to send these, and the gateway refuses that
+                     (OPTIONS) to send these, and the gateway refuses that, but for `web_origins` (`foreign_pages`)
     the description  GET, which has no secrets
     rows             POST: rows in have an Idempotency-Key; for rows out X-Psoup or an access token
 
@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from psoup.errors import InvalidInput, PermissionDenied, PSoupError
+from psoup_service.web.foreign_pages import own_origins
 from psoup_service.web.row_paths import OPENAPI, gives_rows, takes_rows
 
 HEADER = "x-psoup"
@@ -74,19 +75,36 @@ class RequestGuard:
     def __init__(self, hosts: Iterable[str] = ()) -> None:
         self._hosts = frozenset((*_LOOPBACK, *map(str.lower, hosts)))
 
-    def check(self, method: str, path: str, scheme: str, headers: Headers) -> None:
-        """Raise PermissionDenied or InvalidInput for a request that the gateway refuses. O(headers)."""
+    def check(self, method: str, path: str, scheme: str, headers: Headers, *, foreign: bool = False) -> None:
+        """Raise PermissionDenied or InvalidInput for a request that the gateway refuses. O(headers).
+
+        `foreign`: the request is a call of a page on another host, which `web_origins` lists.
+        """
         host = self._host(headers)
-        self._check_origin(headers.getlist("origin"), scheme, host)
+        if not foreign:
+            self._check_page(path, scheme, host, headers)
+        if path.startswith(CALLS):
+            _check_call(method, path, headers)
+        if path == EVENTS and method != "GET":
+            raise InvalidInput(f"an event stream is GET, not {method[:10]!r}", reason="METHOD", allow="GET")
+
+    def check_host(self, headers: Headers) -> None:
+        """Raise PermissionDenied for a request to a name that is not one of the gateway."""
+        self._host(headers)
+
+    def _check_page(self, path: str, scheme: str, host: str, headers: Headers) -> None:
+        given = headers.getlist("origin")
+        if given and (len(given) > 1 or given[0] not in own_origins(scheme, host)):
+            raise _refused(
+                "ORIGIN",
+                f"the request comes from a page of {given[0][:100]!r}; open the gateway's own page, or let the operator"
+                " add that origin to web_origins",
+            )
         call, events = path.startswith(CALLS), path == EVENTS
         site = headers.get("sec-fetch-site", "none")
         arrives = not call and not events and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("same-origin", "none") and not arrives:
             raise _refused("SITE", f"the request comes from another site ({site[:40]!r}); open the page itself")
-        if call:
-            _check_call(method, path, headers)
-        if events and method != "GET":
-            raise InvalidInput(f"an event stream is GET, not {method[:10]!r}", reason="METHOD", allow="GET")
 
     def _host(self, headers: Headers) -> str:
         given = headers.getlist("host")
@@ -101,13 +119,6 @@ class RequestGuard:
                 " web_hosts",
             )
         return host
-
-    def _check_origin(self, given: list[str], scheme: str, host: str) -> None:
-        # Behind a proxy that ends TLS the page has https, and the gateway does not know it.
-        if given and given not in ([f"{scheme}://{host}"], [f"https://{host}"]):
-            raise _refused(
-                "ORIGIN", f"the request comes from a page of {given[0][:100]!r}; open the gateway's own page"
-            )
 
 
 def check_head(scope: Scope, limit: int) -> None:

@@ -18,6 +18,10 @@ WebPort = Annotated[
     int | None,
     typer.Option("--web-port", metavar="N", min=-1, max=65_535, help="For the page in a browser; -1 is off."),
 ]
+WebOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--web-origin", metavar="ORIGIN", help="A page on another host that may call; repeatable."),
+]
 PgPort = Annotated[
     int | None,
     typer.Option("--pg-port", metavar="N", min=-1, max=65_535, help="For psql, drivers and BI tools; -1 is off."),
@@ -83,6 +87,7 @@ def serve(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     web_port: WebPort = None,
+    web_origin: WebOrigin = None,
     pg_port: PgPort = None,
     pg_socket: PgSocket = None,
     mcp: Mcp = None,
@@ -131,6 +136,7 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
         "web_port": web_port,
+        "web_origins": tuple(web_origin) if web_origin else None,
         "pg_port": pg_port,
         "mcp": mcp or None,
         "pg_socket": pg_socket,
