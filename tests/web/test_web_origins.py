@@ -1,4 +1,4 @@
-"""Pages on other hosts: those of `web_origins` may call with an access token, and no other page may."""
+"""Pages on other hosts: only the origins of `web_origins` may call, with an access token."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def cors(response: Response) -> dict[str, str]:
 
 
 def test_a_listed_page_is_told_that_it_may_call(listed: Page) -> None:
-    told = listed.send("OPTIONS", path_of(INFO), headers=ASKED)
-    assert (told.status, told.body, told.headers["vary"]) == (204, b"", "Origin")
-    assert told.headers["access-control-allow-origin"] == APP
-    assert told.headers["access-control-allow-methods"] == "GET, POST"
-    assert int(told.headers["access-control-max-age"]) == 7200
-    allowed = told.headers["access-control-allow-headers"].lower().split(", ")
+    answer = listed.send("OPTIONS", path_of(INFO), headers=ASKED)
+    assert (answer.status, answer.body, answer.headers["vary"]) == (204, b"", "Origin")
+    assert answer.headers["access-control-allow-origin"] == APP
+    assert answer.headers["access-control-allow-methods"] == "GET, POST"
+    assert int(answer.headers["access-control-max-age"]) == 7200
+    allowed = answer.headers["access-control-allow-headers"].lower().split(", ")
     assert {"authorization", "content-type", "idempotency-key", "x-psoup", "content-encoding"} <= set(allowed)
-    assert "access-control-allow-credentials" not in told.headers
+    assert "access-control-allow-credentials" not in answer.headers
 
 
 @pytest.mark.parametrize("origin", [APP, "http://localhost:5173"])
@@ -65,10 +65,10 @@ def test_a_listed_page_may_read_replies_errors_and_events(listed: Page, origin: 
         "the description": listed.send("GET", "/api/openapi.json", headers=cross),
     }
     assert [response.status for response in responses.values()] == [200, 404, 404, 415, 200, 200, 200]
-    for what, response in responses.items():
-        assert response.headers["access-control-allow-origin"] == origin, what
-        assert response.headers["access-control-expose-headers"] == "Psoup-Completeness, Retry-After", what
-        assert response.headers["vary"] == "Origin", what
+    for name, response in responses.items():
+        assert response.headers["access-control-allow-origin"] == origin, name
+        assert response.headers["access-control-expose-headers"] == "Psoup-Completeness, Retry-After", name
+        assert response.headers["vary"] == "Origin", name
     connection = listed.opened()
     try:
         connection.request("GET", "/follow?stream=s&after=start", headers=cross)
@@ -107,8 +107,8 @@ def test_a_listed_page_passes_every_other_check(listed: Page) -> None:
         "OPTIONS without a question": (listed.send("OPTIONS", path_of(INFO), headers={**CALL, **CROSS}), "METHOD"),
         "two origins": (_twice(listed), "ORIGIN"),
     }
-    for what, (response, reason) in refused.items():
-        assert response.json["reason"] == reason, what
+    for name, (response, reason) in refused.items():
+        assert response.json["reason"] == reason, name
 
 
 def _twice(page: Page) -> Response:
@@ -145,7 +145,7 @@ def test_any_page_may_call_with_an_access_token(any_page: tuple[Page, str]) -> N
 
 
 def test_any_page_needs_a_token_also_where_the_service_has_none() -> None:
-    """Else every page that somebody visits could read what a service on the same machine has."""
+    """Else every visited page could read what a service on the same machine has."""
     with serving(Settings(port=0, web_port=0, web_origins=("*",))) as service:
         page = Page(service.service)
         assert page.post(INFO, "{}", {"origin": f"http://{page.place}"}).status == 200, "the page itself needs none"

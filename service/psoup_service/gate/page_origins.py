@@ -26,12 +26,12 @@ _HOW = "write SCHEME://HOST or SCHEME://HOST:PORT, such as https://app.example.o
 def page_origins(texts: Iterable[str]) -> frozenset[str]:
     """The origins of the setting, each as a browser writes it: in lower case, and without the port of its scheme.
 
-    Raises InvalidInput for a text that is not an origin of http or https, and for `*` beside others.
+    Raises InvalidInput for a text that is not an origin of http or https, and for `*` in a longer list.
     """
     given = tuple(texts)
     if ANY in given:
         if len(given) > 1:
-            raise InvalidInput("'*' stands for all origins; leave the others out, or '*'", field="web_origins")
+            raise InvalidInput("'*' stands for all origins; give it alone, or leave it out", field="web_origins")
         return frozenset(given)
     return frozenset(map(_origin, given))
 
