@@ -5,7 +5,7 @@
 #                     build/web/out/static
 #   build.sh format   lays the sources out anew
 #
-# Node is found by node.sh.
+# It uses the sources of psoup-client, which clients/typescript/build.sh builds first. Node is found by node.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
@@ -16,6 +16,7 @@ mkdir -p build/web
 rm -rf build/web/{src,tests,public,out} build/web/*.{ts,json,html}
 cp -r clients/web/{src,tests,public,index.html,package.json,package-lock.json,tsconfig.json,vite.config.ts} build/web
 cp clients/web/.prettierrc.json build/web
+if [ "${1:-}" = format ]; then clients/typescript/build.sh format; else clients/typescript/build.sh; fi
 cd build/web
 if ! cmp -s package-lock.json node_modules/.locked; then
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
@@ -28,10 +29,6 @@ if [ "${1:-}" = format ]; then
   exec prettier --log-level=warn --write "${sources[@]}"
 fi
 prettier --log-level=warn --check "${sources[@]}" || { echo "lay the sources out with: make format" >&2; exit 1; }
-mkdir -p src/contract
-"$root/.venv/bin/python" -m grpc_tools.protoc -I "$root/protos" --es_out=src/contract --es_opt=target=ts,json_types=true \
-  "$root"/protos/psoup_proto/v1/{sync,queries,types,server,streams,statements}.proto
-
 tsc --noEmit
 vite build --mode vectors --logLevel warn
 node --test --test-reporter=dot out/vectors/main.js

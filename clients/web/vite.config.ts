@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
 /** The files of the shell with a digest of each: what the service worker keeps. */
@@ -27,10 +27,14 @@ const listed: Plugin = {
 };
 
 export default defineConfig(({ mode }) => {
-  const jsx = { oxc: { jsx: { runtime: "automatic" as const, importSource: "preact" } } };
+  const common = {
+    oxc: { jsx: { runtime: "automatic" as const, importSource: "preact" } },
+    // The sources of the package, so that the page gets only what it uses.
+    resolve: { alias: [{ find: /^psoup-client\//, replacement: `${resolve("../typescript/src")}/` }] },
+  };
   if (mode === "vectors") {
     return {
-      ...jsx,
+      ...common,
       build: { ssr: "tests/main.ts", outDir: "out/vectors", emptyOutDir: true },
       ssr: { noExternal: true },
     };
@@ -45,7 +49,7 @@ export default defineConfig(({ mode }) => {
     };
   }
   return {
-    ...jsx,
+    ...common,
     build: {
       outDir: "out/static",
       emptyOutDir: true,

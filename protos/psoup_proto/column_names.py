@@ -4,7 +4,7 @@
 
 A SELECT list may repeat a name. Arrow and CSV have the names as written. Rows, frames, JSON and tables of SQLite need a
 different name for each column. Clients derive these names from the written ones by this function. It has twins in
-`psoup.plan.column_names`, for the service, and in `clients/web/src/sync/column_names.ts`, for the web application.
+`psoup.plan.column_names`, for the service, and in `clients/typescript/src/sync/column_names.ts`, for browsers and Node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /** Numbers, times and values as people read them. */
-import { Reset } from "./contract/psoup_proto/v1/sync_pb";
-import type { Field } from "./sync/form";
-import type { Value } from "./sync/values";
+import { Reset } from "psoup-client/contract/psoup_proto/v1/sync_pb";
+import type { Field } from "psoup-client/sync/form";
+import type { Value } from "psoup-client/sync/values";
 import { wallTime } from "./zone";
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });

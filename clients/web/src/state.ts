@@ -1,6 +1,6 @@
 /** What the pages share: the entries that are kept, the time, the place in the address, and what is said aloud. */
 import { effect, signal } from "@preact/signals";
-import { type Entry, entries, noteGreatest, onChange } from "./store/store";
+import { type Entry, store } from "./store/copies";
 
 /** What is kept; null until the store was read. */
 export const kept = signal<Entry[] | null>(null);
@@ -44,7 +44,7 @@ export function place(parts: Record<string, string>): void {
 
 export async function reload(): Promise<void> {
   try {
-    kept.value = await entries();
+    kept.value = await store.entries();
     storeProblem.value = "";
   } catch {
     kept.value = [];
@@ -61,7 +61,7 @@ export function begin(): void {
     if (route.value.page !== before.page) said.value = "";
   });
   let asked = false;
-  onChange(() => {
+  store.onChange(() => {
     if (asked) return;
     asked = true;
     setTimeout(() => {
@@ -71,7 +71,7 @@ export function begin(): void {
   });
   setInterval(() => {
     tick.value = Date.now();
-    if (kept.value?.some((entry) => entry.form?.ages)) void noteGreatest(kept.value).catch(() => undefined);
+    if (kept.value?.some((entry) => entry.form?.ages)) void store.noteGreatest(kept.value).catch(() => undefined);
   }, 5_000);
   effect(() => {
     if (said.value === "") return;

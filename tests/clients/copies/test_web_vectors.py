@@ -1,6 +1,6 @@
 """Changes of copies with what becomes of the rows, written for the web application: its tests run on the same file.
 
-  random changes ──> the Python client ──> rows that are held, and shown at some NOW ──> clients/web/tests/vectors.json
+  random changes ──> the Python client ──> rows that are held, and shown at some NOW ──> clients/typescript/tests/vectors.json
 
 `make golden` writes the file anew. The tests of the application (`make web-check`) apply the changes, and must come to
 the same rows; those that the Python client refuses it must refuse.
@@ -31,7 +31,7 @@ from psoup_proto.v1 import sync_pb2
 
 pytestmark = [pytest.mark.seeded("NOW goes back with the clock")]
 
-FILE = Path(__file__).resolve().parents[3] / "clients/web/tests/vectors.json"
+FILE = Path(__file__).resolve().parents[3] / "clients/typescript/tests/vectors.json"
 START = 1_700_000_000_000_000
 INSTANT = pa.timestamp("us", "UTC")
 KINDS = {

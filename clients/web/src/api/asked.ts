@@ -1,16 +1,16 @@
 /** Answers that are asked for once, and what is known of the time that a stream keeps. */
-import { base64Decode } from "@bufbuild/protobuf/wire";
-import type { AskStreamResponseJson } from "../contract/psoup_proto/v1/statements_pb";
-import type { InvokeRowsResponseJson } from "../contract/psoup_proto/v1/queries_pb";
-import type { CompletenessJson } from "../contract/psoup_proto/v1/types_pb";
-import type { GetStreamResponseJson } from "../contract/psoup_proto/v1/streams_pb";
+import type { AskStreamResponseJson } from "psoup-client/contract/psoup_proto/v1/statements_pb";
+import type { InvokeRowsResponseJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
+import type { CompletenessJson } from "psoup-client/contract/psoup_proto/v1/types_pb";
+import type { GetStreamResponseJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
 import { microsOf, rfc3339 } from "../format";
 import { addRows, fieldOf } from "../parts/row_values";
 import type { Rows } from "../parts/table";
 import { textOf, type Window } from "../sync/window";
-import { ArrowRows } from "../sync/arrow";
-import { ask } from "./call";
-import { events } from "./events";
+import { ArrowRows } from "psoup-client/sync/arrow";
+import { base64Decode } from "psoup-client/sync/body";
+import { events } from "psoup-client/api/events";
+import { ask, transport } from "./call";
 
 export type Asked = { rows: Rows; completeness: CompletenessJson; more: boolean };
 
@@ -18,7 +18,7 @@ const MOST = 10_000;
 /** An answer that is not registered is read no further once so many rows are there. */
 const PREVIEW = 1_000;
 
-/** The answer of a query over a window, of at most 10,000 rows; `more` if there are others. Throws CallError. */
+/** The answer of a query over a window, of at most 10,000 rows; `more` if there are others. Throws PSoupError. */
 export async function invoke(queryId: string, window: Window, signal: AbortSignal): Promise<Asked> {
   const request = {
     queryId,
@@ -45,7 +45,7 @@ export async function invoke(queryId: string, window: Window, signal: AbortSigna
   return { rows: { fields, columns, order }, completeness: page.completeness ?? {}, more: Boolean(page.nextPageToken) };
 }
 
-/** The answer of a SELECT that is not registered: its first 256 KiB of rows, or a little more. Throws CallError. */
+/** The answer of a SELECT that is not registered: its first 256 KiB of rows, or a little more. Throws PSoupError. */
 export async function askOnce(statement: string, signal: AbortSignal): Promise<Asked> {
   const end = new AbortController();
   const read = new ArrowRows();
@@ -53,7 +53,7 @@ export async function askOnce(statement: string, signal: AbortSignal): Promise<A
   const request = { statement, acceptTruncation: true };
   const both = AbortSignal.any([signal, end.signal]);
   try {
-    for await (const piece of events<AskStreamResponseJson>("StatementService/AskStream", request, both)) {
+    for await (const piece of events<AskStreamResponseJson>(transport, "StatementService/AskStream", request, both)) {
       known = piece.completeness ?? known;
       read.add(base64Decode(piece.arrowIpc ?? ""));
       if (read.rows >= PREVIEW && !read.ended) break;

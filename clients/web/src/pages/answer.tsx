@@ -1,6 +1,6 @@
 /** The answer of a query: the copy on this device, or of another window what the service says; as a table or a chart. */
 import { useEffect, useState } from "preact/hooks";
-import type { QueryJson } from "../contract/psoup_proto/v1/queries_pb";
+import type { QueryJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 import type { Asked, Reach } from "../api/asked";
 import { words } from "../api/call";
 import { counted, instant, microsOf, resetWords, span } from "../format";
@@ -11,10 +11,8 @@ import { csv, json, save } from "../parts/export";
 import { type Rows, Table } from "../parts/table";
 import { WindowBar } from "../parts/window_bar";
 import { kept, place, route, said, to } from "../state";
-import { live, unwatch, watch } from "../store/live";
 import { rechargeAndSay } from "../store/recharging";
-import { recharging } from "../store/recharge";
-import { type Entry, keep } from "../store/store";
+import { type Entry, live, recharging, store, unwatch, watch } from "../store/copies";
 import { isOwn, partsOf, textOf, type Window, windowOf } from "../sync/window";
 import { viewOf, zoomOf } from "../sync/zoom";
 import { instantsOf, type Part, useAsked, useCopy, useQuery, useReach } from "./answer_data";
@@ -206,7 +204,7 @@ function Steps({ now, window, beside, reach }: { now: number | null; window: Win
 function Keep({ query }: { query: QueryJson }) {
   const run = async (): Promise<void> => {
     try {
-      const number = await keep(query.key || query.queryId!, {
+      const number = await store.keep(query.key || query.queryId!, {
         queryId: query.queryId!,
         key: query.key ?? "",
         statement: query.statement ?? "",

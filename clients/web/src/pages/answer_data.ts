@@ -1,18 +1,18 @@
 /** What the page of an answer knows: the query, the copy on this device, what the service says, and the stored time. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { GetQueryResponseJson, QueryJson } from "../contract/psoup_proto/v1/queries_pb";
+import type { GetQueryResponseJson, QueryJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 import { completeness, invoke, type Asked, type Reach, reachOf } from "../api/asked";
-import { ask, CallError, connection, words } from "../api/call";
+import { ask, PSoupError, connection, words } from "../api/call";
 import { microsOf } from "../format";
 import { nowHere } from "../parts/certainty";
 import type { Rows } from "../parts/table";
 import type { Instants } from "../parts/window_bar";
 import { tick } from "../state";
-import { type Entry, rowsOf } from "../store/store";
-import type { Held } from "../sync/change";
-import { hidden, shownFields } from "../sync/form";
-import { shown } from "../sync/shown";
-import type { Value } from "../sync/values";
+import { type Entry, store } from "../store/copies";
+import type { Held } from "psoup-client/sync/change";
+import { hidden, shownFields } from "psoup-client/sync/form";
+import { shown } from "psoup-client/sync/shown";
+import type { Value } from "psoup-client/sync/values";
 import type { Window } from "../sync/window";
 
 /** Rows that are shown; `time`: their times, if no column has them. */
@@ -30,7 +30,7 @@ export function useQuery(id: string): { query: QueryJson | null; problem: string
         set({
           query: null,
           problem:
-            problem instanceof CallError && problem.gone
+            problem instanceof PSoupError && problem.gone
               ? "The service does not know this query: it was unregistered, or the service holds other data by now."
               : words(problem),
         }),
@@ -47,7 +47,7 @@ export function useCopy(entry: Entry | undefined): Part | null {
   useEffect(() => {
     let current = true;
     if (entry === undefined) set(null);
-    else void rowsOf(entry.number).then((rows) => current && set(rows));
+    else void store.rowsOf(entry.number).then((rows) => current && set(rows));
     return () => void (current = false);
   }, [entry?.number, entry?.token.join(), entry?.rows]);
   const now = entry === undefined ? null : nowHere(entry, wall);

@@ -6,8 +6,8 @@ import type {
   QueryCostJson,
   QueryJson,
   TopQueriesResponseJson,
-} from "../contract/psoup_proto/v1/queries_pb";
-import type { ListStreamsResponseJson } from "../contract/psoup_proto/v1/streams_pb";
+} from "psoup-client/contract/psoup_proto/v1/queries_pb";
+import type { ListStreamsResponseJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
 import { ask } from "../api/call";
 import { bytes, instant, microsOf, number } from "../format";
 import { Problem } from "../parts/basics";

@@ -1,5 +1,5 @@
 /** The console's page of the service: its state, and what takes memory. */
-import type { GetServerInfoResponseJson, MemoryItemJson } from "../contract/psoup_proto/v1/server_pb";
+import type { GetServerInfoResponseJson, MemoryItemJson } from "psoup-client/contract/psoup_proto/v1/server_pb";
 import { ago, bytes, counted, microsOf, number } from "../format";
 import { Facts, Problem } from "../parts/basics";
 import { List } from "../parts/list";

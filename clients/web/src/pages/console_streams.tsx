@@ -1,5 +1,5 @@
 /** The console's cards of streams and tables: how many rows, how fast they come, and how far the watermark is. */
-import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
+import type { ListStreamsResponseJson, StreamJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
 import { bytes, counted, instant, microsOf, number, span } from "../format";
 import { Facts, Problem } from "../parts/basics";
 import { tick } from "../state";

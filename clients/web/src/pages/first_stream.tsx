@@ -1,6 +1,6 @@
 /** Creates the first stream of an empty service, from a statement that the reader changes. */
 import { useState } from "preact/hooks";
-import { ask, CallError, words } from "../api/call";
+import { ask, PSoupError, words } from "../api/call";
 import { Empty } from "../parts/basics";
 import { said } from "../state";
 
@@ -19,7 +19,7 @@ export function FirstStream({ onMade }: { onMade?: () => void }) {
       said.value = "The stream is there. A query may use it now, also before the first row comes.";
       onMade?.();
     } catch (wrong) {
-      const refused = wrong instanceof CallError && wrong.code === "PERMISSION_DENIED";
+      const refused = wrong instanceof PSoupError && wrong.code === "PERMISSION_DENIED";
       setProblem(refused ? "Your access token may not create streams: that needs the role owner." : words(wrong));
     } finally {
       setBusy(false);

@@ -7,9 +7,7 @@ import { Empty, Head, sure } from "../parts/basics";
 import { kept, to } from "../state";
 import { cameAndLeft, rechargeAndSay } from "../store/recharging";
 import { Statement } from "../parts/statement";
-import { recharging } from "../store/recharge";
-import { type Entry, forgetAll } from "../store/store";
-import type { Recharged } from "../store/recharge";
+import { type Entry, type Recharged, recharging, store } from "../store/copies";
 
 export function Mine() {
   const [told, setTold] = useState<Recharged | null>(null);
@@ -36,7 +34,9 @@ export function Mine() {
           <button
             type="button"
             class="plain"
-            onClick={() => sure("Remove all copies from this device? The queries stay at the service.") && forgetAll()}
+            onClick={() =>
+              sure("Remove all copies from this device? The queries stay at the service.") && store.forgetAll()
+            }
           >
             Remove everything from this device
           </button>

@@ -1,11 +1,10 @@
 /** What else may be done with a query: rename, forget here, unregister at the service, register again. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Entry } from "../store/store";
 import { ask, words } from "../api/call";
 import { sure } from "../parts/basics";
 import { go, said, to } from "../state";
-import { forget, note } from "../store/store";
+import { type Entry, store } from "../store/copies";
 import { rechargeAndSay } from "../store/recharging";
 import { registerAgain } from "./again";
 
@@ -22,17 +21,17 @@ export function More({
     work().catch((problem: unknown) => (said.value = words(problem)));
   const rename = attempt(async () => {
     const name = prompt("Name on this device", entry!.name)?.trim();
-    if (name) await note(entry!.number, (now) => ({ ...now, name }));
+    if (name) await store.note(entry!.number, (now) => ({ ...now, name }));
   });
   const leave = attempt(async () => {
     if (!sure("Remove the copy from this device? The query stays at the service.")) return;
-    await forget(entry!.number);
+    await store.forget(entry!.number);
     go("#/");
   });
   const unregister = attempt(async () => {
     if (!sure("Unregister this query at the service? It ends for all users, on all devices.")) return;
     await ask("QueryService/Unregister", { queryId, allowMissing: true });
-    if (entry !== undefined) await forget(entry.number);
+    if (entry !== undefined) await store.forget(entry.number);
     go("#/");
   });
   const again = attempt(async () => {

@@ -1,8 +1,8 @@
 /** New query: an editor that checks the statement, shows its rows now, asks it once, or registers it. */
 import { useEffect, useState } from "preact/hooks";
-import type { CheckResponseJson, RegisterResponseJson } from "../contract/psoup_proto/v1/queries_pb";
-import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
-import { ask, CallError, connection, words } from "../api/call";
+import type { CheckResponseJson, RegisterResponseJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
+import type { ListStreamsResponseJson, StreamJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
+import { ask, PSoupError, connection, words } from "../api/call";
 import { counted, number } from "../format";
 import { patternWords } from "../parts/patterns";
 import { telling } from "../parts/telling";
@@ -10,7 +10,7 @@ import { Head } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { go, said, to } from "../state";
 import { rechargeAndSay } from "../store/recharging";
-import { keep } from "../store/store";
+import { store } from "../store/copies";
 import { FirstStream } from "./first_stream";
 import { Once, useOnce } from "./once";
 import { fieldOf } from "../parts/row_values";
@@ -25,13 +25,13 @@ const STARTS = 6;
 type Checked =
   | { state: "empty" | "checking" | "unknown" }
   | { state: "right"; told: CheckResponseJson; statement: string }
-  | { state: "wrong"; error: CallError };
+  | { state: "wrong"; error: PSoupError };
 
 export function NewQuery() {
   const [name, setName] = useState("");
   const [statement, setStatement] = useState(() => sessionStorage.getItem(DRAFT) ?? "");
   const [busy, setBusy] = useState(false);
-  const [refused, setRefused] = useState<CallError | null>(null);
+  const [refused, setRefused] = useState<PSoupError | null>(null);
   const checked = useChecked(statement);
   const [streams, lookAgain] = useStreams();
   const fresh = checked.state === "right" && checked.statement === statement;
@@ -48,13 +48,13 @@ export function NewQuery() {
     try {
       const key = name.trim();
       const { query } = await ask<RegisterResponseJson>("QueryService/Register", { statement, key, replace });
-      const number = await keep(key || nameOf(statement), { queryId: query!.queryId!, key, statement });
+      const number = await store.keep(key || nameOf(statement), { queryId: query!.queryId!, key, statement });
       void navigator.storage?.persist?.();
       sessionStorage.removeItem(DRAFT);
       await rechargeAndSay([number]);
       go(to("answer", query!.queryId!));
     } catch (problem) {
-      if (problem instanceof CallError) setRefused(problem);
+      if (problem instanceof PSoupError) setRefused(problem);
       else said.value = words(problem);
     } finally {
       setBusy(false);
@@ -142,7 +142,7 @@ export function NewQuery() {
   );
 }
 
-function Wrong({ error, statement }: { error: CallError; statement: string }) {
+function Wrong({ error, statement }: { error: PSoupError; statement: string }) {
   const [message, hint] = parts(error);
   const line = error.line > 0 ? statement.split("\n")[error.line - 1] : undefined;
   return (
@@ -157,7 +157,7 @@ function Wrong({ error, statement }: { error: CallError; statement: string }) {
 }
 
 /** What is wrong, and what to do: the service's message has the lines with the caret in between, which are drawn here. */
-function parts(error: CallError): [string, string] {
+function parts(error: PSoupError): [string, string] {
   const lines = error.message.split("\n");
   const hint = error.hint || (lines.find((line) => line.startsWith("hint: ")) ?? "").replace("hint: ", "");
   return [lines[0]!, hint];
@@ -263,9 +263,9 @@ function useChecked(statement: string): Checked {
 }
 
 /** Whether a call says something of the statement: what does not reach the service says nothing. */
-function isAbout(problem: unknown): problem is CallError {
+function isAbout(problem: unknown): problem is PSoupError {
   return (
-    problem instanceof CallError &&
+    problem instanceof PSoupError &&
     !problem.unreachable &&
     (problem.code !== "UNIMPLEMENTED" || problem.reason === "NOT_SUPPORTED")
   );

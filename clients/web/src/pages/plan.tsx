@@ -1,7 +1,7 @@
 /** The plan of a query: its nodes with their figures, which move while tuples come. Any operator is drawn the same way. */
 import { useEffect, useState } from "preact/hooks";
-import type { ExplainResponseJson, PlanNodeJson } from "../contract/psoup_proto/v1/queries_pb";
-import { ask, CallError, words } from "../api/call";
+import type { ExplainResponseJson, PlanNodeJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
+import { ask, PSoupError, words } from "../api/call";
 import { instant, microsOf, number } from "../format";
 import { Choice, Head, Problem } from "../parts/basics";
 import { patternWords } from "../parts/patterns";
@@ -165,7 +165,7 @@ function useExplained(id: string): [ExplainResponseJson | null, string] {
         setProblem("");
       } catch (wrong) {
         if (end.signal.aborted) return;
-        again = !(wrong instanceof CallError && wrong.gone);
+        again = !(wrong instanceof PSoupError && wrong.gone);
         setProblem(words(wrong));
       }
       if (!end.signal.aborted && again) timer = setTimeout(() => void look(), 1_000);

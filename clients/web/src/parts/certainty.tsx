@@ -2,8 +2,8 @@
 import { ago, counted, instant } from "../format";
 import { connection } from "../api/call";
 import { failedAt, tick } from "../state";
-import type { Entry } from "../store/store";
-import { agesByClock, estimate } from "../sync/shown";
+import type { Entry } from "../store/copies";
+import { agesByClock, estimate } from "psoup-client/sync/shown";
 
 /** NOW by the clock here, for rows that leave while it goes on; null: they are shown as of the last reply. */
 export function nowHere(entry: Entry, wall: number): number | null {

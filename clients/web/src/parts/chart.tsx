@@ -3,8 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { counted, instant, number } from "../format";
-import type { Field } from "../sync/form";
-import type { Value } from "../sync/values";
+import type { Field } from "psoup-client/sync/form";
+import type { Value } from "psoup-client/sync/values";
 import { inUtc, wallTime } from "../zone";
 import type { Rows } from "./table";
 

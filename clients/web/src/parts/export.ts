@@ -1,8 +1,8 @@
 /** Files of the rows that are shown. */
 import { instantUtc, shownValue } from "../format";
-import { uniqueNames } from "../sync/column_names";
-import type { Field } from "../sync/form";
-import type { Value } from "../sync/values";
+import { uniqueNames } from "psoup-client/sync/column_names";
+import type { Field } from "psoup-client/sync/form";
+import type { Value } from "psoup-client/sync/values";
 import type { Rows } from "./table";
 
 /** CSV with a line for the names. No spreadsheet carries out a text of it: one that begins as a formula does gets an

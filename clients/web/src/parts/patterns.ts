@@ -1,5 +1,5 @@
 /** How the rows of an answer come and leave, in plain words. */
-import type { UpdatePatternJson } from "../contract/psoup_proto/v1/queries_pb";
+import type { UpdatePatternJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 
 const WORDS: Record<UpdatePatternJson, string> = {
   UPDATE_PATTERN_UNSPECIFIED: "",

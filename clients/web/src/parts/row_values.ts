@@ -1,8 +1,8 @@
 /** Rows of plain values, as InvokeRows gives them, as the columns that tables and charts take. */
-import type { ColumnJson, RowJson, ValueJson } from "../contract/psoup_proto/v1/types_pb";
+import type { ColumnJson, RowJson, ValueJson } from "psoup-client/contract/psoup_proto/v1/types_pb";
 import { microsOf } from "../format";
-import type { Field, Kind } from "../sync/form";
-import type { Column, Value } from "../sync/values";
+import type { Field, Kind } from "psoup-client/sync/form";
+import type { Column, Value } from "psoup-client/sync/values";
 
 export function fieldOf(column: ColumnJson): Field {
   const kind = (column.type?.kind ?? "KIND_TEXT").replace("KIND_", "").toLowerCase() as Kind;

@@ -1,8 +1,8 @@
 /** A table of many rows, of which only those in sight are in the document. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { digitsOf, instantUtc, shownValue, type Digits } from "../format";
-import type { Field } from "../sync/form";
-import type { Column, Value } from "../sync/values";
+import type { Field } from "psoup-client/sync/form";
+import type { Column, Value } from "psoup-client/sync/values";
 import { inUtc } from "../zone";
 import { Scrolled } from "./scrolled";
 

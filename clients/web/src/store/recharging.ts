@@ -1,8 +1,8 @@
 /** An update that the reader has asked for, and the words that are shown about it. */
 import { failedAt, said } from "../state";
-import { CallError, words } from "../api/call";
+import { PSoupError, words } from "../api/call";
 import { bytes, counted, number } from "../format";
-import { recharge, type Recharged } from "./recharge";
+import { recharge, type Recharged } from "./copies";
 
 /** Recharge some entries, or all, and say what came. Says why, if it fails; never throws. `quiet`: say only failures. */
 export async function rechargeAndSay(only?: readonly number[], quiet = false): Promise<Recharged | null> {
@@ -13,7 +13,7 @@ export async function rechargeAndSay(only?: readonly number[], quiet = false): P
     return told;
   } catch (problem) {
     failedAt.value = Date.now();
-    const offline = problem instanceof CallError && problem.unreachable;
+    const offline = problem instanceof PSoupError && problem.unreachable;
     if (!quiet || !offline)
       said.value = offline ? "The service cannot be reached. The rows on this device are shown." : words(problem);
     return null;

@@ -8,9 +8,9 @@ import { RecordBatch } from "apache-arrow/fb/record-batch";
 import { Schema } from "apache-arrow/fb/schema";
 import { MessageHeader } from "apache-arrow/fb/message-header";
 import { ByteBuffer } from "flatbuffers";
-import { named } from "./column_names";
-import { type Field, fieldsOf } from "./form";
-import { type Column, exact, type Value } from "./values";
+import { named } from "./column_names.js";
+import { type Field, fieldsOf } from "./form.js";
+import { type Column, exact, type Value } from "./values.js";
 
 /** Columns that are read from pieces of a stream. */
 export class ArrowRows {

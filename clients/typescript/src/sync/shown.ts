@@ -1,7 +1,7 @@
 /** What an answer shows of the rows that are held: those that have not left by now, in the order of ORDER BY. */
-import { type Form, hidden } from "./form";
-import type { Held } from "./change";
-import { compare } from "./values";
+import { type Form, hidden } from "./form.js";
+import type { Held } from "./change.js";
+import { compare } from "./values.js";
 
 /** The clocks of the last reply, in microseconds: of the service, and the wall clock here; and the greatest estimate. */
 export type Clock = { service: number; wall: number; greatest: number };

@@ -1,7 +1,7 @@
 /** Values as they come and are stored: BIGINT as number, or bigint where that is not exact; DECIMAL as text; TIMESTAMP in
  * microseconds and DATE in days since 1970, as BIGINT; DOUBLE as number. NULL is null. */
-import type { Field } from "./form";
-import type { Slices } from "./slices";
+import type { Field } from "./form.js";
+import type { Slices } from "./slices.js";
 
 export type Value = string | number | bigint | boolean | null;
 export type Column = Value[];

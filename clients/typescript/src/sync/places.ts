@@ -3,7 +3,7 @@
  *     rows   a b c d e      removed 1 3      places 2 4      new x f
  *     after  a c x e f      a, c, e stay, at the positions 0, 1, 3 that no new row takes
  */
-import { ends, inside } from "./intervals";
+import { ends, inside } from "./intervals.js";
 
 export type Placing = { removed: readonly bigint[]; places: readonly bigint[]; moved: readonly bigint[] };
 

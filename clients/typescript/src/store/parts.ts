@@ -4,8 +4,8 @@
  *     rows   [7, 0] → columns of rows 0 to 999      [7, 1] → of rows 1,000 to 1,999 ...
  */
 import { type DBSchema, type IDBPDatabase, type IDBPObjectStore, openDB } from "idb";
-import type { Column } from "../sync/values";
-import type { Entry } from "./store";
+import type { Column } from "../sync/values.js";
+import type { Entry } from "./entry.js";
 
 const ROWS = 1000;
 
@@ -19,35 +19,42 @@ type Stores = ("entries" | "rows")[];
 type Reads = IDBPObjectStore<Tables, Stores, "rows", IDBTransactionMode>;
 type Writes = IDBPObjectStore<Tables, Stores, "rows", "readwrite" | "versionchange">;
 
-let opened: Promise<IDBPDatabase<Tables>> | null = null;
+/** A database, which is opened when it is first used, and again after a newer tab has closed it. */
+export class Database {
+  private opened: Promise<IDBPDatabase<Tables>> | null = null;
 
-export function database(): Promise<IDBPDatabase<Tables>> {
-  opened ??= openDB<Tables>("psoup", 2, {
-    async upgrade(db, version, _new, transaction) {
-      if (version < 1) {
-        db.createObjectStore("entries", { keyPath: "number", autoIncrement: true }).createIndex("queryId", "queryId");
-        db.createObjectStore("rows");
-        return;
-      }
-      // Rows were one record, by the number alone.
-      const lines = transaction.objectStore("rows");
-      for (const number of (await lines.getAllKeys()) as unknown as number[]) {
-        const columns = (await lines.get(number as never))!;
-        await lines.delete(number as never);
-        await writeParts(lines as unknown as Writes, number, columns, 0);
-      }
-    },
-    blocking: () => void close(),
-    terminated: () => void (opened = null),
-  });
-  opened.catch(() => (opened = null));
-  return opened;
-}
+  constructor(private readonly name: string) {}
 
-async function close(): Promise<void> {
-  const db = await opened;
-  opened = null;
-  db?.close();
+  open(): Promise<IDBPDatabase<Tables>> {
+    if (this.opened !== null) return this.opened;
+    const opened = openDB<Tables>(this.name, 2, {
+      async upgrade(db, version, _new, transaction) {
+        if (version < 1) {
+          db.createObjectStore("entries", { keyPath: "number", autoIncrement: true }).createIndex("queryId", "queryId");
+          db.createObjectStore("rows");
+          return;
+        }
+        // Rows were one record, by the number alone.
+        const lines = transaction.objectStore("rows");
+        for (const number of (await lines.getAllKeys()) as unknown as number[]) {
+          const columns = (await lines.get(number as never))!;
+          await lines.delete(number as never);
+          await writeParts(lines as unknown as Writes, number, columns, 0);
+        }
+      },
+      blocking: () => void this.close(),
+      terminated: () => void (this.opened = null),
+    });
+    this.opened = opened;
+    opened.catch(() => (this.opened = null));
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    const db = await this.opened;
+    this.opened = null;
+    db?.close();
+  }
 }
 
 /** The keys of the parts of an entry, from one of them on. */

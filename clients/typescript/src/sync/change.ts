@@ -1,10 +1,10 @@
 /** A change makes the rows of a copy those of the present answer. All of it is computed before anything is stored. */
-import { type Change, Reset, type StreamTime } from "../contract/psoup_proto/v1/sync_pb";
-import { type Form, hidden, readForm } from "./form";
-import { checkIntervals, ends, inside } from "./intervals";
-import { placed } from "./places";
-import { Slices } from "./slices";
-import { type Column, readColumns } from "./values";
+import { type Change, Reset, type StreamTime } from "../contract/psoup_proto/v1/sync_pb.js";
+import { type Form, hidden, readForm } from "./form.js";
+import { checkIntervals, ends, inside } from "./intervals.js";
+import { placed } from "./places.js";
+import { Slices } from "./slices.js";
+import { type Column, readColumns } from "./values.js";
 
 export type Held = { form: Form; columns: Column[] };
 /** `same`: how many rows at the beginning are those of before. */

@@ -1,8 +1,10 @@
 /** The body of a reply of Sync or Watch: compressed, and in the binary form of the contract. */
 import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
-import type { SyncResponseJson } from "../contract/psoup_proto/v1/sync_pb";
-import { type SyncBody, SyncBodySchema } from "../contract/psoup_proto/v1/sync_pb";
+import type { SyncResponseJson } from "../contract/psoup_proto/v1/sync_pb.js";
+import { type SyncBody, SyncBodySchema } from "../contract/psoup_proto/v1/sync_pb.js";
+
+export { base64Decode };
 
 const MOST = 64 * 1024 * 1024;
 

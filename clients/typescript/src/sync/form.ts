@@ -5,8 +5,8 @@ import { Message } from "apache-arrow/fb/message";
 import { Schema } from "apache-arrow/fb/schema";
 import { Type } from "apache-arrow/fb/type";
 import { ByteBuffer } from "flatbuffers";
-import { named } from "./column_names";
-import type { CopyForm } from "../contract/psoup_proto/v1/sync_pb";
+import { named } from "./column_names.js";
+import type { CopyForm } from "../contract/psoup_proto/v1/sync_pb.js";
 
 export type Kind = "boolean" | "bigint" | "double" | "decimal" | "text" | "timestamp" | "date";
 export type Field = { name: string; kind: Kind; scale: number };

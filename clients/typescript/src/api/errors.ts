@@ -1,0 +1,79 @@
+/** Errors of calls. */
+
+/** An error as the service sends it, in JSON. */
+export type ErrorJson = {
+  code?: string;
+  message?: string;
+  reason?: string;
+  line?: number;
+  column?: number;
+  hint?: string;
+  retryAfterMs?: number;
+  metadata?: Record<string, string>;
+  [fact: string]: unknown;
+};
+
+/** Why a call failed, in the words of the service. */
+export class PSoupError extends Error {
+  override readonly name = "PSoupError";
+
+  /** `code`: as in gRPC, such as NOT_FOUND; UNAVAILABLE with the reason UNREACHABLE if no service has answered.
+   * `details`: the error as it came; a push with bad rows has them in `details.rows`. */
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly details: ErrorJson = {},
+  ) {
+    super(message);
+  }
+
+  /** The reason in one word, such as UNKNOWN_COLUMN; "" without one. */
+  get reason(): string {
+    return this.details.reason ?? "";
+  }
+
+  /** The line in the statement, from 1; 0 for errors without a place. */
+  get line(): number {
+    return this.details.line ?? 0;
+  }
+
+  /** The column in that line, from 1; 0 for errors without a place. */
+  get column(): number {
+    return this.details.column ?? 0;
+  }
+
+  /** What may help, such as "did you mean 'symbol'?"; "" without a hint. */
+  get hint(): string {
+    return this.details.hint ?? "";
+  }
+
+  /** Milliseconds after which a retry may help; undefined if the service names none. */
+  get retryAfterMs(): number | undefined {
+    return this.details.retryAfterMs;
+  }
+
+  /** Whether no service has answered. */
+  get unreachable(): boolean {
+    return this.reason === "UNREACHABLE";
+  }
+
+  /** Whether the query, stream or other thing does not exist. */
+  get gone(): boolean {
+    return this.code === "NOT_FOUND";
+  }
+
+  /** Whether the same call may succeed later. */
+  get passing(): boolean {
+    return this.code === "UNAVAILABLE" || this.code === "RESOURCE_EXHAUSTED";
+  }
+}
+
+/** The error for a service that has not answered. */
+export function unreachable(message = "The service cannot be reached."): PSoupError {
+  return new PSoupError("UNAVAILABLE", message, { reason: "UNREACHABLE" });
+}
+
+/** The message of a problem of any kind. */
+export function words(problem: unknown): string {
+  return problem instanceof Error ? problem.message : String(problem);
+}

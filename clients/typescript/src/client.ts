@@ -1,0 +1,115 @@
+/** The client: calls, queries that are watched, and copies. */
+import { asked, type Answer, type AskOptions, invoked, type InvokeOptions } from "./answer.js";
+import { encode } from "./api/encode.js";
+import { Transport, type TransportOptions } from "./api/transport.js";
+import type { MethodName, ReplyOf, RequestOf } from "./contract.js";
+import { Copy } from "./copy.js";
+import { pushed, type Pushed, type PushOptions } from "./push.js";
+import { Asked, Query, type Question, type Source } from "./query.js";
+import type { Store } from "./store/entry.js";
+import { MemoryStore } from "./store/memory.js";
+import type { RowObject } from "./sync/objects.js";
+
+export type ClientOptions = Pick<TransportOptions, "url" | "token" | "fetch" | "timeoutMs">;
+
+export type RegisterOptions = {
+  /** The client's own name for the query, which every other call takes. The same registration again gets the same query. */
+  key: string;
+  /** Values of the parameters: a list for `?`, an object for `$name`. */
+  parameters?: AskOptions["parameters"];
+  labels?: Record<string, string>;
+  /** Take the place of another query with this key. */
+  replace?: boolean;
+  /** Unregister it when nothing asks for it so long: "90 DAYS". */
+  expiresAfter?: string;
+  signal?: AbortSignal;
+};
+
+type RegisterRequest = Omit<RequestOf<"QueryService/Register">, "parameters"> & { parameters?: unknown };
+
+/** A client of one service. It has no connection of its own: each call is a request. */
+export class Client {
+  private readonly transport: Transport;
+  private readonly sources = new Map<string, Query<never> | Asked<never>>();
+
+  constructor(options: ClientOptions = {}) {
+    this.transport = new Transport(options);
+  }
+
+  /** The answer of a SELECT. Throws PSoupError. */
+  ask<Row = RowObject>(sql: string, options: AskOptions = {}): Promise<Answer<Row>> {
+    return asked<Row>(this.transport, sql, options);
+  }
+
+  /** The answer of the query with a key. Throws PSoupError. */
+  invoke<Row = RowObject>(key: string, options: InvokeOptions = {}): Promise<Answer<Row>> {
+    return invoked<Row>(this.transport, key, options);
+  }
+
+  /** Register a SELECT under a key, and return the query. Throws PSoupError. */
+  async register<Row = RowObject>(sql: string, options: RegisterOptions): Promise<Query<Row>> {
+    const { signal, ...rest } = options;
+    const request: RegisterRequest = { statement: sql, ...rest };
+    await this.transport.ask("QueryService/Register", request, signal);
+    return this.query<Row>(options.key);
+  }
+
+  /** Unregister the query with a key. Throws PSoupError. */
+  async unregister(key: string, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
+    const { query } = await this.call("QueryService/GetQuery", { key }, { signal });
+    await this.call("QueryService/Unregister", { queryId: query!.queryId! }, { signal });
+  }
+
+  /** Make a statement that changes streams or tables: CREATE STREAM, ALTER, DROP. Throws PSoupError. */
+  execute(statement: string, { signal }: { signal?: AbortSignal } = {}): Promise<ReplyOf<"StatementService/Execute">> {
+    return this.call("StatementService/Execute", { statement }, { signal });
+  }
+
+  /** Push rows to a stream or table. Throws PSoupError. */
+  push(stream: string, rows: readonly object[], options: PushOptions = {}): Promise<Pushed> {
+    return pushed(this.transport, stream, rows, options);
+  }
+
+  /** The query with a key; no call is made. The same key gets the same object, so that its answer is watched once. */
+  query<Row = RowObject>(key: string): Query<Row> {
+    return this.source(key, () => new Query<Row>(this.transport, key) as Query<never>) as unknown as Query<Row>;
+  }
+
+  /** A SELECT that is not registered, as a source of snapshots. It is asked once, and again by `refetch`. */
+  asked<Row = RowObject>(question: Question): Asked<Row> {
+    const id = encode([question.sql, question.parameters]);
+    return this.source(id, () => new Asked<Row>(this.transport, question) as Asked<never>) as unknown as Asked<Row>;
+  }
+
+  /** A copy of the answer of the query with a key, in memory unless a store is named. */
+  copy<Row = RowObject>(key: string, { store = new MemoryStore() }: { store?: Store } = {}): Promise<Copy<Row>> {
+    return Copy.open<Row>({ transport: this.transport, store }, key);
+  }
+
+  /** Any other call of the contract with one reply, in JSON. Throws PSoupError. */
+  call<Name extends MethodName>(
+    method: Name,
+    request: RequestOf<Name>,
+    { signal }: { signal?: AbortSignal | undefined } = {},
+  ): Promise<ReplyOf<Name>> {
+    return this.transport.ask<ReplyOf<Name>>(method, request as object, signal);
+  }
+
+  private source<S extends Source<never>>(id: string, make: () => S & (Query<never> | Asked<never>)): S {
+    const known = this.sources.get(id);
+    if (known !== undefined) return known as unknown as S;
+    const made = make();
+    this.sources.set(id, made);
+    return made;
+  }
+}
+
+/** A client of the service at `url`. */
+export function createClient(options: ClientOptions = {}): Client {
+  return new Client(options);
+}
+
+/** A store in the memory of this page or process. */
+export function memory(): Store {
+  return new MemoryStore();
+}

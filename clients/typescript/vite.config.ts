@@ -1,0 +1,34 @@
+import { defineConfig } from "vite";
+
+const DIST = { outDir: "dist", minify: "oxc" as const, target: "es2022" };
+
+export default defineConfig(({ mode }) => {
+  if (mode === "tests") {
+    return {
+      build: { ssr: "tests/main.ts", outDir: "out/tests", emptyOutDir: true },
+      ssr: { noExternal: true },
+    };
+  }
+  if (mode === "page") {
+    const output = { entryFileNames: "page.js" };
+    return {
+      define: { "process.env.NODE_ENV": '"production"' },
+      build: { outDir: "out/page", emptyOutDir: true, rollupOptions: { input: "tests/page.tsx", output } },
+    };
+  }
+  if (mode === "bundle") {
+    // Not as a library, for which Vite leaves spaces and comments.
+    const output = { entryFileNames: "bundle.js" };
+    const rollupOptions = { input: "src/bundle.ts", preserveEntrySignatures: "strict" as const, output };
+    return { build: { ...DIST, emptyOutDir: false, modulePreload: false, rollupOptions } };
+  }
+  const entry = { index: "src/index.ts", indexeddb: "src/indexeddb.ts", react: "src/react.ts" };
+  return {
+    build: {
+      ...DIST,
+      emptyOutDir: true,
+      lib: { entry, formats: ["es" as const] },
+      rollupOptions: { external: [/^@bufbuild\/protobuf/, "react"], output: { chunkFileNames: "[name].js" } },
+    },
+  };
+});
