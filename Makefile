@@ -26,7 +26,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden deploy-check fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check npm web-figures browser golden deploy-check fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,9 +160,14 @@ web: $(STAMP) ## Build the web application of clients/web into the service, whic
 	@rm -rf $(STATIC) && cp -r build/web/out/static $(STATIC)
 	@$(BIN)/python clients/web/digest.py > clients/web/built.sha256
 
-web-check: $(STAMP) ## Test the web application, and fail if the committed build is not what its sources give.
+web-check: $(STAMP) ## Test psoup-client and the web application, and fail if the committed build is not what its sources give.
 	@clients/web/build.sh
 	@diff -qr build/web/out/static $(STATIC) || { echo "$(STATIC) is not what clients/web gives: run make web" >&2; exit 1; }
+
+npm: $(STAMP) ## Build dist/psoup-client-*.tgz, the client for browsers and Node.
+	@clients/typescript/build.sh
+	@mkdir -p dist && cp build/typescript/out/psoup-client-*.tgz dist
+	@ls dist/psoup-client-*.tgz
 
 web-figures: $(STAMP) ## Measure the web application in a headless Chromium beside what it may take: script, paint, frames, tasks, bytes.
 	@$(BIN)/python -m benchmarks --only web.page --json build/web-figures.json $(ARGS)

@@ -51,5 +51,5 @@ if [ "$size" -gt "$most" ]; then
   echo "psoup-client is $size bytes of gzip, and $most are the most" >&2
   exit 1
 fi
-npm pack --dry-run --json --loglevel=error > out/pack.json
+npm pack --json --loglevel=error --pack-destination out > out/pack.json
 echo "psoup-client: $size bytes in one file, with gzip"

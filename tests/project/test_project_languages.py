@@ -1,4 +1,4 @@
-"""The programs in docs/other-languages.md and docs/http.md run unchanged, and print the output that the page shows."""
+"""The programs of docs/other-languages.md, http.md and typescript.md run unchanged, and print what is shown."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from psoup_service.process.settings import Settings
+from psoup_testing.services.npm_package import built_package, ran
 from psoup_testing.services.threaded_service import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,3 +79,19 @@ def test_the_rows_by_http_print_what_the_document_shows(url: str, tmp_path: Path
     document = (ROOT / "docs" / "http.md").read_text()
     (program,), (shown,) = blocks("bash", document), blocks("text", document)
     assert output(["bash", "-eu", "-c", program], tmp_path, url) == shown
+
+
+@pytest.mark.long
+def test_the_program_of_typescript_prints_what_the_document_shows(url: str, tmp_path: Path) -> None:
+    """With the package as npm installs it, and nothing of the sources."""
+    package, installed = built_package(), tmp_path / "node_modules"
+    installed.mkdir()
+    with tarfile.open(next((package / "out").glob("psoup-client-*.tgz"))) as packed:
+        packed.extractall(installed, filter="data")
+    (installed / "package").rename(installed / "psoup-client")
+    (installed / "@bufbuild").symlink_to(package / "node_modules" / "@bufbuild")
+    document = (ROOT / "docs" / "typescript.md").read_text()
+    (program,), (shown,) = blocks("js", document), blocks("text", document)
+    (tmp_path / "program.mjs").write_text(program)
+    done = ran(tmp_path / "program.mjs", tmp_path, url)
+    assert (done.stderr, done.stdout) == ("", shown)

@@ -30,7 +30,11 @@ type RegisterRequest = Omit<RequestOf<"QueryService/Register">, "parameters"> & 
 /** A client of one service. It has no connection of its own: each call is a request. */
 export class Client {
   private readonly transport: Transport;
-  private readonly sources = new Map<string, Query<never> | Asked<never>>();
+  /** Sources by what they are asked for, as long as something uses them. */
+  private readonly sources = new Map<string, WeakRef<Source<never>>>();
+  private readonly unused = new FinalizationRegistry<string>((id) => {
+    if (this.sources.get(id)?.deref() === undefined) this.sources.delete(id);
+  });
 
   constructor(options: ClientOptions = {}) {
     this.transport = new Transport(options);
@@ -72,13 +76,13 @@ export class Client {
 
   /** The query with a key; no call is made. The same key gets the same object, so that its answer is watched once. */
   query<Row = RowObject>(key: string): Query<Row> {
-    return this.source(key, () => new Query<Row>(this.transport, key) as Query<never>) as unknown as Query<Row>;
+    return this.source(`query ${key}`, () => new Query<Row>(this.transport, key));
   }
 
   /** A SELECT that is not registered, as a source of snapshots. It is asked once, and again by `refetch`. */
   asked<Row = RowObject>(question: Question): Asked<Row> {
     const id = encode([question.sql, question.parameters]);
-    return this.source(id, () => new Asked<Row>(this.transport, question) as Asked<never>) as unknown as Asked<Row>;
+    return this.source(`asked ${id}`, () => new Asked<Row>(this.transport, question));
   }
 
   /** A copy of the answer of the query with a key, in memory unless a store is named. */
@@ -95,11 +99,12 @@ export class Client {
     return this.transport.ask<ReplyOf<Name>>(method, request as object, signal);
   }
 
-  private source<S extends Source<never>>(id: string, make: () => S & (Query<never> | Asked<never>)): S {
-    const known = this.sources.get(id);
+  private source<S extends object>(id: string, make: () => S): S {
+    const known = this.sources.get(id)?.deref();
     if (known !== undefined) return known as unknown as S;
     const made = make();
-    this.sources.set(id, made);
+    this.sources.set(id, new WeakRef(made as unknown as Source<never>));
+    this.unused.register(made, id);
     return made;
   }
 }

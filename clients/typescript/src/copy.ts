@@ -2,7 +2,7 @@
 import { PSoupError } from "./api/errors.js";
 import { type Entry, Listeners, same } from "./store/entry.js";
 import { type Link, recharge, type Recharged } from "./store/recharge.js";
-import { watch, type WatchState } from "./store/watching.js";
+import { watchInTurn, type WatchState } from "./store/watching.js";
 import type { Held } from "./sync/change.js";
 import { type Field, hidden, shownFields } from "./sync/form.js";
 import { instantText, objects, type RowObject } from "./sync/objects.js";
@@ -51,7 +51,7 @@ export class Copy<Row = RowObject> {
     private readonly number: number,
   ) {
     this.present = this.taken();
-    this.end = link.store.onChange(() => void this.refresh());
+    this.end = link.store.onChange(() => void this.refresh().catch(() => undefined));
   }
 
   /** The copy of a query in a store; the rows that are kept of it are read. */
@@ -110,10 +110,10 @@ export class Copy<Row = RowObject> {
     this.stop = stop;
     this.problem = null;
     const tell = (state: WatchState): void => this.told(state);
-    watch(this.link, this.number, stop.signal, tell).catch(async (problem: unknown) => {
+    watchInTurn(this.link, this.number, stop.signal, tell).catch(async (problem: unknown) => {
       if (stop.signal.aborted) return;
       this.stop = null;
-      await this.refresh();
+      await this.refresh().catch(() => undefined);
       this.problem = problem instanceof Error ? problem : new Error(String(problem));
       this.told("idle");
     });

@@ -125,6 +125,28 @@ test("a watch goes on after cuts, and loses and doubles nothing", async () => {
   });
 });
 
+test("a watch that is cut while rows arrive sees each of them once, in order", async () => {
+  await made("stormy");
+  await client.register("SELECT n FROM stormy BEGIN (START)", { key: "stormy" });
+  await proxied(async (way, cut) => {
+    const all = 400;
+    const pushing = (async () => {
+      for (let n = 0; n < all; n += 4) {
+        await client.push("stormy", [{ n }, { n: n + 1 }, { n: n + 2 }, { n: n + 3 }]);
+        if (n % 100 === 0) cut();
+      }
+    })();
+    let before = 0;
+    for await (const { rows } of createClient({ url: way, token: process.env.PSOUP_TOKEN }).query("stormy").watch()) {
+      assert.ok(rows.length >= before);
+      assert.ok(rows.every(({ n }, at) => n === at));
+      before = rows.length;
+      if (before === all) break;
+    }
+    await pushing;
+  });
+});
+
 /** Snapshots, without ending the watch when a loop over them is left. */
 async function* snapshots2(snapshots) {
   for (;;) {

@@ -26,7 +26,7 @@ _HOW = "write SCHEME://HOST or SCHEME://HOST:PORT, such as https://app.example.o
 def page_origins(texts: Iterable[str]) -> frozenset[str]:
     """The origins of the setting, each as a browser writes it: in lower case, and without the port of its scheme.
 
-    Raises InvalidInput for a text that is not an origin of http or https, and for `*` in a longer list.
+    Raises InvalidInput for a text that is not an origin of http or https. `*` must be the only entry.
     """
     given = tuple(texts)
     if ANY in given:

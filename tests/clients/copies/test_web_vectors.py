@@ -1,8 +1,9 @@
-"""Changes of copies with what becomes of the rows, written for the web application: its tests run on the same file.
+"""Changes of copies with what becomes of the rows, written for psoup-client: its tests run on the same file.
 
-  random changes ──> the Python client ──> rows that are held, and shown at some NOW ──> clients/typescript/tests/vectors.json
+  random changes ──> the Python client ──> rows that are held, and shown at some NOW
+                                                   └──> clients/typescript/tests/vectors.json
 
-`make golden` writes the file anew. The tests of the application (`make web-check`) apply the changes, and must come to
+`make golden` writes the file anew. The tests of the package (`make web-check`) apply the changes, and must come to
 the same rows; those that the Python client refuses it must refuse.
 """
 

@@ -39,10 +39,13 @@ def executable() -> str | None:
 
 
 class Site:
-    """A service with the page, on a data directory; its address stays while it is stopped and started."""
+    """A service with the page, on a data directory; its address stays while it is stopped and started.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._port = folder, 0
+    `web_origins`: the setting.
+    """
+
+    def __init__(self, folder: Path, web_origins: tuple[str, ...] = ()) -> None:
+        self.folder, self._port, self._origins = folder, 0, web_origins
         self._serving: Serving | None = None
         self.start()
 
@@ -51,7 +54,7 @@ class Site:
         if self._serving is not None:
             return
         store = DurableStore(self.folder)
-        self._serving = Serving(Settings(port=0, web_port=self._port), store=store)
+        self._serving = Serving(Settings(port=0, web_port=self._port, web_origins=self._origins), store=store)
         gateway = self._serving.service.gateway
         assert gateway is not None
         self._port = int(gateway.address.rpartition(":")[2])
@@ -85,11 +88,16 @@ class Site:
         finally:
             gateway._site = before
 
+    @property
+    def grpc_address(self) -> str:
+        """The address for gRPC, another one after each start."""
+        assert self._serving is not None, "it is stopped"
+        return self._serving.address
+
     @contextmanager
     def client(self) -> Iterator[Client]:
         """A client in Python."""
-        assert self._serving is not None, "it is stopped"
-        with Client(self._serving.address) as soup:
+        with Client(self.grpc_address) as soup:
             yield soup
 
 

@@ -5,8 +5,9 @@ import type { WatchResponseJson } from "../contract/psoup_proto/v1/sync_pb.js";
 import { bodyOf } from "../sync/body.js";
 import { type Link, outcomeOf, wantOf } from "./recharge.js";
 
-/** What a watch does: it has no connection yet, has one, or waits before it tries again. */
-export type WatchState = "connecting" | "live" | "waiting";
+/** What a watch does: it has no connection yet, has one, or waits before it tries again; shared: another tab watches the
+ * same copy, and this one gets its changes from the store. */
+export type WatchState = "connecting" | "live" | "waiting" | "shared";
 
 /** The longest pause between two tries, in milliseconds. */
 const LONGEST_PAUSE_MS = 60_000;
@@ -41,6 +42,20 @@ export async function watch(
     }
     await pause(after + Math.random() * Math.min(1000 * 2 ** tries, LONGEST_PAUSE_MS), signal, after);
   }
+}
+
+/** The same, in one tab at a time. The others wait for their turn, which comes when that tab is closed. */
+export async function watchInTurn(
+  link: Link,
+  number: number,
+  signal: AbortSignal,
+  tell: (state: WatchState, why: string) => void,
+): Promise<void> {
+  const { lock } = link.store;
+  const locks = typeof navigator === "undefined" ? undefined : navigator.locks;
+  if (lock === "" || locks === undefined) return watch(link, number, signal, tell);
+  tell("shared", "");
+  await locks.request(`${lock} ${number}`, { signal }, () => watch(link, number, signal, tell));
 }
 
 /** Whether another try may mend an error. A token that has expired on the way is replaced by its function. */
