@@ -41,7 +41,8 @@ vite build --mode tests --logLevel warn
 node --test --test-reporter=dot out/tests/main.js
 vite build --logLevel warn
 vite build --mode bundle --logLevel warn
-vite build --mode page --logLevel warn
+vite build --mode react --logLevel warn
+vite build --mode preact --logLevel warn
 tsc --project tsconfig.dist.json
 tsc --project tests/consumer
 

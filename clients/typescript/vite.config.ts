@@ -2,6 +2,13 @@ import { defineConfig } from "vite";
 
 const DIST = { outDir: "dist", minify: "oxc" as const, target: "es2022" };
 
+/** As an application does it that has Preact instead of React. */
+const PREACT = [
+  { find: /^react$/, replacement: "preact/compat" },
+  { find: "react-dom/client", replacement: "preact/compat/client" },
+  { find: "react/jsx-runtime", replacement: "preact/jsx-runtime" },
+];
+
 export default defineConfig(({ mode }) => {
   if (mode === "tests") {
     return {
@@ -9,11 +16,12 @@ export default defineConfig(({ mode }) => {
       ssr: { noExternal: true },
     };
   }
-  if (mode === "page") {
-    const output = { entryFileNames: "page.js" };
+  if (mode === "react" || mode === "preact") {
+    const output = { entryFileNames: `${mode}.js` };
     return {
       define: { "process.env.NODE_ENV": '"production"' },
-      build: { outDir: "out/page", emptyOutDir: true, rollupOptions: { input: "tests/page.tsx", output } },
+      resolve: { alias: mode === "preact" ? PREACT : [] },
+      build: { outDir: "out/page", emptyOutDir: false, rollupOptions: { input: "tests/page.tsx", output } },
     };
   }
   if (mode === "bundle") {

@@ -2,3 +2,4 @@
 import "./calls.js";
 import "./rows.js";
 import "./vectors.js";
+import "./watching.js";

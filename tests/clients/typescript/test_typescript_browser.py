@@ -20,6 +20,7 @@ from psoup_testing.services.npm_package import built_package
 pytestmark = [pytest.mark.long, pytest.mark.skipif(executable() is None, reason=SKIPPED)]
 
 KEY = "all sales"
+LIBRARIES = ("react", "preact")
 HTML = '<!doctype html><title>x</title><div id="page"></div>'
 COPY = """async ([url, token, key]) => {
   const { createClient, indexedDB } = await import("/bundle.js");
@@ -49,9 +50,10 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The origin of a page on another port, which is another host for a browser."""
     package, folder = built_package(), tmp_path_factory.mktemp("page")
     shutil.copy(package / "dist" / "bundle.js", folder)
-    shutil.copy(package / "out" / "page" / "page.js", folder)
     (folder / "plain.html").write_text(HTML)
-    (folder / "hook.html").write_text(f'{HTML}<script type="module" src="/page.js"></script>')
+    for library in LIBRARIES:
+        shutil.copy(package / "out" / "page" / f"{library}.js", folder)
+        (folder / f"{library}.html").write_text(f'{HTML}<script type="module" src="/{library}.js"></script>')
     handler = functools.partial(Files, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -117,11 +119,12 @@ def opened(tab: BrowserContext, address: str) -> Page:
     return page
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_a_hook_shows_an_answer_and_its_changes_also_after_restarts(
-    tab: BrowserContext, shop: Shop, elsewhere: str
+    tab: BrowserContext, shop: Shop, elsewhere: str, library: str
 ) -> None:
     shop.sell(1, 2)
-    page = opened(tab, f"{elsewhere}/hook.html?service={shop.site.address}&token={shop.token}&key={KEY}")
+    page = opened(tab, f"{elsewhere}/{library}.html?service={shop.site.address}&token={shop.token}&key={KEY}")
     upper, lower = page.locator("#one"), page.locator("#two")
     expect(upper).to_have_text("all 1 Ghent, 2 Ghent")
     expect(lower).to_have_text("all 1 Ghent, 2 Ghent")
