@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from psoup_client import Client
-from psoup_service.pg.catalogue import filled_store, store, stores
+from psoup_service.pg.catalogue import filled_store, store
 from psoup_service.process.settings import Settings
 from psoup_testing.services.pg_catalogue import released, stores_of
 from psoup_testing.services.pg_script import pg_address
@@ -96,9 +96,9 @@ def test_one_registration_adds_the_rows_of_one_view(
 ) -> None:
     with _connected(running) as connection:
         connection.execute(_COUNTED)
-        made, change = list[int](), stores.Store.change
+        made, change = list[int](), store.Store.change
         monkeypatch.setattr(
-            stores.Store,
+            store.Store,
             "change",
             lambda self, gone, content: made.append(len(content.rows)) or change(self, gone, content),
         )
@@ -147,9 +147,9 @@ def test_an_abandoned_statement_gives_back_its_turn_and_its_bytes(running: Servi
 def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
     running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go, change = threading.Event(), threading.Event(), stores.Store.change
+    begun, go, change = threading.Event(), threading.Event(), store.Store.change
 
-    def slow(self: stores.Store, *changed: Any) -> None:
+    def slow(self: store.Store, *changed: Any) -> None:
         begun.set()
         assert go.wait(30)
         change(self, *changed)
@@ -161,7 +161,7 @@ def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
         client.register("SELECT t FROM base WHERE n = 79", key="during a cancel")
         client.queries()
         with monkeypatch.context() as patch:
-            patch.setattr(stores.Store, "change", slow)
+            patch.setattr(store.Store, "change", slow)
             other.send(query(_COUNTED))
             assert begun.wait(30)
             with PgSocket(pg_address(running)) as cancelling:
@@ -287,13 +287,13 @@ def test_the_directory_of_a_snapshot_is_made_once_and_not_on_the_event_loop(runn
 
 
 def test_a_statement_with_too_many_rows_runs_once(running: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts, run = list[str](), stores.Running.run
+    texts, run = list[str](), store.Running.run
 
-    def noted(self: stores.Running) -> Any:
+    def noted(self: store.Running) -> Any:
         texts.append(self._text)
         return run(self)
 
-    monkeypatch.setattr(stores.Running, "run", noted)
+    monkeypatch.setattr(store.Running, "run", noted)
     monkeypatch.setattr(store, "MOST_ROWS", 10)
     with _connected(running) as connection:
         with pytest.raises(psycopg.errors.OutOfMemory, match="more than 10 rows"):
