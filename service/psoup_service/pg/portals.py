@@ -140,6 +140,8 @@ class Portal:
         if task is not None and not task.done():
             task.cancel(cause)
             await asyncio.wait((task,))
+        if task is not None and not task.cancelled():
+            task.exception()  # else asyncio logs the error of a statement that its client does not go on with
 
     async def _advance(self, sink: ClientSink, task: asyncio.Task[bytes]) -> bytes:
         try:

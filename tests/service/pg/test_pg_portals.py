@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -93,3 +95,21 @@ def test_portals_and_waiting_rows_have_one_limit(client: PgSocket) -> None:
     client.until(b"Z")
     client.send(query("ROLLBACK"), query(f"INSERT INTO texts VALUES {rows}"))
     assert client.kinds() + client.kinds() == "CZCZ"
+
+
+def test_a_waiting_portal_that_fails_and_is_left_writes_nothing_to_the_log(
+    client: PgSocket, running: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.send(query("SELECT n FROM numbers"))  # the first read compiles
+    client.until(b"Z")
+    client.send(query("SET statement_timeout = 900"), portal("p", "SELECT n FROM numbers"), execute("p", 2), SYNC)
+    assert client.kinds() + client.kinds() == "CZ12DDsZ"
+    running.wait_until(lambda: not any(map(_runs_a_portal, asyncio.all_tasks())))
+    client.send(query("ROLLBACK"))
+    client.until(b"Z")
+    gc.collect()
+    assert not [record for record in caplog.records if "never retrieved" in record.getMessage()]
+
+
+def _runs_a_portal(task: asyncio.Task[object]) -> bool:
+    return getattr(task.get_coro(), "__name__", "") == "run_into"
