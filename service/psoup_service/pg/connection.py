@@ -349,7 +349,7 @@ def _peer(channel: Channel) -> tuple[str, bool]:
 
 
 def _statements(session: Session, text: str, limit: int) -> list[str]:
-    """The statements of a text, none of which is too long. Raises ResourceExhausted."""
+    """The statements of a text. Raises ResourceExhausted if one is too long."""
     parts = session.split(text)
     check_sizes(parts, limit)
     return parts

@@ -157,7 +157,7 @@ def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
     with _connected(running) as connection, PgSocket(pg_address(running)).start() as other:
         ((before,),) = connection.execute(_COUNTED).fetchall()
         (place,) = stores_of(running)._places.values()
-        kept = place.store._store
+        earlier = place.store._store
         client.register("SELECT t FROM base WHERE n = 79", key="during a cancel")
         client.queries()
         with monkeypatch.context() as patch:
@@ -170,24 +170,24 @@ def test_a_cancel_while_a_catalogue_follows_a_change_keeps_it(
             go.set()
             assert other.error()["C"] == "57014"
         assert connection.execute(_COUNTED).fetchall() == [(before + 1,)]
-        assert kept is not None
-        assert place.store._store is kept
+        assert earlier is not None
+        assert place.store._store is earlier
 
 
 def test_a_catalogue_whose_client_waits_for_its_turn_is_kept(running: Serving) -> None:
     with _connected(running) as connection, ThreadPoolExecutor(1) as threads:
         counted = connection.execute(_COUNTED).fetchall()
-        kept = stores_of(running)
-        (place,) = kept._places.values()
+        every = stores_of(running)
+        (place,) = every._places.values()
 
         async def release_between() -> int:
             async with asyncio.timeout(30), place.store.turn:
                 job = threads.submit(connection.execute, _COUNTED)
                 while not place.store.turn._waiters:  # type: ignore[attr-defined]
                     await asyncio.sleep(0)
-            kept.release_unused(float("inf"))
+            every.release_unused(float("inf"))
             await asyncio.wrap_future(job)
-            return len(kept._places)
+            return len(every._places)
 
         assert asyncio.run_coroutine_threadsafe(release_between(), running._loop).result() == 1
         assert connection.execute(_COUNTED).fetchall() == counted

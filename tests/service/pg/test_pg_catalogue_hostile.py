@@ -28,7 +28,7 @@ def _each(expression: str, count: int) -> str:
 
 @pytest.fixture(scope="module")
 def filled() -> Store:
-    """A store with streams and views, of which some have long statements."""
+    """A store with streams and views. Some have long statements."""
     filled, long = store(), f"/* {'x' * 50_000} */"
     column = types_pb2.Column(name="n", type=types_pb2.DataType(kind=types_pb2.KIND_BIGINT))
     streams = [streams_pb2.Stream(stream_id="s-1-8", name="long", columns=[column], statement=long)]

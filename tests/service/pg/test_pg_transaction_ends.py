@@ -33,7 +33,7 @@ class Endless:
         self.may_end = asyncio.Event()
 
     async def describe(self) -> Description:
-        """One column."""
+        """The column of the SELECT."""
         return Description((), (Column("n", 20),))
 
     async def run(self, arguments: Sequence[Argument], sink: Sink) -> str:
