@@ -29,6 +29,7 @@ from psoup.events.webhooks import (
     DropWebhook,
     PauseWebhook,
     ResumeWebhook,
+    RotateWebhook,
     WebhookChanged,
 )
 
@@ -59,7 +60,7 @@ class KnownLists:
                 return decide_tenant(command, self.tenants, self.tokens.values(), streams, sequence + 1, now)
             case FormGroup() | ConfirmGroup() | DropGroup():
                 return decide_group(command, self._owner(command.tenant), self.groups, sequence, now)
-            case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | DropWebhook():
+            case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
                 return decide_webhook(command, self.webhooks, self._tags, self._queries, sequence, now)
             case _:
                 assert_never(command)

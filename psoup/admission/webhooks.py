@@ -15,14 +15,16 @@ from typing import assert_never
 
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import KnownTags
-from psoup.errors import AlreadyExists, NotFound, ResourceExhausted
+from psoup.errors import AlreadyExists, FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, Prepared
 from psoup.events.webhooks import (
+    OLD_SECRET_US,
     AddWebhook,
     AdvanceWebhook,
     DropWebhook,
     PauseWebhook,
     ResumeWebhook,
+    RotateWebhook,
     Subscription,
     Webhook,
     WebhookChanged,
@@ -92,6 +94,8 @@ def decide_webhook(
             changed = webhook if webhook.paused else replace(webhook, paused=command.reason)
         case ResumeWebhook():
             changed = _resumed(webhook, now) if webhook.paused else webhook
+        case RotateWebhook():
+            changed = _rotated(webhook, command.secret, now)
         case DropWebhook():
             event = WebhookChanged(sequence + 1, webhook.tenant, webhook.webhook_id, None, now)
             return Prepared(Acknowledgement(sequence + 1), event)
@@ -105,6 +109,18 @@ def decide_webhook(
 def _resumed(webhook: Webhook, now: int) -> Webhook:
     delivery = None if webhook.delivery is None else replace(webhook.delivery, since=now)
     return replace(webhook, paused="", delivery=delivery)
+
+
+def _rotated(webhook: Webhook, secret: str, now: int) -> Webhook:
+    """A webhook with a new secret. Raises FailedPrecondition for the webhook of a subscription."""
+    if webhook.subscription is not None:
+        raise FailedPrecondition(
+            "the webhook belongs to the subscription of an assistant, which changes the secret by events/subscribe",
+            reason="WEBHOOK_SUBSCRIPTION",
+        )
+    if secret == webhook.secret:
+        return webhook
+    return replace(webhook, secret=secret, old_secret=webhook.secret, old_ends=now + OLD_SECRET_US)
 
 
 def _prepared(webhook: Webhook, sequence: int, now: int) -> Prepared:

@@ -3,6 +3,7 @@
     AddWebhook ──────prepare──> WebhookChanged    the webhook exists, and nothing is delivered yet
     AdvanceWebhook ──prepare──> WebhookChanged    a delivery is logged, or was taken by the receiver
     PauseWebhook ────prepare──> WebhookChanged    deliveries stop; ResumeWebhook lets them go on
+    RotateWebhook ───prepare──> WebhookChanged    the webhook has a new secret, and the old one for a day
     DropWebhook ─────prepare──> WebhookChanged    the webhook is removed
 
     AddWebhook of a subscription with a webhook   the webhook gets the new secret and the new end
@@ -28,6 +29,10 @@ BY_CALL: Final = "call"
 
 BY_FAILURES: Final = "failures"
 """The service paused the webhook: its receiver took no delivery for three days."""
+
+
+OLD_SECRET_US: Final = 86_400 * 1_000_000
+"""Microseconds for which the old secret of a webhook signs deliveries, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Webhook:
 
     `webhook_id`: the sequence of the event that added it. `secret`: signs deliveries. `token`: the position, b"" before
     the first delivery is taken. `delivered`: the number of deliveries taken, the last at the time `delivered_at`, or 0.
-    `subscription`: None without an assistant.
+    `subscription`: None without an assistant. `old_secret`: signs deliveries, too, until the time `old_ends`.
     """
 
     tenant: str
@@ -86,6 +91,12 @@ class Webhook:
     delivered_at: int = 0
     paused: Pause = ""
     subscription: Subscription | None = None
+    old_secret: str = field(default="", repr=False)
+    old_ends: int = 0
+
+    def secrets(self, now: int) -> list[str]:
+        """The secrets that sign a delivery at a time in microseconds, the present one first."""
+        return [self.secret, self.old_secret] if now < self.old_ends else [self.secret]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,15 @@ class ResumeWebhook:
 
 
 @dataclass(frozen=True, slots=True)
+class RotateWebhook:
+    """Give a webhook a new secret. The old one signs deliveries, too, for `OLD_SECRET_US`."""
+
+    webhook_id: int
+    secret: str = field(repr=False)
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
 class DropWebhook:
     """Remove a webhook."""
 
@@ -144,7 +164,7 @@ class DropWebhook:
     tenant: str = DEFAULT_TENANT
 
 
-WebhookCommand = AddWebhook | AdvanceWebhook | PauseWebhook | ResumeWebhook | DropWebhook
+WebhookCommand = AddWebhook | AdvanceWebhook | PauseWebhook | ResumeWebhook | RotateWebhook | DropWebhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +184,8 @@ class WebhookChanged:
         if webhook is None:
             return 0
         delivery = 0 if webhook.delivery is None else webhook.delivery.nbytes
-        return len(webhook.key) + len(webhook.url) + len(webhook.secret) + len(webhook.token) + delivery
+        secrets = len(webhook.secret) + len(webhook.old_secret)
+        return len(webhook.key) + len(webhook.url) + secrets + len(webhook.token) + delivery
 
 
 def change_webhooks(webhooks: dict[int, Webhook], event: WebhookChanged) -> None:

@@ -34,7 +34,8 @@ class Webhook(html.Facts):
     `waiting`: the ID of the delivery that waits, made at `waiting_since`; "" if none waits. `attempts`: its
     attempts since the service started. `status`: the HTTP status of the last attempt, 0 without a reply. `error`: the
     reason why the last attempt, or the last read of the answer, failed. `subscription`: the ID of an assistant's
-    subscription, "" without one. `expires`: its end, unless the assistant renews it.
+    subscription, "" without one. `expires`: its end, unless the assistant renews it. `old_secret_until`: the end of
+    the old secret, after `rotate_webhook`.
     """
 
     id: str
@@ -52,13 +53,14 @@ class Webhook(html.Facts):
     error: str = ""
     subscription: str = ""
     expires: datetime | None = None
+    old_secret_until: datetime | None = None
 
     @classmethod
     def of(cls, message: webhooks_pb2.Webhook) -> Webhook:
         """Convert the service's message."""
         times = [
             from_proto(getattr(message, name)) if message.HasField(name) else None
-            for name in ("deliver_time", "fix_time", "next_attempt_time", "expire_time")
+            for name in ("deliver_time", "fix_time", "next_attempt_time", "expire_time", "old_secret_end_time")
         ]
         return cls(
             message.webhook_id,
@@ -76,12 +78,13 @@ class Webhook(html.Facts):
             message.last_error,
             message.subscription_id,
             times[3],
+            times[4],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AddedWebhook(html.Facts):
-    """A new webhook. `secret`: verifies deliveries. No later call returns it, and `repr` does not show it."""
+    """A webhook and its new secret, which verifies deliveries. No later call returns the secret, nor does `repr`."""
 
     webhook: Webhook
     secret: str = field(repr=False)
@@ -134,6 +137,17 @@ class WebhookCalls(Session):
         """Resume the deliveries of a paused webhook at once. Raises NotFound."""
         request = webhooks_pb2.ResumeWebhookRequest(webhook_id=_id(webhook))
         self.note_sequence(self.connection.call(self.connection.webhooks.ResumeWebhook, request).sequence)
+
+    def rotate_webhook(self, webhook: Webhook | str, *, secret: str | None = None) -> AddedWebhook:
+        """Give a webhook a new secret, and return it. For 24 hours deliveries have a signature of the old one, too.
+
+        `secret`: as for `add_webhook`. Raises NotFound. Raises FailedPrecondition if an assistant sets the secret. The
+        call is tried once: after Unavailable call it again.
+        """
+        request = webhooks_pb2.RotateWebhookRequest(webhook_id=_id(webhook), secret=secret or "")
+        reply = self.connection.call(self.connection.webhooks.RotateWebhook, request, repeat=False)
+        self.note_sequence(reply.sequence)
+        return AddedWebhook(Webhook.of(reply.webhook), reply.secret)
 
     def test_webhook(self, webhook: Webhook | str) -> WebhookTest:
         """Send a signed test message to the URL of a webhook, once. Takes up to half a minute. Raises NotFound."""

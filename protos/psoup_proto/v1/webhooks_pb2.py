@@ -25,43 +25,47 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/webhooks.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x03\n\x07Webhook\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.psoup.v1.WebhookState\x12,\n\x08\x61\x64\x64_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdelivered\x18\x06 \x01(\x03\x12\x30\n\x0c\x64\x65liver_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65livery_id\x18\x08 \x01(\t\x12,\n\x08\x66ix_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\n \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_status\x18\x0c \x01(\x05\x12\x12\n\nlast_error\x18\r \x01(\t\x12\x17\n\x0fsubscription_id\x18\x0e \x01(\t\x12/\n\x0b\x65xpire_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"p\n\x11\x41\x64\x64WebhookRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\x12\x31\n\x0csubscription\x18\x04 \x01(\x0b\x32\x1b.psoup.v1.EventSubscription\"E\n\x11\x45ventSubscription\x12\x11\n\targuments\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x0e\n\x06ttl_ms\x18\x03 \x01(\x03\"i\n\x12\x41\x64\x64WebhookResponse\x12\"\n\x07webhook\x18\x01 \x01(\x0b\x32\x11.psoup.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\r\n\x05token\x18\x04 \x01(\x0c\"8\n\x13ListWebhooksRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"M\n\x14ListWebhooksResponse\x12#\n\x08webhooks\x18\x01 \x03(\x0b\x32\x11.psoup.v1.Webhook\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"*\n\x14RemoveWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15RemoveWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\")\n\x13PauseWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"(\n\x14PauseWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"*\n\x14ResumeWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15ResumeWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"(\n\x12TestWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"J\n\x13TestWebhookResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x14\n\x0cmilliseconds\x18\x03 \x01(\x05*\xb9\x01\n\x0cWebhookState\x12\x1d\n\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18WEBHOOK_STATE_UP_TO_DATE\x10\x01\x12\x1c\n\x18WEBHOOK_STATE_DELIVERING\x10\x02\x12\x18\n\x14WEBHOOK_STATE_PAUSED\x10\x03\x12\x18\n\x14WEBHOOK_STATE_FAILED\x10\x04\x12\x1a\n\x16WEBHOOK_STATE_NO_QUERY\x10\x05\x32\xe7\x03\n\x0eWebhookService\x12G\n\nAddWebhook\x12\x1b.psoup.v1.AddWebhookRequest\x1a\x1c.psoup.v1.AddWebhookResponse\x12M\n\x0cListWebhooks\x12\x1d.psoup.v1.ListWebhooksRequest\x1a\x1e.psoup.v1.ListWebhooksResponse\x12P\n\rRemoveWebhook\x12\x1e.psoup.v1.RemoveWebhookRequest\x1a\x1f.psoup.v1.RemoveWebhookResponse\x12M\n\x0cPauseWebhook\x12\x1d.psoup.v1.PauseWebhookRequest\x1a\x1e.psoup.v1.PauseWebhookResponse\x12P\n\rResumeWebhook\x12\x1e.psoup.v1.ResumeWebhookRequest\x1a\x1f.psoup.v1.ResumeWebhookResponse\x12J\n\x0bTestWebhook\x12\x1c.psoup.v1.TestWebhookRequest\x1a\x1d.psoup.v1.TestWebhookResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/webhooks.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x04\n\x07Webhook\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.psoup.v1.WebhookState\x12,\n\x08\x61\x64\x64_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdelivered\x18\x06 \x01(\x03\x12\x30\n\x0c\x64\x65liver_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65livery_id\x18\x08 \x01(\t\x12,\n\x08\x66ix_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttempts\x18\n \x01(\x05\x12\x35\n\x11next_attempt_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0blast_status\x18\x0c \x01(\x05\x12\x12\n\nlast_error\x18\r \x01(\t\x12\x17\n\x0fsubscription_id\x18\x0e \x01(\t\x12/\n\x0b\x65xpire_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x13old_secret_end_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"p\n\x11\x41\x64\x64WebhookRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\x12\x0e\n\x06secret\x18\x03 \x01(\t\x12\x31\n\x0csubscription\x18\x04 \x01(\x0b\x32\x1b.psoup.v1.EventSubscription\"E\n\x11\x45ventSubscription\x12\x11\n\targuments\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x0e\n\x06ttl_ms\x18\x03 \x01(\x03\"i\n\x12\x41\x64\x64WebhookResponse\x12\"\n\x07webhook\x18\x01 \x01(\x0b\x32\x11.psoup.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\r\n\x05token\x18\x04 \x01(\x0c\"8\n\x13ListWebhooksRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"M\n\x14ListWebhooksResponse\x12#\n\x08webhooks\x18\x01 \x03(\x0b\x32\x11.psoup.v1.Webhook\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"*\n\x14RemoveWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15RemoveWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\")\n\x13PauseWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"(\n\x14PauseWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"*\n\x14ResumeWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\")\n\x15ResumeWebhookResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\":\n\x14RotateWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"]\n\x15RotateWebhookResponse\x12\"\n\x07webhook\x18\x01 \x01(\x0b\x32\x11.psoup.v1.Webhook\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"(\n\x12TestWebhookRequest\x12\x12\n\nwebhook_id\x18\x01 \x01(\t\"J\n\x13TestWebhookResponse\x12\x0e\n\x06status\x18\x01 \x01(\x05\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x14\n\x0cmilliseconds\x18\x03 \x01(\x05*\xb9\x01\n\x0cWebhookState\x12\x1d\n\x19WEBHOOK_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18WEBHOOK_STATE_UP_TO_DATE\x10\x01\x12\x1c\n\x18WEBHOOK_STATE_DELIVERING\x10\x02\x12\x18\n\x14WEBHOOK_STATE_PAUSED\x10\x03\x12\x18\n\x14WEBHOOK_STATE_FAILED\x10\x04\x12\x1a\n\x16WEBHOOK_STATE_NO_QUERY\x10\x05\x32\xb9\x04\n\x0eWebhookService\x12G\n\nAddWebhook\x12\x1b.psoup.v1.AddWebhookRequest\x1a\x1c.psoup.v1.AddWebhookResponse\x12M\n\x0cListWebhooks\x12\x1d.psoup.v1.ListWebhooksRequest\x1a\x1e.psoup.v1.ListWebhooksResponse\x12P\n\rRemoveWebhook\x12\x1e.psoup.v1.RemoveWebhookRequest\x1a\x1f.psoup.v1.RemoveWebhookResponse\x12M\n\x0cPauseWebhook\x12\x1d.psoup.v1.PauseWebhookRequest\x1a\x1e.psoup.v1.PauseWebhookResponse\x12P\n\rResumeWebhook\x12\x1e.psoup.v1.ResumeWebhookRequest\x1a\x1f.psoup.v1.ResumeWebhookResponse\x12P\n\rRotateWebhook\x12\x1e.psoup.v1.RotateWebhookRequest\x1a\x1f.psoup.v1.RotateWebhookResponse\x12J\n\x0bTestWebhook\x12\x1c.psoup.v1.TestWebhookRequest\x1a\x1d.psoup.v1.TestWebhookResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.webhooks_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WEBHOOKSTATE']._serialized_start=1350
-  _globals['_WEBHOOKSTATE']._serialized_end=1535
+  _globals['_WEBHOOKSTATE']._serialized_start=1562
+  _globals['_WEBHOOKSTATE']._serialized_end=1747
   _globals['_WEBHOOK']._serialized_start=77
-  _globals['_WEBHOOK']._serialized_end=541
-  _globals['_ADDWEBHOOKREQUEST']._serialized_start=543
-  _globals['_ADDWEBHOOKREQUEST']._serialized_end=655
-  _globals['_EVENTSUBSCRIPTION']._serialized_start=657
-  _globals['_EVENTSUBSCRIPTION']._serialized_end=726
-  _globals['_ADDWEBHOOKRESPONSE']._serialized_start=728
-  _globals['_ADDWEBHOOKRESPONSE']._serialized_end=833
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=835
-  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=891
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=893
-  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=970
-  _globals['_REMOVEWEBHOOKREQUEST']._serialized_start=972
-  _globals['_REMOVEWEBHOOKREQUEST']._serialized_end=1014
-  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_start=1016
-  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_end=1057
-  _globals['_PAUSEWEBHOOKREQUEST']._serialized_start=1059
-  _globals['_PAUSEWEBHOOKREQUEST']._serialized_end=1100
-  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_start=1102
-  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_end=1142
-  _globals['_RESUMEWEBHOOKREQUEST']._serialized_start=1144
-  _globals['_RESUMEWEBHOOKREQUEST']._serialized_end=1186
-  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_start=1188
-  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_end=1229
-  _globals['_TESTWEBHOOKREQUEST']._serialized_start=1231
-  _globals['_TESTWEBHOOKREQUEST']._serialized_end=1271
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=1273
-  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=1347
-  _globals['_WEBHOOKSERVICE']._serialized_start=1538
-  _globals['_WEBHOOKSERVICE']._serialized_end=2025
+  _globals['_WEBHOOK']._serialized_end=598
+  _globals['_ADDWEBHOOKREQUEST']._serialized_start=600
+  _globals['_ADDWEBHOOKREQUEST']._serialized_end=712
+  _globals['_EVENTSUBSCRIPTION']._serialized_start=714
+  _globals['_EVENTSUBSCRIPTION']._serialized_end=783
+  _globals['_ADDWEBHOOKRESPONSE']._serialized_start=785
+  _globals['_ADDWEBHOOKRESPONSE']._serialized_end=890
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_start=892
+  _globals['_LISTWEBHOOKSREQUEST']._serialized_end=948
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_start=950
+  _globals['_LISTWEBHOOKSRESPONSE']._serialized_end=1027
+  _globals['_REMOVEWEBHOOKREQUEST']._serialized_start=1029
+  _globals['_REMOVEWEBHOOKREQUEST']._serialized_end=1071
+  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_start=1073
+  _globals['_REMOVEWEBHOOKRESPONSE']._serialized_end=1114
+  _globals['_PAUSEWEBHOOKREQUEST']._serialized_start=1116
+  _globals['_PAUSEWEBHOOKREQUEST']._serialized_end=1157
+  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_start=1159
+  _globals['_PAUSEWEBHOOKRESPONSE']._serialized_end=1199
+  _globals['_RESUMEWEBHOOKREQUEST']._serialized_start=1201
+  _globals['_RESUMEWEBHOOKREQUEST']._serialized_end=1243
+  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_start=1245
+  _globals['_RESUMEWEBHOOKRESPONSE']._serialized_end=1286
+  _globals['_ROTATEWEBHOOKREQUEST']._serialized_start=1288
+  _globals['_ROTATEWEBHOOKREQUEST']._serialized_end=1346
+  _globals['_ROTATEWEBHOOKRESPONSE']._serialized_start=1348
+  _globals['_ROTATEWEBHOOKRESPONSE']._serialized_end=1441
+  _globals['_TESTWEBHOOKREQUEST']._serialized_start=1443
+  _globals['_TESTWEBHOOKREQUEST']._serialized_end=1483
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_start=1485
+  _globals['_TESTWEBHOOKRESPONSE']._serialized_end=1559
+  _globals['_WEBHOOKSERVICE']._serialized_start=1750
+  _globals['_WEBHOOKSERVICE']._serialized_end=2319
 # @@protoc_insertion_point(module_scope)

@@ -77,6 +77,7 @@ class Webhook(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     SUBSCRIPTION_ID_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    OLD_SECRET_END_TIME_FIELD_NUMBER: _builtins.int
     webhook_id: _builtins.str
     """The ID of the webhook, an opaque text."""
     key: _builtins.str
@@ -117,6 +118,10 @@ class Webhook(_message.Message):
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """The time at which the webhook is removed, unless the assistant renews its subscription. Unset: never."""
 
+    @_builtins.property
+    def old_secret_end_time(self) -> _timestamp_pb2.Timestamp:
+        """The time until which the old secret signs deliveries, too, after a RotateWebhook. Unset: there was none."""
+
     def __init__(
         self,
         *,
@@ -135,10 +140,11 @@ class Webhook(_message.Message):
         last_error: _builtins.str = ...,
         subscription_id: _builtins.str = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        old_secret_end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "deliver_time", b"deliver_time", "expire_time", b"expire_time", "fix_time", b"fix_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "deliver_time", b"deliver_time", "expire_time", b"expire_time", "fix_time", b"fix_time", "next_attempt_time", b"next_attempt_time", "old_secret_end_time", b"old_secret_end_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "attempts", b"attempts", "deliver_time", b"deliver_time", "delivered", b"delivered", "delivery_id", b"delivery_id", "expire_time", b"expire_time", "fix_time", b"fix_time", "key", b"key", "last_error", b"last_error", "last_status", b"last_status", "next_attempt_time", b"next_attempt_time", "state", b"state", "subscription_id", b"subscription_id", "url", b"url", "webhook_id", b"webhook_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_time", b"add_time", "attempts", b"attempts", "deliver_time", b"deliver_time", "delivered", b"delivered", "delivery_id", b"delivery_id", "expire_time", b"expire_time", "fix_time", b"fix_time", "key", b"key", "last_error", b"last_error", "last_status", b"last_status", "next_attempt_time", b"next_attempt_time", "old_secret_end_time", b"old_secret_end_time", "state", b"state", "subscription_id", b"subscription_id", "url", b"url", "webhook_id", b"webhook_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -438,6 +444,64 @@ class ResumeWebhookResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeWebhookResponse: _TypeAlias = ResumeWebhookResponse  # noqa: Y015
+
+@_typing.final
+class RotateWebhookRequest(_message.Message):
+    """The request of RotateWebhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOK_ID_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    webhook_id: _builtins.str
+    """The ID of the webhook."""
+    secret: _builtins.str
+    """The new secret: "whsec_" and 24 to 64 bytes in base64. Empty: the service makes one."""
+    def __init__(
+        self,
+        *,
+        webhook_id: _builtins.str = ...,
+        secret: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "webhook_id", b"webhook_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RotateWebhookRequest: _TypeAlias = RotateWebhookRequest  # noqa: Y015
+
+@_typing.final
+class RotateWebhookResponse(_message.Message):
+    """The reply of RotateWebhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEBHOOK_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    secret: _builtins.str
+    """The new secret. No other call returns it."""
+    sequence: _builtins.int
+    """The sequence of the event that changed the secret, or of a later event if the secret was the same."""
+    @_builtins.property
+    def webhook(self) -> Global___Webhook:
+        """The webhook."""
+
+    def __init__(
+        self,
+        *,
+        webhook: Global___Webhook | None = ...,
+        secret: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["webhook", b"webhook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "sequence", b"sequence", "webhook", b"webhook"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RotateWebhookResponse: _TypeAlias = RotateWebhookResponse  # noqa: Y015
 
 @_typing.final
 class TestWebhookRequest(_message.Message):

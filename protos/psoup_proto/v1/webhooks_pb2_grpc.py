@@ -66,6 +66,11 @@ class WebhookServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookResponse.FromString,
                 _registered_method=True)
+        self.RotateWebhook = channel.unary_unary(
+                '/psoup.v1.WebhookService/RotateWebhook',
+                request_serializer=psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookResponse.FromString,
+                _registered_method=True)
         self.TestWebhook = channel.unary_unary(
                 '/psoup.v1.WebhookService/TestWebhook',
                 request_serializer=psoup__proto_dot_v1_dot_webhooks__pb2.TestWebhookRequest.SerializeToString,
@@ -123,6 +128,15 @@ class WebhookServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RotateWebhook(self, request, context):
+        """Gives a webhook a new secret. For 24 hours deliveries have a signature of each secret, so that the receiver can
+        change to the new one. NOT_FOUND: no such webhook. FAILED_PRECONDITION with reason WEBHOOK_SUBSCRIPTION: an
+        assistant sets the secret.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TestWebhook(self, request, context):
         """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
         message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
@@ -158,6 +172,11 @@ def add_WebhookServiceServicer_to_server(servicer, server):
                     servicer.ResumeWebhook,
                     request_deserializer=psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookResponse.SerializeToString,
+            ),
+            'RotateWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateWebhook,
+                    request_deserializer=psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookResponse.SerializeToString,
             ),
             'TestWebhook': grpc.unary_unary_rpc_method_handler(
                     servicer.TestWebhook,
@@ -307,6 +326,33 @@ class WebhookService(object):
             '/psoup.v1.WebhookService/ResumeWebhook',
             psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookRequest.SerializeToString,
             psoup__proto_dot_v1_dot_webhooks__pb2.ResumeWebhookResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateWebhook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.WebhookService/RotateWebhook',
+            psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_webhooks__pb2.RotateWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,

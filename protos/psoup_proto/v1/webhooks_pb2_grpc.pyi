@@ -58,6 +58,11 @@ class WebhookServiceStub:
     """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
     no such webhook.
     """
+    RotateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookRequest, _webhooks_pb2.RotateWebhookResponse]
+    """Gives a webhook a new secret. For 24 hours deliveries have a signature of each secret, so that the receiver can
+    change to the new one. NOT_FOUND: no such webhook. FAILED_PRECONDITION with reason WEBHOOK_SUBSCRIPTION: an
+    assistant sets the secret.
+    """
     TestWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]
     """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
     message has the type "webhook.test". A paused webhook is tested, too. NOT_FOUND: no such webhook.
@@ -92,6 +97,11 @@ class WebhookServiceAsyncStub(WebhookServiceStub):
     ResumeWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ResumeWebhookRequest, _webhooks_pb2.ResumeWebhookResponse]  # type: ignore[assignment]
     """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
     no such webhook.
+    """
+    RotateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookRequest, _webhooks_pb2.RotateWebhookResponse]  # type: ignore[assignment]
+    """Gives a webhook a new secret. For 24 hours deliveries have a signature of each secret, so that the receiver can
+    change to the new one. NOT_FOUND: no such webhook. FAILED_PRECONDITION with reason WEBHOOK_SUBSCRIPTION: an
+    assistant sets the secret.
     """
     TestWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]  # type: ignore[assignment]
     """Sends a signed test message to the URL of a webhook, once, and returns the status of the receiver's reply. The
@@ -154,6 +164,17 @@ class WebhookServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_webhooks_pb2.ResumeWebhookResponse, _abc.Awaitable[_webhooks_pb2.ResumeWebhookResponse]]:
         """Starts the deliveries of a paused webhook again, at once. A delivery that was tried before keeps its ID. NOT_FOUND:
         no such webhook.
+        """
+
+    @_abc_1.abstractmethod
+    def RotateWebhook(
+        self,
+        request: _webhooks_pb2.RotateWebhookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_webhooks_pb2.RotateWebhookResponse, _abc.Awaitable[_webhooks_pb2.RotateWebhookResponse]]:
+        """Gives a webhook a new secret. For 24 hours deliveries have a signature of each secret, so that the receiver can
+        change to the new one. NOT_FOUND: no such webhook. FAILED_PRECONDITION with reason WEBHOOK_SUBSCRIPTION: an
+        assistant sets the secret.
         """
 
     @_abc_1.abstractmethod

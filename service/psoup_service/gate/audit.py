@@ -49,6 +49,7 @@ CHANGES = frozenset(
         "WebhookService/RemoveWebhook",
         "WebhookService/PauseWebhook",
         "WebhookService/ResumeWebhook",
+        "WebhookService/RotateWebhook",
         "WebhookService/TestWebhook",
         "AttachService/Attach",
         "CoverService/Cover",

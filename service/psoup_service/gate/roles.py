@@ -79,6 +79,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "WebhookService/RemoveWebhook": _REGISTERS,
     "WebhookService/PauseWebhook": _REGISTERS,
     "WebhookService/ResumeWebhook": _REGISTERS,
+    "WebhookService/RotateWebhook": _REGISTERS,
     "WebhookService/TestWebhook": _REGISTERS,
     "ServerService/GetServerInfo": _ALL,
     "AttachService/BeginAttach": _OPERATES,

@@ -27,7 +27,7 @@ from psoup.events.commands import (
 )
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
-from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook
+from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook, RotateWebhook
 
 StreamKey = tuple[str, str]
 """A tenant, and the name of its stream in lower case."""
@@ -65,6 +65,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES
         case FormGroup() | ConfirmGroup() | DropGroup() | PauseWebhook() | ResumeWebhook() | DropWebhook():
             return COMMAND_BYTES
+        case RotateWebhook():
+            return COMMAND_BYTES + len(command.secret)
         case AddWebhook():
             return COMMAND_BYTES + sum(map(len, (command.key, command.url, command.secret, command.token)))
         case AdvanceWebhook():
@@ -91,7 +93,7 @@ def grows(command: Command) -> bool:
             return False
         case RevokeToken() | AlterTenant() | DropTenant() | ConfirmGroup() | DropGroup():
             return False
-        case PauseWebhook() | ResumeWebhook() | DropWebhook():
+        case PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
             return False
         case _:
             assert_never(command)
@@ -121,7 +123,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return None
         case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
             return None
-        case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | DropWebhook():
+        case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
             return None
         case _:
             assert_never(command)

@@ -25,6 +25,9 @@ from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.json_answers import instant_text
 
+WebhookChange = commands.DropWebhook | commands.PauseWebhook | commands.ResumeWebhook | commands.RotateWebhook
+"""The commands about one webhook that a client may send."""
+
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
 _LEAST_SECRET, _MOST_SECRET = 24, 64
@@ -146,6 +149,16 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
         sequence = await self._change(commands.ResumeWebhook(webhook.webhook_id, webhook.tenant))
         return webhooks_pb2.ResumeWebhookResponse(sequence=sequence)
 
+    async def RotateWebhook(
+        self, request: webhooks_pb2.RotateWebhookRequest, caller: Caller
+    ) -> webhooks_pb2.RotateWebhookResponse:
+        """Give a webhook a new secret."""
+        webhook = self._known(request.webhook_id, caller)
+        secret = _checked(request.secret) if request.secret else _new_secret()
+        sequence = await self._change(commands.RotateWebhook(webhook.webhook_id, secret, webhook.tenant))
+        shown = self._shown(self._known(request.webhook_id, caller))
+        return webhooks_pb2.RotateWebhookResponse(webhook=shown, secret=secret, sequence=sequence)
+
     async def TestWebhook(
         self, request: webhooks_pb2.TestWebhookRequest, caller: Caller
     ) -> webhooks_pb2.TestWebhookResponse:
@@ -171,7 +184,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             )
         return webhook
 
-    async def _change(self, command: commands.DropWebhook | commands.PauseWebhook | commands.ResumeWebhook) -> int:
+    async def _change(self, command: WebhookChange) -> int:
         """Submit a command, and wake the deliverer. Returns the sequence of the event."""
         acknowledgement, _ = await self._backend.change(command)
         self.deliverer.changed(command.webhook_id)
@@ -203,6 +216,7 @@ class WebhookServicer(webhooks_pb2_grpc.WebhookServiceServicer):
             last_status=progress.status,
             last_error=progress.error,
             subscription_id="" if subscription is None else subscription.subscription_id,
+            old_secret_end_time=convert.timestamp(webhook.old_ends or None),
             expire_time=None if subscription is None else convert.timestamp(subscription.ends),
         )
 

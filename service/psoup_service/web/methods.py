@@ -45,6 +45,7 @@ ALLOWED = {
         "RemoveWebhook",
         "PauseWebhook",
         "ResumeWebhook",
+        "RotateWebhook",
         "TestWebhook",
     ),
 }

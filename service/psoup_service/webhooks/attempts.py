@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,7 +57,7 @@ class Sender:
         target: Target,
         message_id: str,
         body: bytes,
-        secret: str,
+        secrets: Sequence[str],
         now: int,
         *,
         tenant: str = DEFAULT_TENANT,
@@ -65,12 +65,13 @@ class Sender:
     ) -> Outcome:
         """Send a message of a tenant once. A failure is an outcome, not an exception.
 
-        `now`: the time in microseconds since 1970. `subscription_id`: the ID of the assistant's subscription, or "".
+        `secrets`: each signs the message. `now`: the time in microseconds since 1970. `subscription_id`: the ID of the
+        assistant's subscription, or "".
         """
         try:
             async with asyncio.timeout(WHOLE_S) as whole:
                 addresses = await self._addresses.of(target, tenant)
-                headers = self._headers(target, message_id, body, secret, now)
+                headers = self._headers(target, message_id, body, secrets, now)
                 if subscription_id:
                     headers.append((b"X-MCP-Subscription-Id", subscription_id.encode()))
                 return await self._post(target, addresses, headers, body, whole)
@@ -81,9 +82,9 @@ class Sender:
         except (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as problem:
             return Outcome(0, _described(problem), _category(problem))
 
-    def _headers(self, target: Target, message_id: str, body: bytes, secret: str, now: int) -> Headers:
+    def _headers(self, target: Target, message_id: str, body: bytes, secrets: Sequence[str], now: int) -> Headers:
         time = datetime.fromtimestamp(now // 1_000_000, UTC)
-        signature = Signer(secret).sign(message_id, time, body.decode())
+        signature = " ".join(Signer(secret).sign(message_id, time, body.decode()) for secret in secrets)
         origin = target.origin
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         usual = origin.port == (443 if origin.scheme == "https" else 80)

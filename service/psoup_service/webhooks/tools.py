@@ -73,8 +73,8 @@ class Tools:
                 target,
                 message_id,
                 body,
-                webhook.secret,
-                self.clock(),
+                webhook.secrets(now := self.clock()),
+                now,
                 tenant=webhook.tenant,
                 subscription_id=named,
             )

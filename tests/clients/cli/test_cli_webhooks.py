@@ -53,6 +53,11 @@ def test_a_webhook_from_its_addition_to_its_removal(
     receiver.script.append(replies(410))
     refused = psoup("webhook", "test", webhook_id)
     assert refused.code == 1 and "has not taken the message: the receiver replied 410" in refused.err
+    rotated = psoup("webhook", "rotate", webhook_id)
+    assert rotated.code == 0 and "is valid for 24 hours more" in rotated.err
+    psoup("webhook", "test", webhook_id)
+    for secret in (rotated.out.strip(), file.read_text().strip()):
+        receiver.requests[-1].verify(secret)
     for command, said in (("pause", "Paused webhook"), ("resume", "Resumed webhook"), ("remove", "Removed webhook")):
         assert said in psoup("webhook", command, webhook_id).err
     assert psoup("webhook", "remove", webhook_id).code == 4

@@ -19,7 +19,7 @@ from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, 
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, first_positions
 from psoup.events.tags import Tag
 from psoup.events.tenants import CreateTenant, Quotas
-from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook
+from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook, RotateWebhook
 from psoup.model import SECOND
 from psoup_testing.engines.admission_gate import Gate, rows
 from psoup_testing.suite.budget import scaled
@@ -87,6 +87,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(AdvanceWebhook, st.integers(1, 9), st.sampled_from([b"", b"1"]), st.none(), st.booleans(), TENANTS),
     st.builds(PauseWebhook, st.integers(1, 9), st.just("call"), TENANTS),
     st.builds(ResumeWebhook, st.integers(1, 9), TENANTS),
+    st.builds(RotateWebhook, st.integers(1, 9), st.sampled_from(["old", "new"]), TENANTS),
     st.builds(DropWebhook, st.integers(1, 9), TENANTS),
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)

@@ -6,17 +6,19 @@ import pytest
 
 from psoup.admission import webhooks
 from psoup.engine.engine import Engine
-from psoup.errors import AlreadyExists, NotFound, ResourceExhausted
+from psoup.errors import AlreadyExists, FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.commands import Register
 from psoup.events.tags import Tag
 from psoup.events.tenants import CreateTenant, DropTenant, Quotas
 from psoup.events.webhooks import (
     BY_FAILURES,
+    OLD_SECRET_US,
     AddWebhook,
     AdvanceWebhook,
     DropWebhook,
     PauseWebhook,
     ResumeWebhook,
+    RotateWebhook,
     Subscription,
     Webhook,
     WebhookCommand,
@@ -25,6 +27,7 @@ from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.histories.webhooks import SECRET, delivery
 
 URL = "https://example.com/hook"
+OTHER = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 
 @pytest.fixture
@@ -141,3 +144,17 @@ def test_a_secret_is_not_in_the_text_of_a_webhook(gate: Gate) -> None:
     number = added(gate)
     for record in (AddWebhook("hot", URL, SECRET), known(gate)[number]):
         assert "hot" in repr(record) and SECRET not in repr(record)
+
+
+def test_the_old_secret_is_valid_for_a_day_after_a_rotation(gate: Gate) -> None:
+    number = added(gate)
+    gate.send(RotateWebhook(number, OTHER))
+    webhook = known(gate)[number]
+    day = 7_000_000 + OLD_SECRET_US
+    assert (webhook.secret, webhook.secrets(day - 1), webhook.secrets(day)) == (OTHER, [OTHER, SECRET], [OTHER])
+    assert OTHER not in repr(webhook) and SECRET not in repr(webhook)
+    assert gate.send(RotateWebhook(number, OTHER)).event is None
+    subscribed = AddWebhook("hot", URL, SECRET, subscription=Subscription("sub_1", 10**15))
+    number = gate.send(subscribed).acknowledgement.sequence
+    with pytest.raises(FailedPrecondition, match="changes the secret by events/subscribe"):
+        gate.send(RotateWebhook(number, OTHER))

@@ -154,6 +154,8 @@ def _tell_a_url(client: Client, statement: str) -> None:
     assert [(each.state, added.secret[:6]) for each in webhooks] == [("paused", "whsec_")]
     tested: WebhookTest = client.test_webhook(added.webhook)
     assert tested.status == 0 and tested.error
+    rotated: AddedWebhook = client.rotate_webhook(added.webhook)
+    assert rotated.webhook.old_secret_until is not None
     client.resume_webhook(added.webhook.id)
     client.remove_webhook(added.webhook.id)
     query.unregister()

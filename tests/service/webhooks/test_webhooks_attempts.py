@@ -58,7 +58,7 @@ def sent(*urls: Target) -> list[Outcome]:
         addresses = Addresses()
         sender = Sender(addresses, "test")
         try:
-            return [await sender.send(target, "msg_1", b"{}", SECRET, 1_700_000_000_000_000) for target in urls]
+            return [await sender.send(target, "msg_1", b"{}", [SECRET], 1_700_000_000_000_000) for target in urls]
         finally:
             addresses.close()
 

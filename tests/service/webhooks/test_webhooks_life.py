@@ -15,11 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from standardwebhooks import WebhookVerificationError
 
 from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.errors import NotFound as UnknownWebhook
-from psoup.events.webhooks import BY_CALL, BY_FAILURES, Delivery, PauseWebhook, Webhook
-from psoup_client import AccessDenied, Client, ClientOptions, NotFound
+from psoup.events.webhooks import BY_CALL, BY_FAILURES, OLD_SECRET_US, Delivery, PauseWebhook, Webhook
+from psoup_client import AccessDenied, Client, ClientOptions, InvalidRequest, NotFound
 from psoup_service.figures.call_notes import NOTES, CallNotes
 from psoup_service.gate.audit import NAME
 from psoup_service.process.settings import Settings
@@ -239,3 +240,37 @@ def test_webhooks_are_added_listed_and_removed_by_json() -> None:
             page.call("WebhookService/ResumeWebhook", name)
             page.call("WebhookService/RemoveWebhook", name)
             assert client.webhooks() == []
+
+
+def test_a_rotated_secret_signs_beside_the_old_one_also_after_a_restart(tmp_path: Path) -> None:
+    def checked(client: Client, receiver: Receiver, secrets: list[str], outdated: list[str]) -> None:
+        count = len(receiver.requests)
+        client.push("s", [{"x": count}])
+        request = receiver.wait(count + 1)[count]
+        for secret in secrets:
+            request.verify(secret)
+        for secret in outdated:
+            with pytest.raises(WebhookVerificationError):
+                request.verify(secret)
+
+    with Receiver() as receiver:
+        with at(tmp_path / "data", receiver) as service, Client(service.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s BEGIN (NOW - 3 ROWS)", key="hot")
+            added = client.add_webhook("hot", receiver.url)
+            receiver.wait(1)[0].verify(added.secret)
+            rotated = client.rotate_webhook(added.webhook)
+            assert rotated.secret != added.secret and rotated.secret.startswith("whsec_")
+            assert rotated.webhook.old_secret_until is not None
+            checked(client, receiver, [rotated.secret, added.secret], [])
+            with pytest.raises(InvalidRequest, match="the secret is not valid"):
+                client.rotate_webhook(added.webhook, secret="whsec_short")
+        with at(tmp_path / "data", receiver) as service, Client(service.address) as client:
+            checked(client, receiver, [rotated.secret, added.secret], [])
+            last = client.rotate_webhook(added.webhook.id).secret
+            checked(client, receiver, [last, rotated.secret], [added.secret])
+            tools = service.service._servicers.webhooks.deliverer.tools
+            clock = tools.clock
+            tools.clock = lambda: clock() + OLD_SECRET_US
+            (hook,) = service.service.host.snapshot().webhooks.values()
+            assert hook.secrets(tools.clock()) == [last]

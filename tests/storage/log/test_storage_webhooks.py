@@ -12,7 +12,7 @@ from psoup.errors import Internal
 from psoup.events.commands import Register
 from psoup.events.tags import Tag
 from psoup.events.tenants import CreateTenant, DropTenant, Quotas
-from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, Subscription
+from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, RotateWebhook, Subscription
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.histories.webhooks import SECRET, delivery
@@ -33,6 +33,7 @@ def history() -> Gate:
         gate.send(AdvanceWebhook(ids[0], delivery(number).token, delivery(number + 1), taken=number > 1))
     gate.send(AdvanceWebhook(ids[2], b"", delivery(9), taken=False, tenant="acme"))
     gate.send(PauseWebhook(ids[0], "call"))
+    gate.send(RotateWebhook(ids[0], "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"))
     gate.send(AddWebhook("hot", "https://a.example", SECRET, token=b"at", subscription=Subscription("sub_1", 50, "t")))
     gate.send(DropWebhook(ids[1]))
     gate.drop("s", cascade=True, tenant="acme")

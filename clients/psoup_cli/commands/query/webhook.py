@@ -125,6 +125,20 @@ def resume(webhook_id: Id, address: Address = None) -> None:
     _change(address, webhook_id, Client.resume_webhook, f"Resumed webhook {webhook_id}.")
 
 
+@app.command("rotate", short_help="Give a webhook a new secret.")
+def rotate(webhook_id: Id, secret_file: SecretFile = None, address: Address = None) -> None:
+    """\b
+    Examples:
+      psoup webhook rotate w-7f3a91c2-12 --secret-file new.secret
+
+    Give a webhook a new secret, which is printed once. For 24 hours deliveries have a signature of each secret, so that
+    the receiver can change to the new one.
+    """
+    with connect(address) as client, handing_over(secret_file, "secret") as hand_over:
+        hand_over(client.rotate_webhook(webhook_id).secret)
+    message(f"Webhook {webhook_id} has a new secret. The old one is valid for 24 hours more.")
+
+
 @app.command("test", short_help="Send a test message to a webhook's URL.")
 def send_test(webhook_id: Id, address: Address = None) -> None:
     """\b

@@ -2,7 +2,8 @@
 
 A row `webhook` has all facts of one webhook. Its column `refused` has the position. The column `tuples` has the content
 of a delivery that the receiver has not taken. So the webhook's previous row is deleted in its transaction. A removed
-webhook's rows are deleted, and so are earlier removals.
+webhook's rows are deleted, and so are earlier removals. The facts `old_secret` and `old_ends` are there only after a
+rotation of the secret.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def encode_webhook(event: WebhookChanged) -> LogRow:
     facts |= {"delivered": webhook.delivered, "delivered_at": webhook.delivered_at, "paused": webhook.paused}
     if (subscription := webhook.subscription) is not None:
         facts |= {"subscription": subscription.subscription_id, "ends": subscription.ends, "by": subscription.token_id}
+    if webhook.old_secret:
+        facts |= {"old_secret": webhook.old_secret, "old_ends": webhook.old_ends}
     tokens, body, delivery = webhook.token, None, webhook.delivery
     if delivery is not None:
         body, tokens = delivery.body, tokens + delivery.token
@@ -69,6 +72,8 @@ def decode_webhook(row: LogRow, facts: dict[str, Any]) -> WebhookChanged:
             facts["delivered_at"],
             facts["paused"],
             subscription,
+            facts.get("old_secret", ""),
+            facts.get("old_ends", 0),
         )
     return WebhookChanged(row.sequence, tenant, webhook_id, webhook, facts["time"])
 
