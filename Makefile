@@ -107,8 +107,9 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 test: $(STAMP) $(KERNELS) ## Run the tests (about five minutes on two cores); ARGS goes to pytest.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.25} $(PYTEST) -q -n 3 --dist loadfile -m "not slow and not long" $(ARGS)
 
-test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once) and the larger part of each sweep (eight minutes).
+test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once), the larger part of each sweep, and Hypothesis at length (eight minutes).
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
+	@$(if $(ARGS),,PSOUP_TEST_SCALE=1 $(PYTEST) -q -n 3 --dist loadfile -m "random and not long and not slow")
 
 seeded: $(STAMP) ## List the seeded bugs, each with the test that catches it.
 	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.suite.seeded

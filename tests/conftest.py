@@ -26,14 +26,16 @@ if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep it
 
 from psoup_testing.kernel_cases.unlisted_types import refuse_unlisted  # noqa: E402
 from psoup_testing.services.command import build_once  # noqa: E402
-from psoup_testing.suite.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
+from psoup_testing.suite.budget import BUDGETS, SCALE, SEED, scaled  # noqa: E402 - Numba reads its settings when it is imported
 from psoup_testing.suite.coverage import COVERAGE  # noqa: E402
 from psoup_testing.suite.kept_structures import KEPT, observe  # noqa: E402
 from psoup_testing.suite.late import be_late  # noqa: E402
 from psoup_testing.suite.scheduling import rank, unit  # noqa: E402
 
 gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
-settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.register_profile(
+    "psoup", max_examples=scaled(100), derandomize=True, deadline=None, database=None, print_blob=True
+)
 settings.load_profile("psoup")
 build_once()
 be_late()
@@ -73,7 +75,12 @@ def killed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests whose cases Hypothesis draws, before -m selects, and order all tests."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("random")
     items.sort(key=lambda item: rank(item.nodeid))
 
 
