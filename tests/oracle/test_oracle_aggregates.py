@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from psoup_testing.histories.histories import History, Maintain, draw_history
 from psoup_testing.oracles.duel import play
 from psoup_testing.oracles.groups import GroupedDuel, with_groups
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
 class AttachingGroups(GroupedDuel, AttachingDuel):
@@ -41,8 +43,9 @@ def test_aggregates_equal_those_of_the_tuples_of_the_window() -> None:
     run_cases(budget, case)
 
 
-def test_aggregates_over_the_archive_history_and_restarts(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("aggregates, stored", cases=60), itertools.count(), [0, 0, 0]
+@pytest.mark.parametrize("cases", swept([36, 90], fast=1))
+def test_aggregates_over_the_archive_history_and_restarts(tmp_path: Path, cases: int) -> None:
+    budget, numbers, seen = Budget("aggregates, stored", cases=cases), itertools.count(), [0, 0, 0]
 
     def case(draw: Any) -> int:
         history = _drawn(draw, 12)

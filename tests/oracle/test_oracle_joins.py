@@ -39,11 +39,12 @@ def test_joins_equal_the_query_run_once_over_their_windows(cases: int, tmp_path:
     assert grouped > budget.cases // 25, f"only {grouped} answers had several groups"
 
 
+@pytest.mark.parametrize("last", swept([2, 9], fast=1))
 @pytest.mark.parametrize("kind", ["idle", "jobs", "ends"])
-def test_what_random_histories_seldom_have(tmp_path: Path, kind: str) -> None:
+def test_what_random_histories_seldom_have(tmp_path: Path, kind: str, last: int) -> None:
     """Streams that are idle and wake; history that is attached, and sides that jobs cover; ends after NOW."""
     met = Counter[str]()
-    for seed in range(1, 6):  # of seed 0 DuckDB computes a join of seven sources for half a minute
+    for seed in range(1, last + 1):  # of seed 0 DuckDB computes a join of seven sources for half a minute
         duel = JoinDuel(seed, tmp_path / str(seed), **{kind: True})
         try:
             duel.run(events=8)
@@ -53,4 +54,4 @@ def test_what_random_histories_seldom_have(tmp_path: Path, kind: str) -> None:
             duel.close()
         met.update(idle=duel.idled, attached=duel.attached, covered=duel.covered, ends=duel.cut)
     wanted = ["attached", "covered"] if kind == "jobs" else [kind]
-    assert all(met[what] > 3 for what in wanted), met
+    assert all(met[what] >= min(last, 4) for what in wanted), met

@@ -19,6 +19,7 @@ from psoup_testing.histories.near_far import COLLIDING, NEIGHBOURS
 from psoup_testing.oracles.repeated_questions import AskedAgain
 from psoup_testing.suite.budget import SEED, replayable, scaled
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 TYPES = (BIGINT, DOUBLE, decimal(18, 4), TEXT, TIMESTAMP, DATE)
 MANY = 20
@@ -59,7 +60,7 @@ def test_questions_that_are_asked_again_have_the_same_answers(data_type: DataTyp
         sweep(data_type, seed)
 
 
-@pytest.mark.parametrize("data_type", [BIGINT, TEXT], ids=str)
+@pytest.mark.parametrize("data_type", swept([TEXT, BIGINT], fast=1), ids=str)
 def test_questions_to_an_archive_have_the_same_answers_again(data_type: DataType, tmp_path: Path) -> None:
     sweep_archive(data_type, SEED + 1, tmp_path)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pytest
 
 from psoup.answer.invoke import invoke
 from psoup.answer.tuples.queries_of_tuple import matches_many
@@ -26,6 +27,7 @@ from psoup_testing.engines.recorded import RecordingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import TIMES
 from psoup_testing.suite.budget import Budget, replayable
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=8, delta_queries=4, columnar_queries=4, list_limit=4, shape=EAGER)
 POISON, BAD = 13, "bad"
@@ -193,14 +195,15 @@ class History:
         return len(query_ids) + len(some)
 
 
-def test_answers_are_exact_whatever_raises() -> None:
+@pytest.mark.parametrize("steps", swept([16, 40], fast=1))
+def test_answers_are_exact_whatever_raises(steps: int) -> None:
     budget = Budget("what raises", cases=4)
     outside = raised = 0
     for number in budget.rounds():
         history = History(number)
         rules = {"abs": poison(POISON), "length": poison(BAD), "like": poison(BAD)}
         with replayable(number), raising(rules, history.moods) as told:
-            history.play(40)
+            history.play(steps)
         outside += len(history.soup.engine.snapshot().stream("s", DEFAULT_TENANT).outside.ids)
         raised += len(told)
         budget.count()

@@ -28,6 +28,7 @@ from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.copies.positions import PositionClient, answer, rows_of
 from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
     pytest.mark.seeded("an answer is computed again over a range that is partly lost"),
@@ -38,7 +39,6 @@ pytestmark = [
 ]
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
-HISTORIES = Budget("answers computed again: histories", round(12 / min(SCALE, 1)))
 STATEMENTS = [
     "SELECT b, a FROM s WHERE b < 90 ORDER BY b DESC, a LIMIT 7 {w}",
     "SELECT a, b FROM s ORDER BY x LIMIT 5 OFFSET 2 {w}",
@@ -140,12 +140,14 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
         history = History(seed, met)
         for _ in range(60):
             history.step()
-        HISTORIES.count()
 
 
-def test_a_client_holds_the_answer_after_any_history() -> None:
-    met = Counter[str]()
-    run_histories(HISTORIES.rounds(), met)
+@pytest.mark.parametrize("count", swept([4, 24], fast=1))
+def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
+    met, histories = Counter[str](), Budget("answers computed again: histories", round(count / min(SCALE, 1)))
+    for seed in histories.rounds():
+        run_histories([seed], met)
+        histories.count()
     wanted = ["anew", "unchanged", "some stay", "rows move", "a page", "a beginning steps back"]
     assert not [case for case in wanted if not met[case]], met
 

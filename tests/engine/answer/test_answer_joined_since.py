@@ -28,9 +28,9 @@ from psoup_testing.copies.join_copies import EVERYTHING, Client
 from psoup_testing.histories.join_statements import JoinQuery
 from psoup_testing.oracles.join_duel import JoinDuel
 from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
-HISTORIES = Budget("joins since: histories", round(7 / min(SCALE, 1)))
 BASE = 1_700_000_000
 WINDOWS = ["20 SECONDS", "30 SECONDS] END [NOW - 10 SECONDS", "50 ROWS", "60 ROWS] END [NOW - 20 ROWS", "", "START"]
 WINDOWS += ["END"]
@@ -173,18 +173,19 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
         history = History(seed, met)
         for _ in range(60):
             history.step()
-        HISTORIES.count()
 
 
 WANTED = ["complete", "a part", "rows", "rows leave", "a page goes on", "it ends in another step", "new below"]
 WANTED += ["tuples later than NOW"]
 
 
-def test_a_client_holds_the_answer_after_any_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    met = Counter[str]()
-    for seed in HISTORIES.rounds():
+@pytest.mark.parametrize("count", swept([4, 14], fast=1))
+def test_a_client_holds_the_answer_after_any_history(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    met, histories = Counter[str](), Budget("joins since: histories", round(count / min(SCALE, 1)))
+    for seed in histories.rounds():
         monkeypatch.setattr(module, "_SLICE", (4_096, 7)[seed % 2])
         run_histories([seed], met)
+        histories.count()
     assert not [case for case in [*WANTED, "an end steps back"] if not met[case]], met
 
 

@@ -135,7 +135,7 @@ def test_joins_in_a_tiny_room_are_the_single_answers(monkeypatch: pytest.MonkeyP
         soup.push(name, pa.table({"k": rng.integers(0, 90, 300), "u": rng.integers(0, 20, 300), "t": texts}))
     for show in ("a.t, b.t || a.t AS w", "max(a.t || b.t) AS m, count(*) AS n"):
         sql = f"SELECT {show} FROM r a JOIN s b ON a.k = b.k WHERE a.u = ?"
-        ids = np.array(soup.register_many(sql, pa.table({"p": np.arange(90) % 23})))
+        ids = np.array(soup.register_many(sql, pa.table({"p": np.arange(30) % 23})))
         _tiny(monkeypatch, 20_000)
         assert _checked(soup.engine.snapshot(), ids)
         with monkeypatch.context() as patch:

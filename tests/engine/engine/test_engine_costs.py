@@ -195,8 +195,8 @@ def test_counts_are_added_up_while_most_queries_leave() -> None:
     """The table of slots gets smaller between the sum and its installation."""
     soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=64), verify="all")
     soup.execute("CREATE STREAM s (x BIGINT) RETENTION 64 ROWS")
-    ids = [soup.register(f"SELECT x FROM s WHERE x > {number}") for number in range(200)]
-    batch = pa.table({"x": range(150, 214)})
+    ids = [soup.register(f"SELECT x FROM s WHERE x > {number}") for number in range(90)]
+    batch = pa.table({"x": range(80, 144)})
     sums, pushed = None, 1
     while sums is None:
         soup.push("s", batch)

@@ -19,6 +19,7 @@ from psoup.model import BIGINT, TEXT
 from psoup.values.columns import Column
 from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.oracles.expression_oracle import Oracle, sample
+from psoup_testing.suite.budget import scaled
 
 T = AttributeRef(TEXT, 0, "t")
 WORDS = [
@@ -88,7 +89,7 @@ def drawn(rng: random.Random, depth: int = 2) -> str:
 
 def test_random_patterns_find_extract_and_replace_as_in_duckdb(oracle: Oracle) -> None:
     rng, exprs = random.Random(5), list[Expr]()
-    while len(exprs) < 1_200:
+    while len(exprs) < scaled(2_400):
         pattern, options = text(drawn(rng)), rng.choice(OPTIONS)
         more = [text(options)] if options else []
         group = Literal(BIGINT, rng.randrange(4))

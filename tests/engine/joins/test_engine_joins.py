@@ -238,7 +238,7 @@ def test_a_changed_stream_has_the_join_bound_again() -> None:
     assert not soup.admission.stands(binding)
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "template",
     [

@@ -13,12 +13,13 @@ import pytest
 from psoup.errors import SqlError
 from psoup.expressions.tree import Literal
 from psoup.sql import create_stream, standing_query
+from psoup_testing.suite.budget import scaled
 from psoup_testing.suite.sweeps import swept
 
 SPEC = create_stream("CREATE STREAM s (a INT)")
 NUMERIC = ["+", "-", "*", "//", "%", "&", "|", "<<", ">>"]
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "=="]
-ROUNDS = 350
+ROUNDS = scaled(800)
 
 
 def number(r: random.Random) -> str:

@@ -65,7 +65,7 @@ def asked(soup: RestartingPSoup, ids: Sequence[int], as_of: int | None, archive_
 
 
 @pytest.mark.parametrize("as_of", swept([None, 600], fast=1))
-@pytest.mark.parametrize("select", swept(range(len(SELECTS)), fast=(0, 2)))
+@pytest.mark.parametrize("select", swept(range(len(SELECTS)), fast=(2,)))
 def test_what_is_on_disk_is_in_the_table(soup: RestartingPSoup, select: int, as_of: int | None) -> None:
     snapshot, now = soup.engine.snapshot(), soup.clock.now()
     time = None if as_of is None else as_of * SECOND
