@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,8 +24,10 @@ def oracle() -> Oracle:
     return Oracle()
 
 
-def every_call(oracle: Oracle) -> Iterator[Expr]:
+@cache
+def every_call(oracle: Oracle) -> list[Expr]:
     """Each function on each first column with fitting others, and all casts."""
+    calls: list[Expr] = []
     constants: list[Expr] = [Literal(BIGINT, 2), Literal(TEXT, "a"), Literal(TEXT, "month"), Literal(BOOLEAN, True)]
     columns: list[Expr] = [oracle.ref(name) for name in oracle.types]
     for name, function in FUNCTIONS.items():
@@ -32,10 +35,11 @@ def every_call(oracle: Oracle) -> Iterator[Expr]:
             shapes = [columns, *[[*columns[1::2], *constants]] * (count - 1)]
             if name in ("extract", "date_trunc", "date_diff"):
                 shapes = [constants, *[columns] * (function.least - 1)]
-            yield from itertools.islice(_typed(name, shapes), 12)
+            calls += itertools.islice(_typed(name, shapes), 12)
     for expr in columns:
         for target in (BIGINT, DOUBLE, TEXT, BOOLEAN, TIMESTAMP, DATE, decimal(9, 3)):
-            yield from _cast(expr, target)
+            calls += _cast(expr, target)
+    return calls
 
 
 def _typed(name: str, shapes: list[list[Expr]]) -> Iterator[Expr]:

@@ -35,6 +35,7 @@ from psoup_testing.engines.spools import (
     spooled_push,
 )
 from psoup_testing.suite.budget import SEED
+from psoup_testing.suite.sweeps import swept
 
 IN_TIME = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS"
 
@@ -217,7 +218,7 @@ def test_without_memory_one_push_is_refused(store: DurableStore, monkeypatch: py
     store.append([event])
 
 
-@pytest.mark.parametrize("fault", [ENOSPC, EIO], ids=["full", "broken"])
+@pytest.mark.parametrize("fault", swept([EIO, ENOSPC], fast=1), ids=["broken", "full"])
 def test_a_disk_that_fails_at_any_write_keeps_all_or_nothing(tmp_path: Path, fault: Fault) -> None:
     refused = 0
     for at in itertools.count():
