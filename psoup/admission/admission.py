@@ -18,7 +18,6 @@ import numpy as np
 from psoup.admission.attach_targets import target_on
 from psoup.admission.attachment import decide_attach
 from psoup.admission.beforehand import Before, Ready
-from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
@@ -29,12 +28,13 @@ from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
 from psoup.admission.producers import Producers
 from psoup.admission.pushes import Foreseen, decide_push, decide_recall
-from psoup.admission.query_streams import Owners
+from psoup.admission.queries.bind_steps import Binding, takes_long
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.registration import EventPlace, RegistryState, check_block, decide_registration
+from psoup.admission.queries.removal import decide_unregister, decide_unregister_many
+from psoup.admission.queries.requests import call_digest
+from psoup.admission.queries.tags import KnownTags
 from psoup.admission.quotas import Judge
-from psoup.admission.registration import EventPlace, RegistryState, check_block, decide_registration
-from psoup.admission.removal import decide_unregister, decide_unregister_many
-from psoup.admission.requests import call_digest
-from psoup.admission.tags import KnownTags
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.acknowledgements import Prepared

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.lists import KnownLists
-from psoup.admission.query_streams import Owners
-from psoup.admission.tags import KnownTags
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.tags import KnownTags
 from psoup.invariants import ensure
 from psoup.plan.sides import query_of
 

@@ -13,8 +13,8 @@ from typing import assert_never
 from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.groups import KnownGroups, decide_group
-from psoup.admission.query_streams import Owners
-from psoup.admission.tags import KnownTags
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.tags import KnownTags
 from psoup.admission.tenants import KnownTenants, decide_tenant
 from psoup.admission.webhooks import KnownWebhooks, decide_webhook
 from psoup.events.access import IssueToken, RevokeToken, TokenIssued, TokenRevoked

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from psoup.admission.query_streams import Owners
-from psoup.admission.tags import KnownTags
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.tags import KnownTags
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, Prepared
 from psoup.events.webhooks import (

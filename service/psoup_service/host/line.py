@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from psoup.admission.bind_steps import Binding
+from psoup.admission.queries.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, CreateStream, Push

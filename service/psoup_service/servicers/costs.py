@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from psoup.admission.tags import tag_in
+from psoup.admission.queries.tags import tag_in
 from psoup.answer.figures.query_costs import QueryCost
 from psoup.answer.figures.top_queries import ORDERS, Rank, top_queries
 from psoup.answer.tuples.match_tags import keys_of

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
-from psoup.admission.tags import tag_in
+from psoup.admission.queries.tags import tag_in
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.told import FollowWanted, check_named
 from psoup.errors import InvalidInput, NotFound

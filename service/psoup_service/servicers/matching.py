@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered_to
-from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
+from psoup.admission.queries.tags import MAX_LABEL_NAMES, tag_in
 from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import match

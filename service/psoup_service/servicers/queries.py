@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from psoup.admission.registration import check_count
-from psoup.admission.tags import tag_in
+from psoup.admission.queries.registration import check_count
+from psoup.admission.queries.tags import tag_in
 from psoup.answer.describe import QueryFilter, get_query, list_queries
 from psoup.answer.explain.explain import explain
 from psoup.answer.tuples.match_rows import Matched

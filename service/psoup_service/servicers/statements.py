@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from psoup.admission.bind_steps import LONG_TEXT
+from psoup.admission.queries.bind_steps import LONG_TEXT
 from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.tags import check_prefix, tag_in
+from psoup.admission.queries.tags import check_prefix, tag_in
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.budgets import REPLY_BYTES

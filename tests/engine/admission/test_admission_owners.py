@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psoup.admission.query_streams import Owners
+from psoup.admission.queries.query_streams import Owners
 
 
 @pytest.mark.parametrize("streams", [[7], [7] * 9_000, [7, 7, 9, 7, 9, 9], [3, 4] * 3_000])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psoup.admission import Admission
-from psoup.admission.known_removals import Removed
+from psoup.admission.queries.known_removals import Removed
 from psoup.engine.engine import Engine
 from psoup.errors import (
     AlreadyExists,

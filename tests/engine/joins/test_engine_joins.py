@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.admission.bind_steps import Binding
+from psoup.admission.queries.bind_steps import Binding
 from psoup.answer.figures.query_costs import query_cost
 from psoup.answer.figures.top_queries import ORDERS, top_queries
 from psoup.clauses.quarantine import Precautions

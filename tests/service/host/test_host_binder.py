@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.admission.bind_steps import Binding, takes_long
+from psoup.admission.queries.bind_steps import Binding, takes_long
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted, SqlError, Unavailable
 from psoup.events.acknowledgements import QueriesAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream, Push, Register, RegisterMany, Unregister

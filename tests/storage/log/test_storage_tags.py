@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from _pytest.outcomes import Failed
 
-from psoup.admission import registration
-from psoup.admission.holders import KeyHolders
-from psoup.admission.tags import KnownTags
+from psoup.admission.queries import registration
+from psoup.admission.queries.holders import KeyHolders
+from psoup.admission.queries.tags import KnownTags
 from psoup.engine.registry import Registry
 from psoup.errors import PSoupError
 from psoup.published import departures as replaced

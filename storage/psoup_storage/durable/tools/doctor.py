@@ -22,7 +22,7 @@ from pathlib import Path
 import apsw
 import pyarrow as pa
 
-from psoup.admission.query_streams import Owners
+from psoup.admission.queries.query_streams import Owners
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events.change import Change, change_of
 from psoup.events.events import Attached, Pushed

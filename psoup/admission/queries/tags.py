@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sortedcontainers import SortedDict
 
-from psoup.admission.query_streams import Owners
+from psoup.admission.queries.query_streams import Owners
 from psoup.admission.spans import meeting
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.events import Registered, RegisteredMany

@@ -2,7 +2,7 @@
 
     IDs                 all must exist, or none is removed
     labels, a prefix    of keys: all that exist, perhaps none; the name of a label must exist if any does
-    request ID          a retry gets the answer of the first call (`psoup.admission.known_removals`)
+    request ID          a retry gets the answer of the first call (`psoup.admission.queries.known_removals`)
 
 The functions change nothing.
 """
@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from psoup.admission.catalog import KnownStream, KnownTenant
-from psoup.admission.known_removals import removal_digest
-from psoup.admission.query_streams import Owners
-from psoup.admission.requests import check_request_id
-from psoup.admission.tags import KnownTags, check_prefix, check_tag
+from psoup.admission.queries.known_removals import removal_digest
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.requests import check_request_id
+from psoup.admission.queries.tags import KnownTags, check_prefix, check_tag
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, RemovalAcknowledgement
 from psoup.events.commands import Unregister, UnregisterMany

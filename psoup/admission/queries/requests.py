@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sortedcontainers import SortedDict
 
-from psoup.admission.query_streams import Owners
+from psoup.admission.queries.query_streams import Owners
 from psoup.admission.spans import meeting
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events.events import Registered, RegisteredMany

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from psoup.admission.budget import MemoryBudget, block_charge, tags_charge, text_charge
 from psoup.admission.catalog import KnownTenant
-from psoup.admission.tags import check_tags, tags_of
+from psoup.admission.queries.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
 from psoup.data.windows import check_window

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.admission.bind_steps import Binding
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownTenant
-from psoup.admission.holders import RegistrationCall, check_replace, held
-from psoup.admission.query_streams import Owners
-from psoup.admission.requests import is_call
-from psoup.admission.tags import KnownTags, check_tag
+from psoup.admission.queries.bind_steps import Binding
+from psoup.admission.queries.holders import RegistrationCall, check_replace, held
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.requests import is_call
+from psoup.admission.queries.tags import KnownTags, check_tag
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement

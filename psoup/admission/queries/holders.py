@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.admission.query_streams import Owners
-from psoup.admission.tags import KnownTags, TaggedCall
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.tags import KnownTags, TaggedCall
 from psoup.errors import Conflict, InvalidInput
 from psoup.events.tags import TagColumns
 from psoup.phrases import counted
