@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission import Admission
-from psoup.admission.pushes import offered_to
+from psoup.admission.rows.pushes import offered_to
 from psoup.answer.ask import Questions, ask
 from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.explain.explain import Explanation, explain

@@ -23,11 +23,8 @@ from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
-from psoup.admission.expired_rows import ExpiringTables
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
-from psoup.admission.producers import Producers
-from psoup.admission.pushes import Foreseen, decide_push, decide_recall
 from psoup.admission.queries.bind_steps import Binding, takes_long
 from psoup.admission.queries.query_streams import Owners
 from psoup.admission.queries.registration import EventPlace, RegistryState, check_block, decide_registration
@@ -35,6 +32,9 @@ from psoup.admission.queries.removal import decide_unregister, decide_unregister
 from psoup.admission.queries.requests import call_digest
 from psoup.admission.queries.tags import KnownTags
 from psoup.admission.quotas import Judge
+from psoup.admission.rows.expired_rows import ExpiringTables
+from psoup.admission.rows.producers import Producers
+from psoup.admission.rows.pushes import Foreseen, decide_push, decide_recall
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.acknowledgements import Prepared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psoup.admission.attachment import AttachTarget, check_stored
 from psoup.admission.catalog import KnownStream
-from psoup.admission.push_times import latest_time
+from psoup.admission.rows.push_times import latest_time
 from psoup.config import EngineConfig
 
 

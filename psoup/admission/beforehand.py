@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from psoup.admission.pushes import Foreseen
 from psoup.admission.queries.bind_steps import Binding
+from psoup.admission.rows.pushes import Foreseen
 from psoup.events.events import Event
 
 Ready = Callable[[Event], object]

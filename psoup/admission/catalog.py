@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
-from psoup.admission.patch_room import PatchRoom
-from psoup.admission.producers import Producers
 from psoup.admission.queries.known_removals import KnownRemovals
 from psoup.admission.queries.requests import KnownRequests
+from psoup.admission.rows.patch_room import PatchRoom
+from psoup.admission.rows.producers import Producers
 from psoup.data.stored_chunk import Stored
 from psoup.errors import NotFound
 from psoup.events.events import Attached, Pushed, WatermarkRaised

@@ -11,8 +11,8 @@ from psoup.admission.attachment import check_not_fed
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.differences import differences
-from psoup.admission.push_times import NONE_REFUSED, in_system_time
-from psoup.admission.table_rows import table_columns
+from psoup.admission.rows.push_times import NONE_REFUSED, in_system_time
+from psoup.admission.rows.table_rows import table_columns
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement

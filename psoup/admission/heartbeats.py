@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from psoup.admission.attachment import check_heartbeat
 from psoup.admission.catalog import KnownStream
-from psoup.admission.push_times import latest_time
+from psoup.admission.rows.push_times import latest_time
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared

@@ -182,7 +182,7 @@ class ExpireRows:
     """Delete rows of a table that have expired (EXPIRES BY). The host commands it, not a client.
 
     `ids`: the tuple IDs of versions that seemed to be expired, int64[k], ascending. Admission looks again, and deletes
-    only the rows that still have these versions (`psoup.admission.expired_rows`).
+    only the rows that still have these versions (`psoup.admission.rows.expired_rows`).
     """
 
     stream_id: int

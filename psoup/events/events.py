@@ -92,8 +92,8 @@ class Pushed:
     source position after the event, b"" without one. A batch without one repeats the recorded one, so that the log may
     forget earlier batches. `given`: the positions of the columns that the batch gives, if it has patches of a table
     (`psoup.data.patches`); else empty. `room`: the bytes that are reserved for the texts that patches keep, until the
-    patches are released (`psoup.admission.patch_room`). `floor`: the watermark before the event, if rows of a table lie
-    below it; else None. These rows are first versions of their keys, and have the physical ID `floor`.
+    patches are released (`psoup.admission.rows.patch_room`). `floor`: the watermark before the event, if rows of a
+    table lie below it; else None. These rows are first versions of their keys, and have the physical ID `floor`.
     """
 
     sequence: int

@@ -5,8 +5,8 @@
     DL      deletion, 40 days before the watermark              new: the deletion is forgotten
     LH      none                                                new
 
-The first version of such a key may lie below the watermark (`psoup.admission.first_versions`). The hash table is the
-writer's, so it may be newer than the view. An entry that the view lacks counts as a version.
+The first version of such a key may lie below the watermark (`psoup.admission.rows.first_versions`). The hash table is
+the writer's, so it may be newer than the view. An entry that the view lacks counts as a version.
 """
 
 from __future__ import annotations

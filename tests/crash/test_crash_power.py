@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psoup.admission.producers import Producers
+from psoup.admission.rows.producers import Producers
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup_storage import DurableStore
 from psoup_storage.durable.chunks import folder as chunks

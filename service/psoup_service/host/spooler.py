@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from psoup.admission.pushes import Foreseen
+from psoup.admission.rows.pushes import Foreseen
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Event, Pushed
 from psoup.values.columns import Batch

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from psoup.admission.idempotency_keys import key_name
+from psoup.admission.rows.idempotency_keys import key_name
 from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.errors import InvalidInput, PSoupError, RowsRefused
 from psoup.events import commands

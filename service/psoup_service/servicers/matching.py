@@ -8,8 +8,8 @@ from typing import TypedDict
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.pushes import offered_to
 from psoup.admission.queries.tags import MAX_LABEL_NAMES, tag_in
+from psoup.admission.rows.pushes import offered_to
 from psoup.answer.tuples.conditions import MatchCondition
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import match

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from google.protobuf import duration_pb2
 
-from psoup.admission.push_times import check_times
-from psoup.admission.pushes import read_columns
-from psoup.admission.table_rows import given_columns
+from psoup.admission.rows.push_times import check_times
+from psoup.admission.rows.pushes import read_columns
+from psoup.admission.rows.table_rows import given_columns
 from psoup.config import EngineConfig
 from psoup.errors import InvalidBatch, InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement

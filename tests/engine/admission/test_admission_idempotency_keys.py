@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from psoup.admission.idempotency_keys import KEY_BYTES, is_key, key_name
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.idempotency_keys import KEY_BYTES, is_key, key_name
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.events.commands import Locate, Push

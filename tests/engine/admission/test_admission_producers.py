@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import (
     Conflict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.events.commands import Push, Register

@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement

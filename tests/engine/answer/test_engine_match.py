@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import psoup.answer.tuples.match_rows as module
-from psoup.admission.pushes import offered
+from psoup.admission.rows.pushes import offered
 from psoup.answer.tuples.match_rows import Matched, match
 from psoup.config import EngineConfig
 from psoup.errors import InvalidBatch, NotFound

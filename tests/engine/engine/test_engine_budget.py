@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.answer.figures.bill import memory_bill
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.admission.pushes import offered
+from psoup.admission.rows.pushes import offered
 from psoup.answer.tuples.match_rows import match
 from psoup.clauses import text_search
 from psoup.clauses.query_stem import QuerySteM

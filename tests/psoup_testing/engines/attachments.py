@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.pushes import read_columns
+from psoup.admission.rows.pushes import read_columns
 from psoup.answer.coverage import lacking
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk

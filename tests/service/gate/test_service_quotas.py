@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
-from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
+from psoup.admission.rows.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from psoup.admission import Admission
-from psoup.admission.idempotency_keys import key_name
+from psoup.admission.rows.idempotency_keys import key_name
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import ProducerAcknowledgement

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from psoup.admission.pushes import check_finite, check_text
+from psoup.admission.rows.pushes import check_finite, check_text
 from psoup.config import CHUNK_ROWS, EngineConfig
 from psoup.data.archived_chunk import TIME
 from psoup.data.chunk import ChunkView

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.admission.first_versions import NewKeys
+from psoup.admission.rows.first_versions import NewKeys
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.events import RefusedTuples

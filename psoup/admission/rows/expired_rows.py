@@ -19,7 +19,7 @@ import numpy as np
 
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
-from psoup.admission.push_times import NONE_REFUSED, in_system_time
+from psoup.admission.rows.push_times import NONE_REFUSED, in_system_time
 from psoup.data.newest_versions import key_lanes
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import ExpireRows

@@ -13,7 +13,7 @@ as soon as the horizon has moved, a producer with an unknown name must prove tha
 (`since`) that happened before it first sent number 0. This event must be after the horizon. All batches of forgotten
 producers are at or before the horizon, so no batch is accepted twice.
 
-Idempotency keys are producers of one batch, in a table of their own (`psoup.admission.idempotency_keys`).
+Idempotency keys are producers of one batch, in a table of their own (`psoup.admission.rows.idempotency_keys`).
 
 Each stream has one such table. Only `record` changes it. The state depends only on events. So the log must keep the
 remembered batches, and the last event that moved the horizon.
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from psoup.admission.idempotency_keys import KEY_BYTES, IdempotencyKeys, is_key
+from psoup.admission.rows.idempotency_keys import KEY_BYTES, IdempotencyKeys, is_key
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement

@@ -1,7 +1,7 @@
 """Pushes: the checks of a batch, and the decision about it.
 
     columns ──> types, texts, finite times ──> accepted and refused rows ──> producer, memory ──> the event
-                                               (`psoup.admission.push_times`)
+                                               (`psoup.admission.rows.push_times`)
 
 A batch must be its producer's next one, and fit into the memory budget. Rows stay in the order in which the client sent
 them; the release sorts them by time. The functions change nothing. The state changes when admission adopts the event.
@@ -19,11 +19,11 @@ from psoup.admission.attachment import check_push
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
 from psoup.admission.clock_heartbeats import live_after
-from psoup.admission.first_versions import NewKeys, new_keys, new_keys_of
-from psoup.admission.producers import check_identity
-from psoup.admission.push_times import NONE_REFUSED, Taken, in_event_time, in_system_time, latest_time
-from psoup.admission.refused_rows import rows_refused
-from psoup.admission.table_rows import count_replaced, given_columns, table_columns
+from psoup.admission.rows.first_versions import NewKeys, new_keys, new_keys_of
+from psoup.admission.rows.producers import check_identity
+from psoup.admission.rows.push_times import NONE_REFUSED, Taken, in_event_time, in_system_time, latest_time
+from psoup.admission.rows.refused_rows import rows_refused
+from psoup.admission.rows.table_rows import count_replaced, given_columns, table_columns
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.acknowledgements import LATE_LISTED, Prepared, PushAcknowledgement
