@@ -214,11 +214,11 @@ def test_the_rows_of_a_cursor_with_scroll_are_charged(cursor: Any, running: Serv
     receiving = running.service._answering.receiving
     with Client(running.address, timeout=20) as client:
         client.create_stream("CREATE STREAM huge (n INT, name TEXT)")
-        table = pa.table({"n": range(20_000), "name": [TEXT] * 20_000})
+        table = pa.table({"n": range(20_000), "name": [TEXT * 2] * 20_000})
         client.wait_for(client.push("huge", table).sequence)
     cursor.execute("DECLARE c SCROLL CURSOR FOR SELECT n, name FROM huge")
     cursor.execute("MOVE 5000 c")
-    running.wait_until(lambda: receiving.bytes > 5_000_000)
+    running.wait_until(lambda: receiving.bytes > 10_000_000)
     with pytest.raises(psycopg2.errors.OutOfMemory, match="close some of them"):
         cursor.execute("MOVE ALL c")
     cursor.connection.rollback()
