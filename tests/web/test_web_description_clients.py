@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +56,13 @@ def test_requests_made_from_the_description_get_described_replies(tmp_path: Path
     command += ["--request-timeout=30", "--header=X-Psoup: 1", *(f"--exclude-path={path}" for path in _ENDLESS)]
     with serving(Settings(port=0, web_port=0)) as running:
         assert running.service.gateway is not None
-        command.append(f"{running.service.gateway.address}/api/openapi.json")
+        address = f"{running.service.gateway.address}/api/openapi.json"
+        with urllib.request.urlopen(address, timeout=30) as reply:
+            described = sum(len(path.keys() & {"get", "post"}) for path in json.load(reply)["paths"].values())
+        command.append(address)
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=150)
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
-    assert "20 selected / 22 total" in done.stdout
+    assert f"{described - len(_ENDLESS)} selected / {described} total" in done.stdout
 
 
 @pytest.fixture(scope="module")
