@@ -21,7 +21,7 @@ from psoup_client.calls.webhooks import AddedWebhook, Webhook, WebhookTest
 from psoup_client.channel.options import ClientOptions, RetryOptions
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
-from psoup_client.copies.answer_copy import AnswerCopy, Synced
+from psoup_client.copies.answer_copy import AnswerCopy, AnyCopy, Synced
 from psoup_client.copies.watch import Watching
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
@@ -53,8 +53,8 @@ from psoup_client.ingest.producer import Producer
 from psoup_client.ingest.push import Position, PushResult
 from psoup_client.ingest.refused_rows import RefusedRows
 from psoup_client.ingest.stage import Stage
-from psoup_client.queries import Queries
-from psoup_client.query import Query
+from psoup_client.queries import AnyQueries, Queries
+from psoup_client.query import AnyQuery, Query
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
@@ -68,6 +68,8 @@ __all__ = [
     "RetryOptions",
     "Query",
     "Queries",
+    "AnyQuery",
+    "AnyQueries",
     "Answer",
     "AnswerStream",
     "AnswerTable",
@@ -75,6 +77,7 @@ __all__ = [
     "TableFailure",
     "Places",
     "AnswerCopy",
+    "AnyCopy",
     "Synced",
     "Watching",
     "Following",

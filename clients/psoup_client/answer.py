@@ -7,6 +7,7 @@ AnswerStream   the same piece by piece, for answers that are too large for memor
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -16,6 +17,7 @@ from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
+from psoup_client.ipc_decoder import IpcDecoder
 from psoup_client.libraries import library
 from psoup_client.phrases import counted
 from psoup_client.text_table import text_table, with_unique_names, write_parquet
@@ -192,20 +194,27 @@ class AnswerStream:
 
     def __init__(self, replies: Generator[Any]) -> None:
         self._replies = replies
+        self._abandoned = False
         first = next(self._replies, None)
         if first is None:
             raise ServerFault("the service ended an answer before it began")
         self.completeness = Completeness.of(first.completeness)
-        self._file = _ReplyFile(self._noting(), first.arrow_ipc)
-        self._reader = pa.ipc.open_stream(self._file)
-        self.schema: pa.Schema = self._reader.schema
+        self._decoder = IpcDecoder()
+        self._batches = deque(self._decoder.take(first.arrow_ipc))
+        while self._decoder.schema is None:
+            self._take(next(self._replies, None))
+        self.schema: pa.Schema = self._decoder.schema
 
-    def _noting(self) -> Iterator[Any]:
-        """Yield the messages after the first one. The last message may bring a newer completeness."""
-        for reply in self._replies:
-            if reply.HasField("completeness"):
-                self.completeness = Completeness.of(reply.completeness)
-            yield reply
+    def _take(self, reply: Any) -> None:
+        """Read a message after the first one. The last message may bring a newer completeness. `reply`: None at the
+        end.
+        """
+        if reply is None:
+            self._decoder.end()
+            return
+        if reply.HasField("completeness"):
+            self.completeness = Completeness.of(reply.completeness)
+        self._batches.extend(self._decoder.take(reply.arrow_ipc))
 
     def __repr__(self) -> str:
         return f"<AnswerStream of {', '.join(self.schema.names)}>"
@@ -217,7 +226,19 @@ class AnswerStream:
         self.close()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        yield from self._reader
+        while (batch := self.next_batch()) is not None:
+            yield batch
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """Return the next piece, or None after the last one. Raises Cancelled after `close`."""
+        while not self._batches:
+            if self._abandoned:
+                raise Cancelled("the answer was closed before its end")
+            reply = next(self._replies, None)
+            self._take(reply)
+            if reply is None:
+                return None
+        return self._batches.popleft()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the remaining pieces. They can be exported or read only once."""
@@ -230,54 +251,11 @@ class AnswerStream:
 
     def read_all(self) -> Answer:
         """Read the rest of the answer into memory."""
-        return Answer(self._reader.read_all(), self.completeness)
+        table = pa.Table.from_batches(list(self), self.schema)
+        return Answer(table, self.completeness)
 
     def close(self) -> None:
         """Cancel the call, if it still runs; what was not read is lost."""
-        self._file.abandoned = True
+        self._abandoned = True
+        self._batches.clear()
         self._replies.close()
-
-
-class _ReplyFile:
-    """A file object that concatenates the `arrow_ipc` of successive replies."""
-
-    closed = False
-    abandoned = False
-
-    def __init__(self, replies: Iterator[Any], start: bytes) -> None:
-        self._replies = replies
-        self._left = memoryview(start)
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next `size` bytes, fewer only at the end."""
-        pieces: list[memoryview] = []
-        while size:
-            if not self._left:
-                if self.abandoned:
-                    raise Cancelled("the answer was closed before its end")
-                reply = next(self._replies, None)
-                if reply is None:
-                    break
-                self._left = memoryview(reply.arrow_ipc)
-                continue
-            piece = self._left if size < 0 else self._left[:size]
-            self._left = self._left[len(piece) :]
-            pieces.append(piece)
-            size -= len(piece) if size > 0 else 0
-        return b"".join(pieces)
-
-    def readable(self) -> bool:
-        """True, because pyarrow asks before it reads."""
-        return True
-
-    def writable(self) -> bool:
-        """False, because replies only come from the service."""
-        return False
-
-    def seekable(self) -> bool:
-        """False, because each reply comes once, in order."""
-        return False
-
-    def close(self) -> None:
-        """Mark the file as closed. The stream ends the call."""
-        self.closed = True

@@ -18,55 +18,28 @@ from __future__ import annotations
 
 import os
 
-from psoup_client.calls.answers import AnswerCalls
-from psoup_client.calls.attach import AttachCalls
-from psoup_client.calls.backup import BackupCalls
-from psoup_client.calls.cover import CoverCalls
-from psoup_client.calls.dump import DumpCalls
-from psoup_client.calls.follow import FollowCalls
-from psoup_client.calls.ingest import IngestCalls
-from psoup_client.calls.load import LoadCalls
-from psoup_client.calls.matching import MatchingCalls
-from psoup_client.calls.queries import QueryCalls
-from psoup_client.calls.server import ServerCalls
-from psoup_client.calls.statements import StatementCalls
-from psoup_client.calls.streams import StreamCalls
-from psoup_client.calls.sync import SyncCalls
-from psoup_client.calls.tables import TableCalls
-from psoup_client.calls.tenants import TenantCalls
-from psoup_client.calls.tokens import TokenCalls
-from psoup_client.calls.webhooks import WebhookCalls
+from psoup_client.calls.all_calls import AllCalls
 from psoup_client.channel.addresses import PORT
-from psoup_client.channel.connection import Connection
 from psoup_client.channel.options import ClientOptions
+from psoup_client.channel.threads import ThreadConnection
 from psoup_client.columns.zones import check_zone
-from psoup_client.ingest.lost_rows import warn
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
 DEFAULT_TIMEOUT = 30.0
 """The default deadline of a call, in seconds."""
 
 
-class Client(  # a group that builds on others stands before them
-    LoadCalls,
-    TableCalls,
-    DumpCalls,
-    CoverCalls,
-    AttachCalls,
-    BackupCalls,
-    ServerCalls,
-    TenantCalls,
-    TokenCalls,
-    FollowCalls,
-    WebhookCalls,
-    MatchingCalls,
-    SyncCalls,
-    AnswerCalls,
-    QueryCalls,
-    StatementCalls,
-    IngestCalls,
-    StreamCalls,
-):
+def address_or_default(address: str | None) -> str:
+    """Return the address of a service: the caller's, or that of the environment, or the default."""
+    return address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
+
+
+def zone_or_default(timezone: str | None, options: ClientOptions) -> str | None:
+    """Return the zone of times without one: the caller's, or that of the environment. None: UTC. Raises ValueError."""
+    return check_zone(timezone or options.timezone or os.environ.get("PSOUP_TIMEZONE") or None)
+
+
+class Client(AllCalls):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
     `address` is "host:port", "host" for port 7433, "https://host:port" for TLS, or "unix:" and the path of a socket.
@@ -86,9 +59,9 @@ class Client(  # a group that builds on others stands before them
         timezone: str | None = None,
         options: ClientOptions = ClientOptions(),
     ) -> None:
-        connection = Connection(address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS, timeout, options)
+        connection = ThreadConnection(address_or_default(address), timeout, options)
         super().__init__(connection)
-        self.timezone = check_zone(timezone or options.timezone or os.environ.get("PSOUP_TIMEZONE") or None)
+        self.timezone = zone_or_default(timezone, options)
         self.address = connection.address
 
     def __enter__(self) -> Client:
@@ -108,14 +81,4 @@ class Client(  # a group that builds on others stands before them
 
         Calls that are under way end with Cancelled. Raises the error of a producer; then, too, the channel is closed.
         """
-        try:
-            for producer in list(self.senders):
-                producer.close()
-        finally:
-            self._abandon()
-
-    def _abandon(self) -> None:
-        """Close the channel, without waiting for producers that are open."""
-        for producer in list(self.senders):
-            warn(producer.abandon())
-        self.connection.close()
+        self._close()

@@ -11,7 +11,6 @@ nothing: what it did not store comes again.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -143,7 +142,7 @@ class Following:
         self._progress = progress
         retry = session.connection.retry
         self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
-        self._closed = threading.Event()
+        self._closed = session.connection.event()
         self._call: Any = None
         self._replies: Iterator[Any] | None = None
         self._empty: tuple[pa.Table, pa.Table, pa.Table] | None = None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -122,7 +121,7 @@ class GroupFollowing:
         self._request = request
         retry = session.connection.retry
         self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
-        self._closed = threading.Event()
+        self._closed = session.connection.event()
         self._first: Any = session.reflecting(None, self._join)
 
     def __enter__(self) -> GroupFollowing:

@@ -8,14 +8,15 @@ A million queries take as much memory as one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import overload
+from typing import Any, Self, TypeVar, overload
 
 from psoup_client import html
 from psoup_client.phrases import counted
-from psoup_client.query import Query
+from psoup_client.query import AnyQuery, Query
 from psoup_client.session import Session
 from psoup_proto.v1 import queries_pb2
 
@@ -23,8 +24,11 @@ Span = tuple[str, range]
 """The prefix of the IDs of some queries, and the numbers that follow it."""
 
 
-class Queries(Sequence[Query]):
-    """A sequence of queries, in the order of their registration. It never changes.
+Q = TypeVar("Q", bound=AnyQuery)
+
+
+class AnyQueries(Sequence[Q], ABC):
+    """A sequence of queries of `Client` or of `AsyncClient`, in the order of their registration. It never changes.
 
     Equal to any list of queries with the same IDs. A slice is such a sequence, too.
     """
@@ -37,29 +41,33 @@ class Queries(Sequence[Query]):
         self._spans = list(_joined(spans))
         self._ends = list(accumulate(len(numbers) for _, numbers in self._spans))
 
+    @abstractmethod
+    def _query(self, query_id: str) -> Q:
+        """Make the query with an ID."""
+
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
     @overload
-    def __getitem__(self, place: int) -> Query: ...
+    def __getitem__(self, place: int) -> Q: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Queries: ...
+    def __getitem__(self, place: slice) -> Self: ...
 
-    def __getitem__(self, place: int | slice) -> Query | Queries:
+    def __getitem__(self, place: int | slice) -> Q | Self:
         places = range(len(self))[place]  # raises IndexError
         if isinstance(places, int):
             prefix, number = self._name(places)
-            return Query(self._client, f"{prefix}{number}")
+            return self._query(f"{prefix}{number}")
         if places.step != 1:
             names = map(self._name, places)
-            return Queries(self._client, ((prefix, range(number, number + 1)) for prefix, number in names))
+            return type(self)(self._client, ((prefix, range(number, number + 1)) for prefix, number in names))
         starts = (end - len(numbers) for end, (_, numbers) in zip(self._ends, self._spans, strict=True))
         cut = (
             (prefix, numbers[max(places.start - start, 0) : max(places.stop - start, 0)])
             for start, (prefix, numbers) in zip(starts, self._spans, strict=True)
         )
-        return Queries(self._client, cut)
+        return type(self)(self._client, cut)
 
     def _name(self, place: int) -> tuple[str, int]:
         """Return the prefix and the number of the ID at a position."""
@@ -67,12 +75,11 @@ class Queries(Sequence[Query]):
         prefix, numbers = self._spans[at]
         return prefix, numbers[place - self._ends[at]]
 
-    def __iter__(self) -> Iterator[Query]:
-        client = self._client
-        return (Query(client, f"{prefix}{number}") for prefix, numbers in self._spans for number in numbers)
+    def __iter__(self) -> Iterator[Q]:
+        return (self._query(f"{prefix}{number}") for prefix, numbers in self._spans for number in numbers)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Queries):
+        if isinstance(other, AnyQueries):
             return self._spans == other._spans
         if not isinstance(other, Sequence):
             return NotImplemented
@@ -87,6 +94,18 @@ class Queries(Sequence[Query]):
         rows = [(query.id,) for query in self[: html.SHOWN_ROWS]]
         return html.counted_table(("query",), rows, len(self), "query")
 
+
+class Queries(AnyQueries[Query]):
+    """A sequence of queries, in the order of their registration. It never changes.
+
+    Equal to any list of queries with the same IDs. A slice is such a sequence, too.
+    """
+
+    __slots__ = ()
+
+    def _query(self, query_id: str) -> Query:
+        return Query(self._client, query_id)
+
     @staticmethod
     def of(client: Session, ranges: Iterable[queries_pb2.QueryRange]) -> Queries:
         """Convert the ranges on the wire."""
@@ -98,7 +117,7 @@ class Queries(Sequence[Query]):
         return Queries(client, (span for part in parts for span in part._spans))
 
 
-def ranges_of(queries: Queries) -> list[queries_pb2.QueryRange]:
+def ranges_of(queries: AnyQueries[Any]) -> list[queries_pb2.QueryRange]:
     """Convert the queries to ranges on the wire."""
     spans = queries._spans
     return [

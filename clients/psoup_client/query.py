@@ -33,12 +33,8 @@ ONE_MESSAGE_BYTES = 1024 * 1024
 """The greatest size of an answer in one message, in bytes. Larger answers come in pieces."""
 
 
-@checking_arguments
-class Query:
-    """A registered query.
-
-    Keep `id`: with it any client comes back to the query, `client.query(id)`. Two are equal if their IDs are.
-    """
+class AnyQuery:
+    """A registered query, of `Client` or of `AsyncClient`: its facts. Two are equal if their IDs are."""
 
     __slots__ = ("_client", "_id", "_info", "_key")
 
@@ -94,7 +90,7 @@ class Query:
         return self.info.window_kind
 
     def __eq__(self, other: object) -> bool:
-        return self.id == other.id if isinstance(other, Query) else NotImplemented
+        return self.id == other.id if isinstance(other, AnyQuery) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -105,6 +101,16 @@ class Query:
     def _repr_html_(self) -> str:
         """Show the facts of the query in a notebook, without a call to the service."""
         return html.facts({"query": self.id}) if self._info is None else self._info._repr_html_()
+
+
+@checking_arguments
+class Query(AnyQuery):
+    """A registered query.
+
+    Keep `id`: with it any client comes back to the query, `client.query(id)`. Two are equal if their IDs are.
+    """
+
+    __slots__ = ()
 
     def invoke(
         self,
@@ -140,7 +146,8 @@ class Query:
         self._key = ""
         if not reply.too_large:
             return answer_of(reply, self._id)
-        with self.stream(
+        with Query.stream(  # not self.stream: an `AsyncQuery` has another one, and is invoked by this method, too
+            self,
             as_of=as_of,
             window=window,
             windows=windows,
@@ -207,12 +214,12 @@ def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 
-def ids_of(queries: Iterable[Query | str] | None) -> Iterator[str]:
+def ids_of(queries: Iterable[AnyQuery | str] | None) -> Iterator[str]:
     """Yield the IDs of queries. Raises TypeError for an item that is neither a query nor a text."""
     if isinstance(queries, str):
         raise TypeError(f"queries is {queries!r}: give a list of queries or IDs")
     for query in queries or ():
-        if not isinstance(query, Query | str):
+        if not isinstance(query, AnyQuery | str):
             raise TypeError(f"a query is {query!r}: give a query or its ID")
         yield query if isinstance(query, str) else query.id
 

@@ -26,7 +26,7 @@ from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import InvalidRequest
 from psoup_client.phrases import counted
-from psoup_client.query import Query
+from psoup_client.query import AnyQuery
 from psoup_client.tags import check_key, check_labels
 
 
@@ -64,8 +64,8 @@ class Results(Mapping[str, frozenbitarray]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.query_ids)
 
-    def __getitem__(self, query: Query | str) -> frozenbitarray:
-        row = self._rows[self._places[query.id if isinstance(query, Query) else query]]
+    def __getitem__(self, query: AnyQuery | str) -> frozenbitarray:
+        row = self._rows[self._places[query.id if isinstance(query, AnyQuery) else query]]
         count = self.end_id - self.first_id
         bits = frozenbitarray(buffer=row, endian="little")
         return bits if len(bits) == count else bits[:count]
@@ -112,7 +112,7 @@ _ID = re.compile(r"q-[0-9a-f]{8}-[0-9]{1,19}", re.ASCII)
 def gathered(
     call: Callable[[Any], Any],
     request: Any,
-    queries: Iterable[Query | str] | None,
+    queries: Iterable[AnyQuery | str] | None,
     labels: Mapping[str, str] | None,
 ) -> Results:
     """Make the calls for the window and limits of `request` (a ResultsRequest).
@@ -151,12 +151,12 @@ def gathered(
     return parts.results(names)
 
 
-def _name(query: Query | str) -> str:
-    if not isinstance(query, Query | str):
+def _name(query: AnyQuery | str) -> str:
+    if not isinstance(query, AnyQuery | str):
         raise TypeError(f"a query is {query!r}: give a query, its ID or its key")
     if isinstance(query, str):
         check_key(query)
-    return query.id if isinstance(query, Query) else query
+    return query.id if isinstance(query, AnyQuery) else query
 
 
 class _Parts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -62,16 +62,16 @@ class Session:
     def convert(self, stream: str, data: Rows, times: TimeOptions = ISO) -> pa.Table:
         """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
         times = times.within(self.timezone)
-        schema = self._schemas.get(stream.lower())
+        schema, apart, is_long = self._schemas.get(stream.lower()), self.connection.apart, _is_long(data)
         if schema is not None:
             try:
-                return to_table(data, schema, times)
+                return apart(is_long, to_table, data, schema, times)
             except InvalidData:  # the stream may have other columns by now: describe it again
                 fresh = self.describe(stream, wait_for=0)
                 if fresh.columns == schema.columns:
                     raise
-                return to_table(data, fresh, times)
-        return to_table(data, self.describe(stream, wait_for=0), times)
+                return apart(is_long, to_table, data, fresh, times)
+        return apart(is_long, to_table, data, self.describe(stream, wait_for=0), times)
 
     def _time_column(self, stream: str) -> str:
         """Return the column with the times of a stream's rows if the schema is known, else ""."""
@@ -132,3 +132,13 @@ class Session:
             if not reply.next_page_token:
                 return
             request.page_token = reply.next_page_token
+
+
+_LONG_ROWS = 500
+"""Rows that may take more than a few milliseconds to convert."""
+
+
+def _is_long(data: Any) -> bool:
+    """Whether the conversion of pushed rows takes more than a few milliseconds. Rows without a length may."""
+    columns = list(data.values()) if isinstance(data, Mapping) else [data]
+    return any(not hasattr(rows, "__len__") or len(rows) > _LONG_ROWS for rows in columns)

@@ -27,8 +27,8 @@ from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.inputs import PandasOptions
 from psoup_client.payload import read
 from psoup_client.phrases import counted
-from psoup_client.queries import Queries, ranges_of
-from psoup_client.query import Query, ids_of
+from psoup_client.queries import AnyQueries, ranges_of
+from psoup_client.query import AnyQuery, ids_of
 from psoup_client.tags import check_labels
 from psoup_client.text_table import text_table, write_parquet
 from psoup_proto.column_names import unique_names
@@ -100,7 +100,7 @@ class _Numbered:
         return f"{self._prefix}{self._numbers[place]}"
 
 
-_Ids = Sequence[str] | Queries | _Numbered
+_Ids = Sequence[str] | AnyQueries[Any] | _Numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class AnswerTable:
 
     def query_id(self, place: int) -> str:
         """The ID of the query at a place."""
-        query: Query | str = self._ids[range(self.queries)[place]]
+        query: AnyQuery | str = self._ids[range(self.queries)[place]]
         return query if isinstance(query, str) else query.id
 
     def rows_of(self, place: int) -> pa.Table:
@@ -238,10 +238,10 @@ class AnswerTable:
 
 
 def table_request(
-    queries: Queries | Iterable[Query | str] | pa.Array | None,
+    queries: AnyQueries[Any] | Iterable[AnyQuery | str] | pa.Array | None,
     labels: Mapping[str, str] | None,
     key_prefix: str | None,
-) -> tuple[queries_pb2.InvokeTableRequest, Sequence[str] | Queries]:
+) -> tuple[queries_pb2.InvokeTableRequest, Sequence[str] | AnyQueries[Any]]:
     """Build the request for some queries. Also returns their IDs in order, if known."""
     if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
         raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
@@ -249,7 +249,7 @@ def table_request(
     request = queries_pb2.InvokeTableRequest(labels=labels, key_prefix=key_prefix or "")
     if queries is None:
         return request, ()
-    if isinstance(queries, Queries):
+    if isinstance(queries, AnyQueries):
         request.ranges.extend(ranges_of(queries))
         return request, queries
     ids = queries.to_pylist() if isinstance(queries, pa.Array | pa.ChunkedArray) else [*ids_of(queries)]

@@ -2,7 +2,7 @@
 
     IDs ── blocks of 512 ──> InvokeMany ──> outcomes of the first k ──> answers, in order
                  ^                                  |
-                 '────── the remaining IDs ─────────'   (a thread makes the next call while the caller reads these)
+                 '────── the remaining IDs ─────────'   (the next call is made while the caller reads these)
 
 For the answer of a single query see `Query.invoke`.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Literal, overload
 
 from psoup_client.answer import Answer
 from psoup_client.arguments import checking_arguments
+from psoup_client.channel.connection import Connection
 from psoup_client.columns.zones import instant
 from psoup_client.errors import PSoupError, ServerFault, from_failure
-from psoup_client.queries import Queries
-from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of, ids_of
+from psoup_client.queries import AnyQueries
+from psoup_client.query import ONE_MESSAGE_BYTES, AnyQuery, Query, answer_of, ids_of
 from psoup_client.questions import question_of
 from psoup_client.session import PAGE, Session
 from psoup_client.table import AnswerTable, table_of, table_request
@@ -38,7 +38,7 @@ class AnswerCalls(Session):
 
     def invoke(
         self,
-        query: Query | str | None = None,
+        query: AnyQuery | str | None = None,
         *,
         key: str | None = None,
         as_of: Instant | None = None,
@@ -52,7 +52,8 @@ class AnswerCalls(Session):
         check_key(key)
         if (query is None) == (key is None):
             raise ValueError("give the query's ID, or its key")
-        return (query if isinstance(query, Query) else Query(self, query or "", key=key or "")).invoke(
+        named = query if isinstance(query, Query) else Query(self, _id_of(query), key=key or "")
+        return named.invoke(
             as_of=as_of,
             window=window,
             windows=windows,
@@ -64,7 +65,7 @@ class AnswerCalls(Session):
     @overload
     def invoke_many(
         self,
-        queries: Iterable[Query | str] | None = None,
+        queries: Iterable[AnyQuery | str] | None = None,
         *,
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -79,7 +80,7 @@ class AnswerCalls(Session):
     @overload
     def invoke_many(
         self,
-        queries: Iterable[Query | str] | None = None,
+        queries: Iterable[AnyQuery | str] | None = None,
         *,
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -94,7 +95,7 @@ class AnswerCalls(Session):
 
     def invoke_many(
         self,
-        queries: Iterable[Query | str] | None = None,
+        queries: Iterable[AnyQuery | str] | None = None,
         *,
         keys: Iterable[str] | None = None,
         labels: Mapping[str, str] | None = None,
@@ -138,7 +139,7 @@ class AnswerCalls(Session):
                 as_of=as_of, window=window, windows=windows, accept_truncation=taken, wait_for=wait_for, timeout=timeout
             )
 
-        for name, outcome in _outcomes(invoke, names):
+        for name, outcome in _outcomes(self.connection, invoke, names):
             query_id = outcome.answer.query_id if keys is not None else name
             answer = _answer_or_error(outcome, query_id, stream)
             if isinstance(answer, PSoupError) and not return_errors:
@@ -147,7 +148,7 @@ class AnswerCalls(Session):
 
     def invoke_table(
         self,
-        queries: Queries | Iterable[Query | str] | None = None,
+        queries: AnyQueries[Any] | Iterable[AnyQuery | str] | None = None,
         *,
         labels: Mapping[str, str] | None = None,
         key_prefix: str | None = None,
@@ -183,7 +184,7 @@ class AnswerCalls(Session):
         return self.reflecting(wait_for, attempt)
 
     def _names(
-        self, queries: Iterable[Query | str] | None, keys: Iterable[str] | None, labels: Mapping[str, str] | None
+        self, queries: Iterable[AnyQuery | str] | None, keys: Iterable[str] | None, labels: Mapping[str, str] | None
     ) -> Iterator[str]:
         """Yield the IDs or keys of the queries that the caller's arguments name."""
         if (queries is not None) + (keys is not None) + (labels is not None) != 1:
@@ -250,18 +251,20 @@ class AnswerCalls(Session):
         return int(self.connection.call(self.connection.queries.WaitForSequence, request, timeout).sequence)
 
 
-def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """Yield each ID with its outcome, in order. A thread makes the next call while the caller reads the outcomes."""
+def _outcomes(
+    connection: Connection, invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield each ID with its outcome, in order. The next call is made while the caller reads the outcomes."""
     pending: deque[str] = deque(islice(query_ids, _BLOCK))
-    with ThreadPoolExecutor(1, "psoup-invoke") as thread:
-        coming = thread.submit(invoke, tuple(pending)) if pending else None
+    with connection.ahead() as ahead:
+        coming = ahead.submit(invoke, tuple(pending)) if pending else None
         while coming is not None:
             outcomes = coming.result().outcomes
             if not outcomes:
                 raise ServerFault("the service answered none of the requested queries")
             answered = [pending.popleft() for _ in outcomes]
             pending.extend(islice(query_ids, _BLOCK - len(pending)))
-            coming = thread.submit(invoke, tuple(pending)) if pending else None
+            coming = ahead.submit(invoke, tuple(pending)) if pending else None
             yield from zip(answered, outcomes, strict=True)
 
 
@@ -282,3 +285,7 @@ def _large(stream: Callable[[str], Any], query_id: str, key: str) -> Answer | PS
         return problem
     answer.query_id, answer.key = query_id, key
     return answer
+
+
+def _id_of(query: AnyQuery | str | None) -> str:
+    return query.id if isinstance(query, AnyQuery) else query or ""

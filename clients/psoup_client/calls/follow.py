@@ -9,7 +9,7 @@ from typing import overload
 from psoup_client.arguments import checking_arguments
 from psoup_client.follow import Following
 from psoup_client.group import FollowerInfo, GroupFollowing, GroupInfo
-from psoup_client.query import Query
+from psoup_client.query import AnyQuery
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_proto.v1 import follow_pb2, groups_pb2
@@ -32,7 +32,7 @@ class FollowCalls(Session):
         *,
         labels: Mapping[str, str] | None = None,
         keys: Iterable[str] = (),
-        queries: Iterable[Query | str] = (),
+        queries: Iterable[AnyQuery | str] = (),
         old: bool = False,
         name: str = "",
         max_rows: int | None = None,
@@ -49,7 +49,7 @@ class FollowCalls(Session):
         *,
         labels: Mapping[str, str] | None = None,
         keys: Iterable[str] = (),
-        queries: Iterable[Query | str] = (),
+        queries: Iterable[AnyQuery | str] = (),
         old: bool = False,
         name: str = "",
         max_rows: int | None = None,
@@ -65,7 +65,7 @@ class FollowCalls(Session):
         *,
         labels: Mapping[str, str] | None = None,
         keys: Iterable[str] = (),
-        queries: Iterable[Query | str] = (),
+        queries: Iterable[AnyQuery | str] = (),
         old: bool = False,
         name: str = "",
         max_rows: int | None = None,
@@ -104,7 +104,7 @@ class FollowCalls(Session):
         names = [keys] if isinstance(keys, str) else list(keys)
         for key in names:
             check_key(key)
-        named = [queries] if isinstance(queries, str | Query) else list(queries)
+        named = [queries] if isinstance(queries, str | AnyQuery) else list(queries)
         for given, number in (("keys", len(names)), ("queries", len(named))):
             if number > _MOST_NAMED:
                 raise ValueError(f"{given} has {number:,} names: one follower has at most {_MOST_NAMED:,}; use labels")
@@ -113,7 +113,7 @@ class FollowCalls(Session):
             after=after or "",
             labels=labels,
             keys=names,
-            query_ids=[query.id if isinstance(query, Query) else query for query in named],
+            query_ids=[query.id if isinstance(query, AnyQuery) else query for query in named],
             old=old,
             max_rows=max_rows or 0,
             name=name,

@@ -23,7 +23,7 @@ from psoup_client.errors import InvalidData
 from psoup_client.inputs import Row, Rows
 from psoup_client.payload import read, split
 from psoup_client.phrases import counted
-from psoup_client.query import ONE_MESSAGE_BYTES, Query
+from psoup_client.query import ONE_MESSAGE_BYTES, AnyQuery
 from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
@@ -81,7 +81,7 @@ class MatchingCalls(Session):
 
     def why(
         self,
-        query: Query | str | None = None,
+        query: AnyQuery | str | None = None,
         tuple: int | Row | Rows | None = None,
         *,
         key: str | None = None,
@@ -98,11 +98,11 @@ class MatchingCalls(Session):
         evaluated. Raises OutOfRange for a tuple that never existed, or waits for the watermark.
         """
         check_key(key)
-        if not isinstance(query, Query | str) and (query is not None or key is None):
+        if not isinstance(query, AnyQuery | str) and (query is not None or key is None):
             raise TypeError(f"query is {query!r}: give a query or its ID, or a key")
         if query is not None and key is not None:
             raise ValueError("give a query or a key, not both")
-        query_id = query.id if isinstance(query, Query) else query or ""
+        query_id = query.id if isinstance(query, AnyQuery) else query or ""
         request = matching_pb2.WhyRequest(query_id=query_id, key=key or "", source=source or "")
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(instant(as_of, self.timezone)))
@@ -159,7 +159,7 @@ class MatchingCalls(Session):
     def results(
         self,
         stream: str,
-        queries: Iterable[Query | str] | None = None,
+        queries: Iterable[AnyQuery | str] | None = None,
         begin: Instant | None = None,
         end: Instant | None = None,
         *,

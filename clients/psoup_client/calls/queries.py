@@ -16,7 +16,7 @@ from psoup_client.html import Listing
 from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
 from psoup_client.queries import Queries
-from psoup_client.query import Query, fetch_info, ids_of, unregister
+from psoup_client.query import AnyQuery, Query, fetch_info, ids_of, unregister
 from psoup_client.schema import QueryInfo
 from psoup_client.session import PAGE, Session
 from psoup_client.tags import check_key, check_labels
@@ -188,14 +188,14 @@ class QueryCalls(Session):
         listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
         return Listing(listed, "query", lambda query: query.info._listed())
 
-    def unregister(self, query: Query | str | None = None, *, key: str | None = None) -> None:
+    def unregister(self, query: AnyQuery | str | None = None, *, key: str | None = None) -> None:
         """Forget a query, given as such, by its ID or by its key; raises NotFound."""
         _check_one(query, key)
         unregister(self, next(ids_of([] if query is None else [query]), ""), key or "")
 
     def unregister_many(
         self,
-        queries: Iterable[Query | str] | None = None,
+        queries: Iterable[AnyQuery | str] | None = None,
         *,
         labels: Mapping[str, str] | None = None,
         key_prefix: str | None = None,
@@ -252,7 +252,7 @@ class QueryCalls(Session):
         return Listing(map(QueryCost.of, islice(pages, limit)), "query", QueryCost._facts)
 
 
-def _check_one(query: Query | str | None, key: str | None) -> None:
+def _check_one(query: AnyQuery | str | None, key: str | None) -> None:
     """Raise ValueError unless exactly one of ID and key names the query."""
     if (query is None) == (key is None):
         raise ValueError("give the query's ID, or its key")

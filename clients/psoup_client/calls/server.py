@@ -48,12 +48,12 @@ class ServerCalls(Session):
                 )
             except (DeadlineExceeded, Unavailable) as problem:
                 if problem.reason == "STARTING":  # a starting service refuses at once, so wait here
-                    time.sleep(min(0.1, left))
+                    self.connection.pause(min(0.1, left))
                 continue
             if reply.state == "serving":
                 return ServerInfo.of(reply)
             seen = f"the service is {reply.state}"
-            time.sleep(min(0.1, left))
+            self.connection.pause(min(0.1, left))
         raise Unavailable(f"not ready at {self.connection.address} within {timeout:g} s: {seen}")
 
     def accept_clock(self) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.copies.answer_copy import AnswerCopy, Synced, copy_of_bytes, sync_copies
+from psoup_client.copies.answer_copy import AnswerCopy, AnyCopy, Synced, copy_of_bytes, sync_copies
 from psoup_client.copies.watch import MOST_WATCHED, Watching
 from psoup_client.errors import InvalidRequest
-from psoup_client.query import Query
+from psoup_client.query import AnyQuery
 from psoup_client.session import Session
 from psoup_client.tags import check_key
 
@@ -25,7 +25,7 @@ class SyncCalls(Session):
 
     def copy(
         self,
-        query: Query | str | None = None,
+        query: AnyQuery | str | None = None,
         *,
         key: str | None = None,
         window: str = "",
@@ -38,14 +38,14 @@ class SyncCalls(Session):
         check_key(key)
         if (query is None) == (key is None):
             raise ValueError("give the query, or its key")
-        name = query.id if isinstance(query, Query) else query or ""
+        name = query.id if isinstance(query, AnyQuery) else query or ""
         return AnswerCopy(self, name, key=key or "", window=window, accept_truncation=accept_truncation)
 
     def copy_from(self, data: bytes) -> AnswerCopy:
         """Make a copy again of its bytes (`AnswerCopy.to_bytes`): rows and token. Raises InvalidData for others."""
         return copy_of_bytes(self, data)
 
-    def watch(self, copies: Iterable[AnswerCopy], *, progress: int = 15, patience: float | None = None) -> Watching:
+    def watch(self, copies: Iterable[AnyCopy], *, progress: int = 15, patience: float | None = None) -> Watching:
         """Keep at most a thousand copies up to date: iterating gives (copy, Synced) for each change as it comes.
 
         After `progress` seconds (1 to 300) without a change, a message with NOW comes nevertheless, and rows that left
@@ -71,7 +71,7 @@ class SyncCalls(Session):
 
     def sync(
         self,
-        copies: Iterable[AnswerCopy],
+        copies: Iterable[AnyCopy],
         *,
         max_bytes: int | None = None,
         wait_for: int | None = None,

@@ -1,6 +1,7 @@
 """A channel to a service: stubs, deadlines, retries, and errors of the SDK's own tree.
 
-    Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
+    Client, Query, Producer  -->  Connection.call / Connection.open  -->  ThreadConnection  -->  grpc channel
+                                                                          AsyncConnection   -->  grpc.aio channel
 
     call       one reply                                repeated on UNAVAILABLE
     stream     many replies                             repeated on UNAVAILABLE until the first one has come
@@ -10,22 +11,27 @@ Every call has a deadline for all attempts together. `psoup_client.channel.optio
 `psoup_client.channel.patience` makes the pauses between them. Only this layer repeats calls, and gRPC does not: two
 layers would multiply the calls to an overloaded service. The caller repeats calls whose second attempt needs another
 request (CreateStream, Execute). This module does not know the meaning of messages.
+
+`Connection` itself does no I/O. It says what is sent, how long, how often, and what a failure means. A subclass sends
+and waits: `psoup_client.channel.threads` for `Client`, `psoup_client.aio.connection` for `AsyncClient`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
-from psoup_client.channel.addresses import TLS, completed, target
+from psoup_client.channel.addresses import TLS, completed
 from psoup_client.channel.options import ClientOptions, seconds
 from psoup_client.channel.patience import CallAttempts, Throttle
 from psoup_client.channel.tls import tls_credentials
 from psoup_client.channel.token import CallToken
 from psoup_client.channel.trace_context import trace_metadata
+from psoup_client.channel.waiting import Waiting
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
 from psoup_proto.v1 import (
     admin_pb2_grpc,
@@ -96,23 +102,21 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
 
 _HEALTH = "/grpc.health.v1.Health/Check"
 
+T = TypeVar("T")
 
-def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
-    arguments, credentials = channel_options(options), options.credentials
-    if credentials is None and address.startswith(TLS):
-        credentials = tls_credentials()
-    if credentials is None:
-        channel = grpc.insecure_channel(target(address), options=arguments)
-    else:
-        channel = grpc.secure_channel(target(address), credentials, options=arguments)
-    return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
+
+def channel_credentials(address: str, options: ClientOptions) -> grpc.ChannelCredentials | None:
+    """Return the credentials of a channel. None: it is in plain text. Raises InvalidRequest for unusable files."""
+    if options.credentials is None and address.startswith(TLS):
+        return tls_credentials()
+    return options.credentials
 
 
 def _too_large(size: int) -> InvalidRequest:
     return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
 
 
-class Connection:
+class Connection(Waiting, ABC):
     """A channel to `address` ("host:port", "https://host:port", "unix:path").
 
     `timeout`: the default deadline of a call, in seconds. Raises ValueError for a malformed address, and for a timeout
@@ -131,8 +135,11 @@ class Connection:
         encrypted = options.credentials is not None or self.address.startswith(TLS)
         self._token = CallToken(options.token, self.address, encrypted=encrypted)
         """The token in the metadata of every call."""
-        self._channel = _open_channel(address, options)
         self._closed = False
+
+    def _make_stubs(self, channel: Any) -> None:
+        """Make the stubs of all services, which send through this channel."""
+        self._channel = channel
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
@@ -173,7 +180,7 @@ class Connection:
             self._check_open()
             metadata = (*self._token.metadata(), *trace_metadata(), *names)
             try:
-                reply = method(request, timeout=attempts.left(), wait_for_ready=wait_for_ready, metadata=metadata)
+                reply = self._reply(method, request, attempts.left(), wait_for_ready, metadata)
             except grpc.RpcError as problem:
                 error = self._failure(problem, self._closed, request, attempts.lost)
             else:
@@ -219,16 +226,29 @@ class Connection:
         gRPC itself never ends a call whose replies nobody reads. `lost`: the error of the previous attempt.
         """
         try:
-            yield from call
+            yield from self.messages(call)
         except grpc.RpcError as problem:
             raise self._failure(problem, self._closed or call.cancelled(), request, lost) from None
         finally:
             call.cancel()
 
+    @abstractmethod
+    def _reply(
+        self, method: Any, request: Any, timeout: float, wait_for_ready: bool, metadata: tuple[tuple[str, Any], ...]
+    ) -> Any:
+        """Send a unary call and wait for its reply. Raises grpc.RpcError."""
+
+    @abstractmethod
+    def messages(self, call: Any) -> Iterator[Any]:
+        """Yield the messages of an opened call. Raises grpc.RpcError."""
+
+    @abstractmethod
+    def requests(self, requests: Iterator[Any]) -> Any:
+        """Return what a call with many requests takes in place of an iterator that waits for the next one."""
+
+    @abstractmethod
     def close(self) -> None:
         """End all calls and close the channel. May be called twice."""
-        self._closed = True
-        self._channel.close()
 
     def _answered(self) -> None:
         """Record that the service has answered a call."""
@@ -240,7 +260,7 @@ class Connection:
         self._reached |= error.reason != type(error).reason  # a reason in the reply shows that a service answered
         if not repeat or not isinstance(error, Unavailable):
             raise error
-        attempts.wait(error, self._reached)
+        self.pause(attempts.next(error, self._reached))
 
     def _failure(self, problem: grpc.RpcError, given_up: bool, request: Any = None, lost: str = "") -> PSoupError:
         """Convert an error of gRPC to an error of the SDK. `given_up`: this client cancelled the call.

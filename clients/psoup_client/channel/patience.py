@@ -94,8 +94,8 @@ class CallAttempts:
         """Return the remaining seconds for the next attempt, above 0."""
         return max(0.001, self._deadline - time.monotonic())
 
-    def wait(self, error: Unavailable, reached: bool) -> None:
-        """Wait before the next attempt. Raises `error` if no attempt is left.
+    def next(self, error: Unavailable, reached: bool) -> float:
+        """Return the seconds until the next attempt. Raises `error` if no attempt is left.
 
         `reached`: whether the service has answered this client before, so that it may be restarting.
         """
@@ -108,4 +108,4 @@ class CallAttempts:
         if not ((may and self._made < self._retry.attempts) or restarting) or now + pause >= self._deadline:
             raise error
         self.lost = error.message
-        time.sleep(pause)
+        return pause

@@ -32,6 +32,8 @@ from psoup_proto.v1 import sync_pb2
 _WANTS = 1_000
 _REPLY_BYTES = 3 * 1024 * 1024
 _MARK = b"psoup copy 1"
+LONG_BODY = 128 * 1024
+"""Bytes of changes that may take more than a few milliseconds to apply."""
 
 REASONS = {
     sync_pb2.RESET_UNSPECIFIED: "",
@@ -81,13 +83,8 @@ class _State:
     moment: Moment = field(default_factory=moment)
 
 
-class AnswerCopy(CopyRows):
-    """A copy of a query's answer, made by `Client.copy`. `Client.sync` brings it up to date by changes.
-
-    `complete`: the copy is the whole answer as of its last sync, `now`; else a part of it. `len()` is the number of
-    rows; iterating gives a dict for each, as for an `Answer`. Without a connection, `rows(now=copy.estimated_now)`
-    hides the rows that have left a sliding window since, by the local clock; none is deleted.
-    """
+class AnyCopy(CopyRows):
+    """A copy of a query's answer, of `Client` or of `AsyncClient`: its rows, and how complete they are."""
 
     def __init__(
         self, session: Session, query_id: str, *, key: str = "", window: str = "", accept_truncation: bool = False
@@ -183,19 +180,6 @@ class AnswerCopy(CopyRows):
         shown = table.select(range(hidden_columns(form), table.num_columns - keys))
         return shown if order is None else shown.take(order)
 
-    def sync(
-        self, *, max_bytes: int | None = None, wait_for: int | None = None, timeout: float | None = None
-    ) -> Synced:
-        """Bring the copy up to date; only changes are transferred. Raises the errors of `Query.invoke`.
-
-        `max_bytes`: stop after this many bytes; the copy is not `complete` then, and the next sync goes on. The copy
-        reflects this client's own acknowledged pushes, or the event `wait_for`. `timeout` is for each call.
-        """
-        (synced,) = sync_copies(self._session, [self], max_bytes, wait_for, timeout)
-        if synced.error is not None:
-            raise synced.error
-        return synced
-
     def to_bytes(self) -> bytes:
         """Return the copy as bytes, rows and token together: to be stored, and made a copy again by `from_bytes`."""
         state = self._state
@@ -217,6 +201,28 @@ class AnswerCopy(CopyRows):
         with pa.ipc.new_stream(sink, table.schema.with_metadata(facts), options=options) as writer:
             writer.write_table(table)
         return sink.getvalue().to_pybytes()
+
+
+class AnswerCopy(AnyCopy):
+    """A copy of a query's answer, made by `Client.copy`. `Client.sync` brings it up to date by changes.
+
+    `complete`: the copy is the whole answer as of its last sync, `now`; else a part of it. `len()` is the number of
+    rows; iterating gives a dict for each, as for an `Answer`. Without a connection, `rows(now=copy.estimated_now)`
+    hides the rows that have left a sliding window since, by the local clock; none is deleted.
+    """
+
+    def sync(
+        self, *, max_bytes: int | None = None, wait_for: int | None = None, timeout: float | None = None
+    ) -> Synced:
+        """Bring the copy up to date; only changes are transferred. Raises the errors of `Query.invoke`.
+
+        `max_bytes`: stop after this many bytes; the copy is not `complete` then, and the next sync goes on. The copy
+        reflects this client's own acknowledged pushes, or the event `wait_for`. `timeout` is for each call.
+        """
+        (synced,) = sync_copies(self._session, [self], max_bytes, wait_for, timeout)
+        if synced.error is not None:
+            raise synced.error
+        return synced
 
 
 def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
@@ -242,7 +248,7 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
     return copy
 
 
-def want_of(copy: AnswerCopy) -> sync_pb2.Want:
+def want_of(copy: AnyCopy) -> sync_pb2.Want:
     """Build the want of a copy, as on the wire."""
     by_id = copy._named == "id" and copy._query_id
     return sync_pb2.Want(
@@ -254,12 +260,12 @@ def want_of(copy: AnswerCopy) -> sync_pb2.Want:
     )
 
 
-def token_of(copy: AnswerCopy) -> bytes:
+def token_of(copy: AnyCopy) -> bytes:
     """Return the token that identifies a copy's rows. Each change brings a new one."""
     return copy._state.token
 
 
-def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool:
+def falls_back(copy: AnyCopy, want: sync_pb2.Want, error: PSoupError) -> bool:
     """Whether to request a copy again by its key, because its query ID is gone, for example after a restore.
 
     `want`: the request that ended with the error.
@@ -273,7 +279,7 @@ def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool
     return copy._named != "id"
 
 
-def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
+def applied(copy: AnyCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
     """Apply a change to a copy, all or nothing. Raises ServerFault for a change that does not fit this copy."""
     before = len(copy)
     with suspicious():
@@ -295,7 +301,7 @@ def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) 
 
 
 def sync_copies(
-    session: Session, copies: Sequence[AnswerCopy], max_bytes: int | None, wait_for: int | None, timeout: float | None
+    session: Session, copies: Sequence[AnyCopy], max_bytes: int | None, wait_for: int | None, timeout: float | None
 ) -> list[Synced]:
     """Bring copies up to date, in as many calls as needed, or until `max_bytes` have arrived."""
     done = [Synced() for _ in copies]
@@ -318,7 +324,8 @@ def sync_copies(
                     again.append(place)
                 continue
             try:
-                done[place] = _after(done[place], applied(copies[place], outcome.change, body))
+                change = session.connection.apart(size > LONG_BODY, applied, copies[place], outcome.change, body)
+                done[place] = _after(done[place], change)
             except ServerFault as problem:
                 done[place] = replace(done[place], error=problem)
                 continue
@@ -346,7 +353,7 @@ def changes(
         return reply
 
     reply = session.reflecting(wait_for, attempt)
-    body = body_of(reply)
+    body = session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
     with suspicious():
         if not body.outcomes or any(
             outcome.HasField("change") and not (outcome.change.complete or outcome.change.token)

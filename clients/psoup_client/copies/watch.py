@@ -11,7 +11,6 @@ an older version, which does not know Watch, is polled by Sync, with pauses.
 from __future__ import annotations
 
 import random
-import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,8 @@ from typing import Any
 
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.copies.answer_copy import (
-    AnswerCopy,
+    LONG_BODY,
+    AnyCopy,
     Synced,
     applied,
     changes,
@@ -70,7 +70,7 @@ class WatchMessages:
         self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
         self._call: Any = None
         self._replies: Iterator[Any] | None = None
-        self._closed = threading.Event()
+        self._closed = session.connection.event()
         self._polls = polls
         self.received = 0
 
@@ -92,12 +92,15 @@ class WatchMessages:
                 call_is_over = begun and isinstance(problem, DeadlineExceeded)
                 if not (self.closed or call_is_over):
                     self._wait(problem)
+            except BaseException:  # the caller waits no more: the next message comes from a new call
+                self.anew()
+                raise
             else:
                 self._patience.reset()
                 if isinstance(reply, sync_pb2.SyncBody):
                     return reply
                 self.received += len(reply.body)
-                return body_of(reply)
+                return self._session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
         raise StopIteration
 
     @property
@@ -163,14 +166,15 @@ class Watching:
     may do.
     """
 
-    def __init__(self, session: Session, copies: Sequence[AnswerCopy], progress: int, patience: float | None) -> None:
+    def __init__(self, session: Session, copies: Sequence[AnyCopy], progress: int, patience: float | None) -> None:
         self._copies = list(copies)
-        self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
+        self._wanted = list[tuple[AnyCopy, sync_pb2.Want]]()
         """The copies of the present call, with their wants."""
-        self._tokens = dict[AnswerCopy, bytes]()
+        self._tokens = dict[AnyCopy, bytes]()
         """The token of each copy that the service assumes now."""
+        self._apart = session.connection.apart
         self._new = set(self._copies)
-        self._found = deque[tuple[AnswerCopy, Synced]]()
+        self._found = deque[tuple[AnyCopy, Synced]]()
         self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience, polls=_warn)
 
     def __enter__(self) -> Watching:
@@ -179,10 +183,10 @@ class Watching:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[tuple[AnswerCopy, Synced]]:
+    def __iter__(self) -> Iterator[tuple[AnyCopy, Synced]]:
         return self
 
-    def __next__(self) -> tuple[AnswerCopy, Synced]:
+    def __next__(self) -> tuple[AnyCopy, Synced]:
         if self._messages.closed:
             raise StopIteration
         while not self._found:
@@ -219,7 +223,7 @@ class Watching:
                 anew = True
                 continue
             try:
-                synced = applied(copy, outcome.change, body)
+                synced = self._apart(body.ByteSize() > LONG_BODY, applied, copy, outcome.change, body)
             except ServerFault as problem:
                 self._copies.remove(copy)
                 self._found.append((copy, Synced(error=problem)))

@@ -10,7 +10,6 @@ Each batch and each stage has a number, so that a repeat is harmless.
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +71,7 @@ class DirectPusher:
         self._epoch = 0
         self._number = 0
         self._since = 0
-        self._lock = threading.Lock()
+        self._lock = client.connection.lock()
         self._renew()
 
     def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:

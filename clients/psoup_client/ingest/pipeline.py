@@ -8,10 +8,10 @@ A source position is the sender's place in its own source behind the batch. The 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from psoup_client.channel.waiting import Condition
 from psoup_client.payload import Payload
 from psoup_proto.v1 import ingest_pb2
 
@@ -55,13 +55,13 @@ def check_positions(position: object, after: object) -> None:
 
 
 class SentRequests:
-    """The requests of one call. gRPC reads this iterator in a thread of its own, until `stop`.
+    """The requests of one call. gRPC reads this iterator beside the caller, until `stop`.
 
     `following`: waits for the next request; None ends the iteration. `changed`: the condition on which it waits.
     """
 
     def __init__(
-        self, following: Callable[[SentRequests], ingest_pb2.PushStreamRequest | None], changed: threading.Condition
+        self, following: Callable[[SentRequests], ingest_pb2.PushStreamRequest | None], changed: Condition
     ) -> None:
         self.stopped = False
         self._following = following
@@ -77,7 +77,7 @@ class SentRequests:
         return request
 
     def stop(self) -> None:
-        """End the iteration, so that gRPC's thread ends."""
+        """End the iteration, so that gRPC's reader ends."""
         with self._changed:
             self.stopped = True
             self._changed.notify_all()

@@ -1,6 +1,6 @@
 """A pipelined, exactly-once sender for one stream.
 
-    push() -> window of numbered batches -> sender thread -> PushStream ... replies -> acknowledged, leave the window
+    push() -> window of numbered batches -> sender ->        PushStream ... replies -> acknowledged, leave the window
                      ^                                            |
                      +---- call lost: connect again, send what is not acknowledged ----+
 
@@ -20,7 +20,6 @@ service refuses ends the producer. Later batches are not taken, and every furthe
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections import deque
@@ -63,10 +62,10 @@ class Producer(TableProducer):
     PushRequest.
 
     `retry_seconds`: seconds without progress for which a lost service is tried again; the default is `patience_seconds`
-    of the client's `RetryOptions`. `time_unit`: as in `Client.push`. Three functions are called on the producer's
-    thread. `on_reply` gets the sum of all replies. Before it, `on_refused` gets the rows of a batch that were too late
-    or too far ahead, by their numbers among all pushed rows. `on_wait` gets the reason and the seconds of each pause
-    before it begins.
+    of the client's `RetryOptions`. `time_unit`: as in `Client.push`. Three functions are called by the sender, which is
+    a thread, or a task of an `AsyncClient`. `on_reply` gets the sum of all replies. Before it, `on_refused` gets the
+    rows of a batch that were too late or too far ahead, by their numbers among all pushed rows. `on_wait` gets the
+    reason and the seconds of each pause before it begins.
 
     For one thread; each thread needs its own producer.
     """
@@ -106,7 +105,7 @@ class Producer(TableProducer):
         self._on_reply = on_reply
         self._on_refused = on_refused
         self._on_wait = on_wait
-        self._changed = threading.Condition()
+        self._changed = client.connection.condition()
         self._window: deque[NumberedBatch] = deque()
         self._window_used = 0
         self._sent = 0  # the number of first batches in the window that this call has sent
@@ -121,8 +120,7 @@ class Producer(TableProducer):
         self._told = False
         """Whether `close` has warned of refused rows."""
         self._call: Any = None
-        self._thread = threading.Thread(target=self._run, name=f"psoup-producer-{stream}", daemon=True)
-        self._thread.start()
+        self._sender = client.connection.start(self._run, f"psoup-producer-{stream}")
         client.senders.add(self)
         watch(self)
 
@@ -236,7 +234,7 @@ class Producer(TableProducer):
                 raise
         warn(self.abandon() if flush else "")
         self._end()
-        self._thread.join()
+        self._sender.join()
         if flush and self._on_refused is None and not self._told:
             self._told = True
             warn(refused_text(self.stream, self.result, "the option on_refused gets their numbers"))
@@ -288,7 +286,7 @@ class Producer(TableProducer):
                 "wait longer, or close and go on from `acknowledged`"
             )
 
-    # The sender thread -----------------------------------------------------------------------------------
+    # The sender -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -326,13 +324,14 @@ class Producer(TableProducer):
         connection = self._client.connection
         with self._changed:
             self._sent = 0
-        call = connection.open(connection.ingest.PushStream, requests, CALL_SECONDS, names=naming_stream(self.stream))
+        sent, names = connection.requests(requests), naming_stream(self.stream)
+        call = connection.open(connection.ingest.PushStream, sent, CALL_SECONDS, names=names)
         with self._changed:
             self._call = call
             if self._closing:
                 call.cancel()
         try:
-            for reply in call:
+            for reply in connection.messages(call):
                 self._acknowledge(reply)
         except grpc.RpcError as error:
             problem = from_rpc(error, connection.address)

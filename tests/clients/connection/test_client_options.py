@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -153,8 +152,8 @@ def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_a_call_is_tried_as_often_as_is_said(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)  # threads of other tests sleep as well
-    monkeypatch.setattr("psoup_client.channel.patience.time", clock)
+    clock = SimpleNamespace(sleep=slept.append)  # threads of other tests sleep as well
+    monkeypatch.setattr("psoup_client.channel.threads.time", clock)
     retry = RetryOptions(attempts=attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015)
     tried = Servicer(failures=1_000)
     with (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -54,9 +53,7 @@ class Restarted:
             self.start()
             return patience(own, problem)
 
-        monkeypatch.setattr(
-            "psoup_client.channel.patience.time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-        )
+        monkeypatch.setattr("psoup_client.channel.threads.time", SimpleNamespace(sleep=sleep))
         monkeypatch.setattr(Patience, "next", following)
 
     @property
