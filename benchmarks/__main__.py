@@ -41,6 +41,7 @@ from benchmarks.arrival import arrival, functions, growth, one_query, registrati
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web, webhooks
 from benchmarks.ingest import (
+    async_calls,
     calls,
     cdc,
     durability,
@@ -110,7 +111,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "push.durable": durability.push_rows,
     "cdc": cdc.rows,
     "recovery": lambda run: chain(durability.recovery_rows(run), table_start.rows(run)),
-    "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run)),
+    "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run), async_calls.rows(run)),
     "pg": lambda run: chain(postgres_port.rows(run), postgres_catalogue.rows(run)),
     "archive": archive.rows,
     "growth": growth.rows,

@@ -226,10 +226,10 @@ class AnswerStream:
         self.close()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (batch := self.next_batch()) is not None:
+        while (batch := self._next()) is not None:
             yield batch
 
-    def next_batch(self) -> pa.RecordBatch | None:
+    def _next(self) -> pa.RecordBatch | None:
         """Return the next piece, or None after the last one. Raises Cancelled after `close`."""
         while not self._batches:
             if self._abandoned:

@@ -30,12 +30,12 @@ DEFAULT_TIMEOUT = 30.0
 
 
 def address_or_default(address: str | None) -> str:
-    """Return the address of a service: the caller's, or that of the environment, or the default."""
+    """Return the address of a service: the caller's, or PSOUP_ADDRESS, or the default."""
     return address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
 
 
 def zone_or_default(timezone: str | None, options: ClientOptions) -> str | None:
-    """Return the zone of times without one: the caller's, or that of the environment. None: UTC. Raises ValueError."""
+    """Return the zone of times without one: the caller's, or PSOUP_TIMEZONE. None: UTC. Raises ValueError."""
     return check_zone(timezone or options.timezone or os.environ.get("PSOUP_TIMEZONE") or None)
 
 

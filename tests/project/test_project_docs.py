@@ -27,6 +27,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "docs/assistants.md",
+    "docs/async.md",
     "docs/copies.md",
     "docs/deploy.md",
     "docs/feeds.md",

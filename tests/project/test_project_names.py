@@ -14,7 +14,7 @@ from pathlib import Path
 import psoup_client
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "public_names.txt"
-PUBLIC = {"psoup_client": None, "psoup_spark": None, "psoup.local": ("LocalPSoup",)}
+PUBLIC = {"psoup_client": None, "psoup_client.aio": None, "psoup_spark": None, "psoup.local": ("LocalPSoup",)}
 """Modules that users import, and the names that count; None: all of `__all__`."""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import psoup_client
+import psoup_client.aio
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.client import Client
 from psoup_client.session import Session
@@ -102,6 +103,21 @@ def of_class(name: str, thing: type) -> Iterator[str]:
         yield prose(inspect.getdoc(value))
 
 
+def asynchronous() -> Iterator[str]:
+    """The classes of `psoup_client.aio`: docstrings, and the names of methods."""
+    yield "## psoup_client.aio\n"
+    yield "The SDK for asyncio (docs/async.md). Methods have the parameters and the errors of their twins above.\n"
+    for name in psoup_client.aio.__all__:
+        thing = getattr(psoup_client.aio, name)
+        yield f"### {name}\n"
+        if name == "AsyncClient":
+            yield signature(name, thing)
+        yield prose(inspect.getdoc(thing))
+        names = sorted({member for _, member, value in members(thing) if callable(value) and member != "of"})
+        if names:
+            yield f"Methods: {', '.join(f'`{member}`' for member in names)}.\n"
+
+
 def errors() -> Iterator[str]:
     """The tree of errors."""
     yield "## Errors\n"
@@ -121,7 +137,12 @@ def reference() -> str:
     classes = {name: getattr(psoup_client, name) for name in psoup_client.__all__}
     classes = {n: c for n, c in classes.items() if isinstance(c, type) and not issubclass(c, Exception)}
     order = [*FIRST, *sorted(set(classes) - set(FIRST))]
-    parts = [INTRODUCTION, *(line for name in order for line in of_class(name, classes[name])), *errors()]
+    parts = [
+        INTRODUCTION,
+        *(line for name in order for line in of_class(name, classes[name])),
+        *asynchronous(),
+        *errors(),
+    ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 

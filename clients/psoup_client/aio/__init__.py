@@ -17,7 +17,7 @@ Files, in reading order:
     steps         the switch between the core's code and the event loop
 
 The core is `psoup_client.calls` and what it imports. It does no I/O itself: it calls, waits and locks only by a
-`Connection`, which is that of threads or that of tasks.
+`Connection`, which uses threads or tasks.
 Never here: a request, a retry, the meaning of a reply.
 """
 

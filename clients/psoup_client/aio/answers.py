@@ -35,7 +35,7 @@ class AsyncAnswerStream(Holder[AnswerStream]):
         await self.close()
 
     async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        while (batch := await self._run(self._core.next_batch)) is not None:
+        while (batch := await self._run(self._core._next)) is not None:
             yield batch
 
     read_all = awaited(AnswerStream.read_all)

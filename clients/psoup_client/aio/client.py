@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
@@ -29,7 +30,7 @@ from psoup_client.aio.followers import (
 )
 from psoup_client.aio.query import AsyncQueries, AsyncQuery
 from psoup_client.aio.senders import AsyncProducer, AsyncStage
-from psoup_client.aio.shell import OpeningEach, Shell, awaited, each, giving, opening, opening_each, same
+from psoup_client.aio.shell import OpeningEach, Shell, awaited, each, giving, opening, opening_each, same, twin_of
 from psoup_client.answer import Answer
 from psoup_client.calls.all_calls import AllCalls
 from psoup_client.calls.tenants import Tenant
@@ -39,21 +40,17 @@ from psoup_client.copies.answer_copy import AnyCopy, Synced
 from psoup_client.errors import NotSupported, PSoupError
 from psoup_client.follow import FollowBatch, Following
 from psoup_client.html import Listing
-from psoup_client.query import AnyQuery, Query
+from psoup_client.query import AnyQuery
 from psoup_client.times import Instant
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _listed(queries: list[Query], connection: AsyncConnection) -> list[AsyncQuery]:
-    return Listing(map(AsyncQuery.of, queries), "query", lambda query: query.info._listed())
-
-
 def _in_thread(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, R]]:
-    """Make a method that is awaited while a thread works with files, so that they do not hold up the event loop."""
+    """Make a method that is awaited while a thread reads or writes files."""
 
     @functools.wraps(method)
     async def call(self: AsyncClient, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -65,9 +62,9 @@ def _in_thread(
 class AsyncClient(Shell):
     """A connection to a PSoup service for the tasks of one event loop; use it in an `async with` statement.
 
-    Parameters, environment variables and errors are those of `Client`; its calls are awaited. A call whose task is
-    cancelled is cancelled at the service, too. Interceptors in the `options` are those of grpc.aio. At most 100 calls
-    with one reply are under way at a time, and further ones wait for their turn, within their timeout.
+    It has the parameters, environment variables and errors of `Client`; its calls are awaited. A call whose task is
+    cancelled is cancelled at the service, too. Interceptors in the `options` must be made for grpc.aio. At most 100
+    calls with one reply are under way at a time. Further calls wait, within their timeout.
 
     The channel is made with the first call and belongs to the event loop that runs then. In another loop calls raise
     RuntimeError.
@@ -144,7 +141,22 @@ class AsyncClient(Shell):
     register_parts = each(AllCalls.register_parts, AsyncQueries.of)
     check = awaited(AllCalls.check)
     query = giving(AllCalls.query, AsyncQuery.of)
-    queries = giving(AllCalls.queries, _listed)
+
+    @twin_of(AllCalls.queries)
+    async def queries(
+        self,
+        stream: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        expiring: str | dt.timedelta | None = None,
+        include_sides: bool = False,
+        limit: int | None = None,
+    ) -> list[AsyncQuery]:
+        """As `Client.queries`."""
+        given = {"labels": labels, "expiring": expiring, "include_sides": include_sides, "limit": limit}
+        listed = await self._run(self._calls.queries, stream, **given)
+        return Listing(map(AsyncQuery.of, listed), "query", lambda query: query.info._listed())
+
     top_queries = awaited(AllCalls.top_queries)
     unregister = awaited(AllCalls.unregister)
     unregister_many = awaited(AllCalls.unregister_many)
@@ -193,7 +205,7 @@ class AsyncClient(Shell):
         timeout: float | None = None,
     ) -> AsyncGenerator[Answer | PSoupError, None]: ...
 
-    @functools.wraps(AllCalls.invoke_many)
+    @twin_of(AllCalls.invoke_many)
     def invoke_many(self, *arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
         """As `Client.invoke_many`."""
         return each(AllCalls.invoke_many, same)(self, *arguments, **named)
@@ -233,16 +245,19 @@ class AsyncClient(Shell):
         lease: float = 60.0,
     ) -> OpeningEach[AsyncGroupFollowing, AsyncGroupBatch]: ...
 
-    @functools.wraps(AllCalls.follow)
-    def follow(self, *arguments: Any, **named: Any) -> OpeningEach[Any, Any]:
+    @twin_of(AllCalls.follow)
+    def follow(
+        self, *arguments: Any, **named: Any
+    ) -> OpeningEach[AsyncFollowing, FollowBatch] | OpeningEach[AsyncGroupFollowing, AsyncGroupBatch]:
         """As `Client.follow`."""
-        return opening_each(AllCalls.follow, _following, FollowBatch)(self, *arguments, **named)
+        opened: Any = opening_each(AllCalls.follow, _following, FollowBatch)(self, *arguments, **named)
+        return opened
 
     groups = awaited(AllCalls.groups)
     followers = awaited(AllCalls.followers)
     remove_group = awaited(AllCalls.remove_group)
 
-    @functools.wraps(AllCalls.watch)
+    @twin_of(AllCalls.watch)
     def watch(
         self, copies: Iterable[AnyCopy], *, progress: int = 15, patience: float | None = None
     ) -> OpeningEach[AsyncWatching, tuple[AsyncAnswerCopy, Synced]]:
@@ -252,7 +267,7 @@ class AsyncClient(Shell):
 
     sync = awaited(AllCalls.sync)
 
-    @functools.wraps(AllCalls.copy)
+    @twin_of(AllCalls.copy)
     def copy(
         self,
         query: AnyQuery | str | None = None,
@@ -264,7 +279,7 @@ class AsyncClient(Shell):
         """As `Client.copy`."""
         return AsyncAnswerCopy.of(self._calls.copy(query, key=key, window=window, accept_truncation=accept_truncation))
 
-    @functools.wraps(AllCalls.copy_from)
+    @twin_of(AllCalls.copy_from)
     def copy_from(self, data: bytes) -> AsyncAnswerCopy:
         """As `Client.copy_from`."""
         return AsyncAnswerCopy.of(self._calls.copy_from(data))
@@ -284,12 +299,12 @@ class AsyncClient(Shell):
     accept_clock = awaited(AllCalls.accept_clock)
     memory = awaited(AllCalls.memory)
 
-    @functools.wraps(AllCalls.create_tenant)
+    @twin_of(AllCalls.create_tenant)
     async def create_tenant(self, name: str, **quotas: float) -> Tenant:
         """As `Client.create_tenant`."""
         return await self._run(self._calls.create_tenant, name, **quotas)
 
-    @functools.wraps(AllCalls.alter_tenant)
+    @twin_of(AllCalls.alter_tenant)
     async def alter_tenant(self, name: str, **quotas: float) -> Tenant:
         """As `Client.alter_tenant`."""
         return await self._run(self._calls.alter_tenant, name, **quotas)
@@ -309,12 +324,12 @@ class AsyncClient(Shell):
     dump = _in_thread(AllCalls.dump)
     load = _in_thread(AllCalls.load)
 
-    @functools.wraps(AllCalls.note_sequence)
+    @twin_of(AllCalls.note_sequence)
     def note_sequence(self, sequence: int) -> None:
         """As `Client.note_sequence`."""
         self._calls.note_sequence(sequence)
 
-    @functools.wraps(AllCalls.know_sequence)
+    @twin_of(AllCalls.know_sequence)
     def know_sequence(self, sequence: int) -> None:
         """As `Client.know_sequence`."""
         self._calls.know_sequence(sequence)

@@ -1,6 +1,6 @@
 """The connection of `AsyncClient`: a channel of grpc.aio. Its calls wait in the task that made them.
 
-A channel of grpc.aio belongs to one event loop, so it is made with the first call, in the loop that runs then.
+A channel of grpc.aio belongs to one event loop. So the first call makes it, in the loop that runs then.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AsyncConnection(Connection):
         wrong = next((each for each in options.interceptors if not isinstance(each, grpc.aio.ClientInterceptor)), None)
         if wrong is not None:
             raise TypeError(
-                f"the interceptor {wrong!r} is for threads: an AsyncClient takes those of grpc.aio, such as"
+                f"the interceptor {wrong!r} is for threads: an AsyncClient takes interceptors such as"
                 " grpc.aio.UnaryUnaryClientInterceptor"
             )
 
@@ -122,8 +122,8 @@ class AsyncConnection(Connection):
         try:
             wait_for(acquired())
         except TimeoutError:
-            code, what = grpc.StatusCode.DEADLINE_EXCEEDED, f"{CALLS_AT_ONCE} other calls are under way"
-            raise _NotSent(code, what) from None
+            code, message = grpc.StatusCode.DEADLINE_EXCEEDED, f"{CALLS_AT_ONCE} other calls are under way"
+            raise _NotSent(code, message) from None
         return max(until - loop.time(), 0.001)
 
     def _sent(

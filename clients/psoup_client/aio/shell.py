@@ -4,12 +4,14 @@
     match_pages = each(MatchingCalls.match_pages)   async for page in client.match_pages(…)
     stage = opening(IngestCalls.stage, …)           async with client.stage(…) as stage     or: await it
 
-Parameters, docstring and errors are those of the method. It is executed on the object of the core that the shell holds.
+A made method has the parameters, the docstring and the errors of the given one. It executes the given one on the object
+of the core that the shell wraps.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -21,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 W = TypeVar("W")
 Item = TypeVar("Item")
+F = TypeVar("F", bound=Callable[..., Any])
 _END: Any = object()
 
 
@@ -47,10 +50,10 @@ class Shell:
 
 
 class Holder(Shell, Generic[R]):
-    """A shell that holds an object of the core."""
+    """A shell around an object of the core."""
 
-    def __init__(self, held: R, connection: AsyncConnection) -> None:
-        self._core = held
+    def __init__(self, core: R, connection: AsyncConnection) -> None:
+        self._core = core
         self._connection = connection
 
     def __repr__(self) -> str:
@@ -82,6 +85,7 @@ def giving(
     async def call(self: Shell, /, *arguments: P.args, **named: P.kwargs) -> W:
         return wrap(await self._run(method, self._held(), *arguments, **named), self._over())
 
+    _sign(call, method, _name(wrap))
     return call
 
 
@@ -100,7 +104,32 @@ def each(
             if (close := getattr(items, "close", None)) is not None:
                 await self._run(close)
 
+    items = str(inspect.signature(method).return_annotation).removeprefix("Iterator[").removesuffix("]")
+    _sign(call, method, f"AsyncGenerator[{items if wrap is same else _name(wrap)}, None]")
     return call
+
+
+def _sign(call: Any, method: Callable[..., Any], returns: str) -> None:
+    """Give a function the parameters of a method, and the name of another result, for `help` and the reference."""
+    call.__signature__ = inspect.signature(method).replace(return_annotation=returns)
+
+
+def _name(wrap: Any) -> str:
+    """Return the name of the class that wraps a result: of itself, or of its method `of`."""
+    name: str = getattr(wrap, "__self__", wrap).__name__
+    return name
+
+
+def twin_of(method: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a method that is written out the docstring and the parameters of its twin."""
+
+    def decorate(function: F) -> F:
+        given = function.__annotations__["return"]
+        functools.update_wrapper(function, method)
+        _sign(function, method, given)
+        return function
+
+    return decorate
 
 
 def same(value: R, connection: AsyncConnection) -> R:
@@ -163,6 +192,7 @@ def opening(
     def call(self: Shell, /, *arguments: P.args, **named: P.kwargs) -> Opening[C]:
         return Opening(functools.partial(giving(method, wrap), self, *arguments, **named))
 
+    _sign(call, method, f"Opening[{_name(wrap)}]")
     return call
 
 
@@ -175,4 +205,5 @@ def opening_each(
     def call(self: Shell, /, *arguments: P.args, **named: P.kwargs) -> OpeningEach[I, Item]:
         return OpeningEach(functools.partial(giving(method, wrap), self, *arguments, **named))
 
+    _sign(call, method, f"OpeningEach[{_name(wrap)}, {item.__name__}]")
     return call

@@ -5,9 +5,9 @@
                          ──switch, with the reply──>  function goes on <┘
 
 `run` executes a function in a greenlet, a stack of its own. Where the function waits, the greenlet gives the awaitable
-to `run`, which awaits it in the caller's task. So one code serves threads and tasks, and the cancellation of the task
-is raised inside the function, at the place where it waits. SQLAlchemy's asyncio extension works in the same way. A
-switch takes less than a microsecond.
+to `run`, which awaits it in the caller's task. So one code serves threads and tasks. If the task is cancelled, the
+function raises CancelledError where it waits. SQLAlchemy's asyncio extension works in the same way. A switch takes less
+than a microsecond.
 """
 
 from __future__ import annotations

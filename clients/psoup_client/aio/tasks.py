@@ -120,7 +120,7 @@ class TaskAhead:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may ask for it, and asyncio would log that
+            task.exception()  # else asyncio logs an error that is never asked for
 
     def __enter__(self) -> TaskAhead:
         return self

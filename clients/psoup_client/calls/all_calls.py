@@ -23,7 +23,7 @@ from psoup_client.calls.webhooks import WebhookCalls
 from psoup_client.ingest.lost_rows import warn
 
 
-class AllCalls(  # a group that builds on others stands before them
+class AllCalls(  # a group stands before the groups that it builds on
     LoadCalls,
     TableCalls,
     DumpCalls,

@@ -10,9 +10,9 @@ Files, in reading order:
     addresses     addresses of services, as users write them and as gRPC takes them
     token, tls    the access token; certificates of the service and of the client
     patience      pauses between retries, and their end
-    waiting       locks, pauses and work at the same time, as the SDK needs them
+    primitives    locks, pauses and work at the same time, as the SDK needs them
     connection    stubs, deadlines, retries, errors; no I/O
-    threads       the channel of `Client`, whose calls block (that of `AsyncClient`: `psoup_client.aio.connection`)
+    threads       the channel of `Client`, whose calls block (of `AsyncClient`: `psoup_client.aio.connection`)
 
 Never here: a stream, a query, a row.
 Not for: facts that calls share, such as schemas (`psoup_client.session`), classes of errors (`psoup_client.errors`).

@@ -28,10 +28,10 @@ import grpc
 from psoup_client.channel.addresses import TLS, completed
 from psoup_client.channel.options import ClientOptions, seconds
 from psoup_client.channel.patience import CallAttempts, Throttle
+from psoup_client.channel.primitives import Waiting
 from psoup_client.channel.tls import tls_credentials
 from psoup_client.channel.token import CallToken
 from psoup_client.channel.trace_context import trace_metadata
-from psoup_client.channel.waiting import Waiting
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
 from psoup_proto.v1 import (
     admin_pb2_grpc,

@@ -83,6 +83,7 @@ class DirectPusher:
                     replies.append(self._numbered(lambda payload=payload: self._send(payload, timeout)))  # type: ignore[misc]
                 except PSoupError as problem:
                     raise after_rows(problem, rows) from None
+                self._client.note_sequence(replies[-1].sequence)
                 result = result.plus(replies[-1], refused_of(payload, replies[-1], rows))
                 rows += payload.rows
         return result.of(self._stream, replies)
@@ -104,6 +105,7 @@ class DirectPusher:
                     raise after_rows(problem, taken) from None
                 if reply.late or reply.ahead:
                     raise _counted(self._stream, reply, taken)
+                self._client.note_sequence(reply.sequence)  # a later part may be refused
                 replies.append(reply)
                 result = result.plus(reply)
         return result.of(self._stream, replies)

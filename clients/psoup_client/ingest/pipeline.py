@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from psoup_client.channel.waiting import Condition
+from psoup_client.channel.primitives import Condition
 from psoup_client.payload import Payload
 from psoup_proto.v1 import ingest_pb2
 

@@ -25,8 +25,9 @@ HERE = (
 """Files whose tests are quick."""
 FOLDERS = ("connection", "copies", "follow", "push", "queries")
 OTHER = {
-    "connection/test_client_tracebacks.py": "it counts the frames of a method, and a coroutine has others",
-    "connection/test_client_options.py": "its interceptors and channels are those of threads",
+    "connection/test_client_restart.py": "it replaces the sleep of threads",
+    "connection/test_client_tracebacks.py": "it counts the frames of a method, and a coroutine has further ones",
+    "connection/test_client_options.py": "its interceptors and channels are made for threads",
     "copies/test_client_replies.py": "it makes no call",
 }
 """Files that are not run, and why."""

@@ -2,8 +2,8 @@
 
     pytest -p psoup_testing.services.async_shim tests/clients/queries      every `Client` of these tests is a ShimClient
 
-Coroutines run in an event loop of a thread. Objects that make calls are converted: a query to a `ShimQuery`, others to
-a `Shim`.
+Coroutines run in an event loop of a thread. Objects that make calls are converted: a query to a `ShimQuery`, the rest
+to a `Shim`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     condition      wait until a change                        the window of a producer
     start          run a function beside the caller           the sender of a producer
     ahead          make the next call meanwhile               `invoke_many`
-    apart          compute, where it holds up nobody          conversion of many rows
+    apart          compute without delay for other tasks      conversion of many rows
 
 The code of the SDK has no other way to wait. So it is the same for `Client` and for `AsyncClient`.
 """
