@@ -110,6 +110,7 @@ def test_the_client_needs_no_package_of_the_engine_or_the_service() -> None:
         "apsw",
         "bitarray",
         "googleapis-common-protos",
+        "greenlet",
         "grpcio",
         "numpy",
         "protobuf",

@@ -193,8 +193,10 @@ def test_a_very_large_push_tells_which_rows_are_in(
     monkeypatch.setattr(direct_pusher, "WHOLE_ROWS", 100)
     name = make_stream(COLUMNS)
     data = rows(*range(100, 300), 50, *range(300, 350))
+    before = client.last_sequence
     with pytest.raises(RowsRefused, match=r"row 200: .* The 200 rows before were taken; go on from row 200") as caught:
         client.push(name, data)
+    assert client.last_sequence == before + 2, "what the client reads next has the parts that were taken"
     assert (caught.value.taken, [row.row for row in caught.value.rows]) == (200, [200])
     assert values(client, name) == list(range(100, 300))
     done = client.push(make_stream(COLUMNS), data, refused="divert")
