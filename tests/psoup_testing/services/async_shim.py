@@ -21,6 +21,7 @@ from psoup_client.aio.shell import Holder
 from psoup_client.queries import AnyQueries
 
 _END: Any = object()
+_THREAD = "shim"
 
 
 class _Loop:
@@ -35,7 +36,7 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="shim", daemon=True).start()
+                threading.Thread(target=self._loop.run_forever, name=_THREAD, daemon=True).start()
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
@@ -96,9 +97,9 @@ class ShimQuery(AsyncQuery):
 
     @property
     def info(self) -> Any:
-        if self._info is None:
+        if self._info is None and threading.current_thread().name != _THREAD:
             LOOP.run(self.load())
-        return self._info
+        return super().info
 
     def invoke(self, **named: Any) -> Any:  # type: ignore[override]
         return called(super().invoke, **named)
