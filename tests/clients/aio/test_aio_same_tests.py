@@ -25,17 +25,20 @@ HERE = (
 """Files whose tests are quick."""
 FOLDERS = ("connection", "copies", "follow", "push", "queries")
 OTHER = {
+    "connection/test_client_options.py": "its interceptors and channels are made for threads",
     "connection/test_client_restart.py": "it replaces the sleep of threads",
     "connection/test_client_tracebacks.py": "it counts the frames of a method, and a coroutine has further ones",
-    "connection/test_client_options.py": "its interceptors and channels are made for threads",
     "copies/test_client_replies.py": "it makes no call",
+    "push/test_client_lossy.py": "it uses the connection of a client itself",
+    "push/test_client_own_writes.py": "it replaces methods of `Client` for a command",
+    "queries/test_client_answer_errors.py": "it makes a `Query` itself",
+    "queries/test_client_tags.py": "it makes a `Query` itself",
 }
 """Files that are not run, and why."""
 NOT_SAME = (
     "test_the_command_says_it",  # replaces a method of `Client` for a command
     "test_every_call_of_a_client_refuses_such_text",  # looks at the class `Client`
     "test_what_may_not_be_repeated_is_sent_once",  # an interceptor of threads
-    "test_a_reply_has_ids_unless_ranges_are_asked_for",  # a query of `invoke_table` that has to be loaded
 )
 """Tests that are not run."""
 
