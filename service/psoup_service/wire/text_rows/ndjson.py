@@ -9,22 +9,19 @@ reads the whole piece. So both accept the same values, and have the same message
 
 from __future__ import annotations
 
-import io
 import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json
 
 from psoup.errors import InvalidBatch
-from psoup.model import EXACT_DOUBLE, FIRST_AT, PATCH, Attribute, Schema
+from psoup.model import FIRST_AT, PATCH, Attribute, Schema
 from psoup.values.kinds import arrow_type
+from psoup_proto.json_rows.plain_lines import count_plain, read_plain
 from psoup_proto.json_rows.text import FAULTS, JsonFault, decoder, fault, json_kind
 from psoup_service.wire.json_rows import columns_of
 from psoup_service.wire.text_rows.faults import Faults
-from psoup_service.wire.text_rows.times import FormUnknown, dates_of, instants_of
 
 _MOST_COLUMNS = 64
 """Up to this number of columns, Arrow also reads names that the first line lacks. Each of them costs time."""
@@ -34,7 +31,6 @@ _VALUES = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[,\[{]', re.DOTALL)
 """Matches whole texts, and the signs before values outside of texts."""
 _ROW = re.compile(r"^row (\d+): ")
 _DECODE = decoder(strict=True)
-_BRACE, _END, _FEED, _RETURN = b"{}\n\r"
 
 Array = Any
 
@@ -44,25 +40,11 @@ def read_lines(data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[
 
     Adds bad rows to `faults`, and leaves them out.
     """
-    count = _plain_lines(data)
+    count = count_plain(data)
     batch = _read_fast(data, count, schema) if count else None
     if batch is not None:
         return batch, np.arange(line, line + count)
     return _read_slowly(data, line, schema, faults)
-
-
-def _plain_lines(data: bytes) -> int:
-    """The number of lines if each begins with { and ends with }, else 0. Then no object can span lines."""
-    if not data:
-        return 0
-    raw = np.frombuffer(data, np.uint8)
-    feeds = np.flatnonzero(raw == _FEED)
-    if not len(feeds) or feeds[-1] != len(raw) - 1:
-        feeds = np.append(feeds, len(raw))
-    starts = np.concatenate([[0], feeds[:-1] + 1])
-    last = feeds - 1
-    last = last - (raw[last] == _RETURN)
-    return len(starts) if (raw[starts] == _BRACE).all() and (raw[last] == _END).all() else 0
 
 
 def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None:
@@ -70,27 +52,8 @@ def _read_fast(data: bytes, count: int, schema: Schema) -> pa.RecordBatch | None
     fields = _fields_of(data, schema)
     if fields is None:
         return None
-    kinds = [arrow_type(attribute.type) for attribute in fields.values()]
-    if any(map(pa.types.is_decimal, kinds)) and _has_exponent(data):
-        return None
-    if any(map(pa.types.is_floating, kinds)) and _has_negative_zero(data):
-        return None
-    try:
-        data.decode()
-        table = pyarrow.json.read_json(
-            io.BytesIO(data),
-            pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pyarrow.json.ParseOptions(
-                explicit_schema=pa.schema([(name, _read_type(attribute)) for name, attribute in fields.items()]),
-                unexpected_field_behavior="error",
-            ),
-        )
-        if table.num_rows != count:
-            return None
-        arrays = {name: _converted(table.column(name), attribute) for name, attribute in fields.items()}
-    except (pa.ArrowException, UnicodeDecodeError, FormUnknown):
-        return None
-    given = {name: array for name, array in arrays.items() if array.null_count < count}
+    arrays = read_plain(data, count, {name: arrow_type(attribute.type) for name, attribute in fields.items()})
+    given = {name: array for name, array in (arrays or {}).items() if array.null_count < count}
     if not given:
         return None
     return pa.RecordBatch.from_arrays(list(given.values()), [fields[name].name for name in given])
@@ -106,22 +69,6 @@ def _has_too_many_values(line: bytes) -> bool:
         if values > _MOST_VALUES:
             return True
     return False
-
-
-def _has_exponent(data: bytes) -> bool:
-    """Whether a number may have an exponent. O(bytes); a regular expression takes as long as reading the lines."""
-    raw = np.frombuffer(data, np.uint8)
-    before = raw[np.flatnonzero((raw | 32) == ord("e")) - 1]
-    return bool(((before == ord(".")) | ((before >= ord("0")) & (before <= ord("9")))).any())
-
-
-def _has_negative_zero(data: bytes) -> bool:
-    """Whether a number may be -0. O(bytes)."""
-    raw = np.frombuffer(data, np.uint8)
-    at = np.flatnonzero(raw[:-2] == ord("-"))
-    after = raw[at + 2]
-    more = (after == ord(".")) | ((after >= ord("0")) & (after <= ord("9")))
-    return bool(((raw[at + 1] == ord("0")) & ~more).any())
 
 
 def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:
@@ -146,28 +93,6 @@ def _fields_of(data: bytes, schema: Schema) -> dict[str, Attribute] | None:
     if len(schema.attributes) <= _MOST_COLUMNS:
         fields |= {attribute.name: attribute for attribute in unnamed if attribute.name not in fields}
     return fields
-
-
-def _read_type(attribute: Attribute) -> pa.DataType:
-    kind = arrow_type(attribute.type)
-    return pa.string() if pa.types.is_temporal(kind) else kind
-
-
-def _converted(column: pa.ChunkedArray, attribute: Attribute) -> pa.Array:
-    """The values of a column in its type. Raises FormUnknown for a value that PushRows may read differently."""
-    kind, array = arrow_type(attribute.type), column.combine_chunks()
-    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-    if pa.types.is_timestamp(kind):
-        return instants_of(array)
-    if pa.types.is_date(kind):
-        return dates_of(array)
-    if pa.types.is_floating(kind) and len(array) > array.null_count:
-        values = pc.min_max(pc.abs(array.drop_null()))
-        if not values["max"].as_py() < EXACT_DOUBLE or not pc.all(pc.is_finite(array)).as_py():
-            raise FormUnknown
-    if pa.types.is_decimal(kind):
-        array.validate(full=True)
-    return array
 
 
 def _read_slowly(data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
