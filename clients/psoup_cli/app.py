@@ -13,6 +13,7 @@ import typer
 from psoup_cli.commands.access import admin, audit, tenant, token
 from psoup_cli.commands.copies import recharge
 from psoup_cli.commands.directory import backup, doctor
+from psoup_cli.commands.kafka import topic as kafka
 from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top, webhook
 from psoup_cli.commands.query.unregister import unregister
 from psoup_cli.commands.service import clock, config, demo, mcp, serve, status
@@ -77,6 +78,7 @@ app.add_typer(table.app, name="table", short_help="Create, list, show and drop t
 app.command("push", short_help="Push the rows of files into a stream or a table.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("cdc", short_help="Follow a table of PostgreSQL (the extra psoup[postgres]).")(cdc.cdc)
+app.add_typer(kafka.app, name="kafka", short_help="Feed streams from Kafka (the extra psoup[kafka]).")
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("check", short_help="Show the columns, windows and plan of a statement.")(check.check)
 app.command("register", short_help="Register a standing query.")(register.register)
@@ -102,6 +104,7 @@ app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy all data of a service.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
+kafka.app.command("feed", short_help="Feed a stream or a table from a topic.")(kafka.feed)
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)
 spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
 spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, batch after batch.")(spark_stand.stand)

@@ -4,6 +4,7 @@
     psoup serve     No module named 'numba'  ──> pip install 'psoup[server]'
     psoup spark     No module named 'numba'  ──> pip install 'psoup[cli,spark]'
     psoup cdc       No module named 'psycopg2' ──> pip install 'psoup[cli,postgres]'
+    psoup kafka     No module named 'confluent_kafka' ──> pip install 'psoup[cli,kafka]'
     psoup mcp       No module named 'mcp'    ──> pip install 'psoup[mcp]'
 
 Imports of this module are Python's own, because nothing else may be installed. Any other missing module is an error of
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 _SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "restore", "serve")
 """Commands that run the service's code or open its data directory. `psoup backup` belongs to `psoup restore`."""
 
-_OTHER = {"spark": "cli,spark", "cdc": "cli,postgres", "mcp": "mcp"}
+_OTHER = {"spark": "cli,spark", "cdc": "cli,postgres", "kafka": "cli,kafka", "mcp": "mcp"}
 """Extras of commands that need another one."""
 
 OF_EXTRAS = frozenset(
@@ -30,9 +31,10 @@ OF_EXTRAS = frozenset(
         *("pandas", "pyspark"),
         *("httpx2", "mcp"),
         "psycopg2",
+        *("confluent_kafka", "fastavro"),
     )
 )
-"""Modules that the extras cli, engine, mcp, postgres, server and spark bring, by the names of their imports."""
+"""Modules that the extras cli, engine, kafka, mcp, postgres, server and spark bring, by the names of their imports."""
 
 
 def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:

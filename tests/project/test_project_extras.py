@@ -22,6 +22,7 @@ FOLDERS = {
     "psoup_recharge": "clients",
     "psoup_cdc": "clients",
     "psoup_cli": "clients",
+    "psoup_kafka": "clients",
     "psoup_spark": "clients",
     "psoup": "",
     "psoup_storage": "storage",
@@ -95,6 +96,7 @@ def imported(package: str) -> set[str]:
         ("psoup_recharge", []),
         ("psoup_cdc", ["postgres"]),
         ("psoup_cli", ["cli", "mcp"]),
+        ("psoup_kafka", ["kafka"]),
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
         ("psoup_storage", ["engine"]),
@@ -122,7 +124,7 @@ def test_the_client_needs_no_package_of_the_engine_or_the_service() -> None:
 def test_every_package_of_the_server_is_imported() -> None:
     """A package without a user is weight for each install."""
     used = set().union(*map(imported, FOLDERS)) | {"tzdata"}
-    assert of_extras("server", "oidc", "postgres", "spark") - used - {"pandas"} == set()
+    assert of_extras("server", "oidc", "kafka", "postgres", "spark") - used - {"pandas"} == set()
 
 
 def test_a_command_knows_the_modules_of_the_extras() -> None:

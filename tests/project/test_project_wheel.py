@@ -19,6 +19,7 @@ PACKAGES = {
     "psoup_cli",
     "psoup_recharge",
     "psoup_cdc",
+    "psoup_kafka",
     "psoup_spark",
 }
 

@@ -260,7 +260,7 @@ class FieldNames:
         """Find the columns for the names of a JSON object. Raises InvalidData."""
         columns = list[str | None]()
         for name in names:
-            column = self._column(name)
+            column = self.column(name)
             if column is not None and column in columns:
                 raise InvalidData(f"column {column!r} comes twice; give it once", facts={"column": column})
             columns.append(column)
@@ -271,7 +271,8 @@ class FieldNames:
             self._shapes[names] = shape
         return shape
 
-    def _column(self, field: str) -> str | None:
+    def column(self, field: str) -> str | None:
+        """The column of a field; None for one that is left out. Raises InvalidData for an unknown one."""
         column = self._rules.column(field, self._stream)
         if column is None and not self._rules.ignore_extra:
             free = [column.name for column in self._stream.columns]

@@ -68,6 +68,11 @@ def test_a_command_names_the_extra_that_it_lacks(missing: tuple[str, ...], argum
             ["cdc", "customers"],
             "psoup cdc needs psycopg2, which is not installed: pip install 'psoup[cli,postgres]'",
         ),
+        (
+            "confluent_kafka",
+            ["kafka", "feed", "orders"],
+            "psoup kafka needs confluent_kafka, which is not installed: pip install 'psoup[cli,kafka]'",
+        ),
         ("fraud", ["serve", "--functions", "fraud"], None),
         (None, ["serve"], None),
     ],
