@@ -57,7 +57,7 @@ ROWS = """
     aggregate.group.10 aggregate.group.1k aggregate.group.100k
     aggregate.group.10.w2^24 aggregate.group.1k.w2^24 aggregate.group.100k.w2^24 aggregate.buckets
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.tls push.far push.csv push.http
-    push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
+    push.durable.1x1024 push.durable.20x50 push.durable.50x1 kafka recovery.first recovery.covered recovery.memory
     recovery.table
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     pg.small pg.block pg.small16 pg.notify
