@@ -25,10 +25,16 @@ from psoup_kafka.settings import KafkaSource
 CALL_SECONDS = 10.0
 """The deadline of a question to the brokers, in seconds."""
 
-GATHER_SECONDS = 0.01
+GATHER_SECONDS = 0.005
 """The seconds in which records gather after the first one."""
 
-MOST_RECORDS = 10_000
+BACKLOG_SECONDS = 0.05
+"""The seconds in which they gather if many wait. Each batch costs the service the work of a thousand rows."""
+
+MANY_RECORDS = 2_000
+"""The records of a read from which on many wait."""
+
+MOST_RECORDS = 40_000
 """The most records of one read."""
 
 _LOG = logging.getLogger("psoup_kafka")
@@ -44,6 +50,7 @@ class Cluster:
         self._trouble = ""
         """The last message about a connection."""
         self._denied: KafkaError | None = None
+        self._gather = GATHER_SECONDS
         self.away_since: float | None = None
         """The monotonic time since which no broker is connected; None if one is."""
         self.committed = True
@@ -128,7 +135,8 @@ class Cluster:
         Raises NotFound if the topic is gone, and AccessDenied.
         """
         first = self._consumer.consume(1, seconds)
-        messages = first + self._consumer.consume(MOST_RECORDS, GATHER_SECONDS) if first else first
+        messages = first + self._consumer.consume(MOST_RECORDS, self._gather) if first else first
+        self._gather = BACKLOG_SECONDS if len(messages) >= MANY_RECORDS else GATHER_SECONDS
         if self._denied is not None:
             raise self.error(self._denied)
         if messages:

@@ -11,6 +11,7 @@ and loses nothing, without transactions. Each start takes a new epoch, which end
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +61,9 @@ END_SECONDS = 10.0
 
 BATCH_BYTES = 4 * 1024 * 1024
 """The bytes of values at which a batch ends."""
+
+COLLECT_OBJECTS = 250_000
+"""The objects after which Python looks for garbage, while a feed runs. Each record is one: the default is 700."""
 
 WINDOW_BYTES = 64 * 1024 * 1024
 """The bytes of batches without a reply, of all partitions."""
@@ -134,6 +138,8 @@ class TopicFeed:
         All good records before an error are in.
         """
         cluster = Cluster(self._source, self._source.group(self._stream))
+        collections = gc.get_threshold()
+        gc.set_threshold(COLLECT_OBJECTS, *collections[1:])
         try:
             for attempt in range(1, _STARTS + 1):
                 try:
@@ -148,6 +154,7 @@ class TopicFeed:
                     self._end()
             raise AssertionError("the last attempt returns or raises")
         finally:
+            gc.set_threshold(*collections)
             self._close(cluster)
 
     def _fenced(self) -> PSoupError:

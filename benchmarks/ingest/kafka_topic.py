@@ -3,7 +3,7 @@
     mock brokers ── 4 partitions ──> psoup_kafka ──> service     to the last reply
     a producer ── the same rows as dicts ──────────> service     to the last reply
 
-The mock brokers are those of librdkafka, in a process of their own. They have all records when the clock starts. The
+The mock brokers come with librdkafka, and have a process of their own. They have all records when the clock starts. The
 rows of the producer are dicts of Python values, so it reads no JSON.
 """
 
@@ -21,7 +21,7 @@ from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
 from psoup_client import Client
 
-COUNT, PARTITIONS = 400_000, 4
+COUNT, PARTITIONS = 500_000, 4
 BATCH = 10_000
 """The rows of a batch of the producer."""
 CREATE = "CREATE STREAM {} (id BIGINT, symbol TEXT, price DOUBLE, at TIMESTAMP) RETENTION 65536 ROWS"
@@ -41,7 +41,7 @@ def rows(run: Run) -> Iterator[Row]:
         import confluent_kafka  # noqa: F401
     except ImportError:
         return
-    count, samples = run.of(COUNT, COUNT, 2_000), run.of(5, 3, 1)
+    count, samples = run.of(COUNT, COUNT, 2_000), run.of(3, 3, 1)
     lines = [LINE % (n, n % 5_000, n % 1_000, n % 100, n // 3_600 % 24, n // 60 % 60, n % 60) for n in range(count)]
     with _brokers() as brokers, processes.service(durable=True) as address, Client(address) as client:
         _produce(brokers, lines)
@@ -68,7 +68,8 @@ def _produce(brokers: str, lines: list[str]) -> None:
     """Write the records, compressed, because the mock brokers keep 5 MiB of a partition."""
     from confluent_kafka import Producer
 
-    settings = {"queue.buffering.max.messages": COUNT * 2, "linger.ms": 50, "compression.type": "zstd"}
+    settings: dict[str, Any] = {"queue.buffering.max.messages": COUNT * 2, "linger.ms": 500, "compression.type": "lz4"}
+    settings |= {"batch.num.messages": COUNT, "batch.size": 1024 * 1024}  # as much as a fetch of a partition
     producer = Producer({"bootstrap.servers": brokers, **settings})
     for number, line in enumerate(lines):
         producer.produce("records", value=line, partition=number % PARTITIONS)
