@@ -176,6 +176,14 @@ class Cluster:
         while not (self.committed or self.commit_problem) and time.monotonic() < last:
             self._consumer.poll(0.05)
 
+    def group_offsets(self, partitions: Sequence[int]) -> dict[int, int]:
+        """The offsets that the consumer group has. Empty if it has none, or may not be asked."""
+        try:
+            listed = self._consumer.committed([self._at(number) for number in partitions], timeout=CALL_SECONDS)
+        except KafkaException:
+            return {}
+        return {each.partition: each.offset for each in listed if each.error is None and each.offset >= 0}
+
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close()

@@ -39,7 +39,7 @@ from psoup_kafka.partition import PartitionFeed
 from psoup_kafka.place import Place, recorded_place
 from psoup_kafka.quarantine import Poison, Quarantine
 from psoup_kafka.settings import KafkaSource
-from psoup_kafka.start import Bounds, From, begin
+from psoup_kafka.start import Bounds, From, begin, check_new
 
 PATIENCE_SECONDS = 600.0
 """The seconds for which the feed waits for brokers or a service that are away."""
@@ -202,6 +202,8 @@ class TopicFeed:
         """
         places = {n: recorded_place(self._client, self._stream, self._source.producer(n)) for n in numbers}
         first_start = not self._parts and not any(places.values())
+        if first_start and self._options.start is None:
+            check_new(self._source.name, self._stream, cluster.group_offsets(numbers))
         bounds = {number: Bounds(self._source.topic, number, *cluster.offsets(number)) for number in numbers}
         bounds = self._with_times(cluster, places, bounds)
         starts = {number: begin(bounds[number], places[number], self._options.start, first_start) for number in numbers}

@@ -11,6 +11,7 @@ The errors name the offsets that Kafka has, and --from as the way out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,6 +50,24 @@ def begin(bounds: Bounds, recorded: Place | None, chosen: From | None, first_sta
     if chosen is None:
         raise problem
     return _at(bounds, chosen)
+
+
+def check_new(name: str, stream: str, group: Mapping[int, int]) -> None:
+    """Raise FailedPrecondition if the consumer group of a feed without positions shows that it ran before.
+
+    `group`: the group's offsets by partition. An offset of 0 shows nothing.
+    """
+    taken = {partition: offset for partition, offset in sorted(group.items()) if offset}
+    if not taken:
+        return
+    listed = ", ".join(f"partition {partition}: {offset}" for partition, offset in taken.items())
+    raise FailedPrecondition(
+        f"{stream!r} has no positions of the feed {name!r}, and its consumer group has offsets ({listed}): the stream"
+        " was made anew, or the service has forgotten the positions after a week without the feed. --from earliest"
+        " takes all records, perhaps again; --from latest later ones; --from OFFSET goes on at an offset",
+        reason="POSITIONS_GONE",
+        facts={"name": name},
+    )
 
 
 def _lost(bounds: Bounds, recorded: Place) -> PSoupError | None:

@@ -129,7 +129,7 @@ def test_every_package_of_the_server_is_imported() -> None:
 
 def test_a_command_knows_the_modules_of_the_extras() -> None:
     """A module of an extra that is missing leads to the sentence about the extra."""
-    brought = of_extras("cli", "engine", "mcp", "postgres", "server", "spark") - of_extras()
+    brought = of_extras("cli", "engine", "kafka", "mcp", "postgres", "server", "spark") - of_extras()
     assert {_distributions()[module][0].lower().replace("_", "-") for module in OF_EXTRAS} == brought
 
 

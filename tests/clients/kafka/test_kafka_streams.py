@@ -206,7 +206,7 @@ def test_the_first_start_begins_where_it_is_told(client: Client, make_stream: Ma
 
 
 def test_records_that_kafka_removed_are_an_error_until_the_user_chooses(
-    client: Client, make_stream: MakeStream, kafka: MockKafka
+    client: Client, make_stream: MakeStream, kafka: MockKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, topic = make_stream("(n BIGINT, t TEXT)"), kafka.topic()
     kafka.produce(topic, ['{"n":0}'])
@@ -219,6 +219,11 @@ def test_records_that_kafka_removed_are_an_error_until_the_user_chooses(
             feed(client, kafka.brokers, topic, stream)
         low = int(raised.value.facts["low"])
         assert 1 < low < 9 and f"--from earliest goes on at offset {low}, --from latest at 9" in raised.value.message
+    ask, stale = Cluster.offsets, [(0, 9)] * PARTITIONS  # as if Kafka removed them after the start
+    monkeypatch.setattr(Cluster, "offsets", lambda self, number: stale.pop() if stale else ask(self, number))
+    with pytest.raises(OutOfRange, match="it would go on at offset 1"):
+        feed(client, kafka.brokers, topic, stream)
+    assert not stale
     said = list[str]()
     assert feed(client, kafka.brokers, topic, stream, start="earliest", notice=said.append).rows == 9 - low
     assert said == [f"partition 0: going on at offset {low}, and not at 1"]
@@ -253,6 +258,41 @@ def test_a_position_of_another_program_is_an_error(client: Client, make_stream: 
     with pytest.raises(FailedPrecondition, match="another program feeds the stream under this name"):
         feed(client, kafka.brokers, topic, stream)
     assert feed(client, kafka.brokers, topic, stream, name="other").rows == 1
+
+
+def test_a_stream_that_was_made_anew_is_noticed_by_the_group(
+    client: Client, make_stream: MakeStream, kafka: MockKafka
+) -> None:
+    stream, topic = make_stream("(n BIGINT)"), kafka.topic()
+    kafka.produce(topic, numbers(0, 3))
+    feed(client, kafka.brokers, topic, stream)
+    client.drop(stream)
+    client.create_stream(f"CREATE STREAM {stream} (n BIGINT)")
+    with pytest.raises(FailedPrecondition, match=r"its consumer group has offsets \(partition 0: 3\)") as raised:
+        feed(client, kafka.brokers, topic, stream)
+    assert raised.value.reason == "POSITIONS_GONE"
+    assert feed(client, kafka.brokers, topic, stream, start="earliest").rows == 3
+
+
+def test_values_are_the_same_read_together_or_one_by_one(
+    client: Client, make_stream: MakeStream, kafka: MockKafka, tmp_path: Path
+) -> None:
+    columns = "(n BIGINT, t TEXT, f DOUBLE, d DECIMAL(9,2), b BOOLEAN, at TIMESTAMP, day DATE)"
+    values = [
+        '{"n":1,"t":"\\u00e9","f":0.1,"d":1.50,"b":true,"at":"2026-01-01T12:00:00.5+01:00","day":"2026-01-01"}',
+        '{"n":-9223372036854775808,"t":"","f":-1.5,"d":"2.25","b":false,"at":"1969-12-31T00:00:00Z","day":null}',
+        '{"t":"only"}',
+        '{"day":"1600-02-29","f":3}',
+    ]
+    together, topic = make_stream(columns), kafka.topic()
+    kafka.produce(topic, values)
+    feed(client, kafka.brokers, topic, together)
+    single, topic = make_stream(columns), kafka.topic()
+    kafka.produce(topic, [*values, "no"])
+    assert feed(client, kafka.brokers, topic, single, quarantine=tmp_path).poison == 1
+    names = "n, t, f, d, b, at, day"
+    assert rows(client, together, names) == rows(client, single, names)
+    assert len(rows(client, single, names)) == len(values)
 
 
 def test_a_topic_that_is_not_there(client: Client, make_stream: MakeStream, kafka: MockKafka) -> None:
