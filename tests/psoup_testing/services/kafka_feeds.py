@@ -9,7 +9,7 @@ from typing import Any
 from psoup_cli.files.header import FieldNames, HeaderRules
 from psoup_client import Client
 from psoup_client.columns.casts import TimeOptions
-from psoup_kafka import FeedOptions, Figures, KafkaSource, RecordColumns, Target, TopicFeed
+from psoup_kafka import FeedOptions, Figures, KafkaSource, Place, RecordColumns, Target, TopicFeed
 from psoup_testing.oracles.questions import again
 
 
@@ -45,3 +45,20 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     """The records in a quarantine, by partition and offset."""
     records = [json.loads(line) for path in folder.iterdir() for line in path.read_text().splitlines()]
     return sorted(records, key=lambda line: (line["partition"], line["offset"]))
+
+
+def numbers(first: int, stop: int) -> list[str]:
+    """Records with numbers."""
+    return [f'{{"n":{n}}}' for n in range(first, stop)]
+
+
+def count(client: Client, stream: str) -> int:
+    """The rows that a stream has taken."""
+    return int(client.describe(stream).next_tuple_id)
+
+
+def place(client: Client, stream: str, topic: str, partition: int = 0) -> Place:
+    """The recorded place of a feed in a partition."""
+    source = client.position(stream, f"kafka {topic}/{partition}").source
+    assert source is not None
+    return Place.of(source)
