@@ -138,8 +138,8 @@ class TopicFeed:
         All good records before an error are in.
         """
         cluster = Cluster(self._source, self._source.group(self._stream))
-        collections = gc.get_threshold()
-        gc.set_threshold(COLLECT_OBJECTS, *collections[1:])
+        before = gc.get_threshold()
+        gc.set_threshold(COLLECT_OBJECTS, *before[1:])
         try:
             for attempt in range(1, _STARTS + 1):
                 try:
@@ -154,7 +154,8 @@ class TopicFeed:
                     self._end()
             raise AssertionError("the last attempt returns or raises")
         finally:
-            gc.set_threshold(*collections)
+            if before[0] != COLLECT_OBJECTS:  # another feed of this process sets it back
+                gc.set_threshold(*before)
             self._close(cluster)
 
     def _fenced(self) -> PSoupError:
