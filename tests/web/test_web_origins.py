@@ -37,6 +37,13 @@ def any_page() -> Iterator[tuple[Page, str]]:
         yield Page(service.service), token.secret
 
 
+@pytest.fixture(scope="module")
+def no_token() -> Iterator[Page]:
+    """A service without tokens that takes calls of every page."""
+    with serving(Settings(port=0, web_port=0, web_origins=("*",))) as service:
+        yield Page(service.service)
+
+
 def cors(response: Response) -> dict[str, str]:
     return {name: value for name, value in response.headers.items() if name.startswith("access-control")}
 
@@ -144,15 +151,20 @@ def test_any_page_may_call_with_an_access_token(any_page: tuple[Page, str]) -> N
     assert (null.status, cors(null)) == (403, {})
 
 
-def test_any_page_needs_a_token_also_where_the_service_has_none() -> None:
+@pytest.mark.seeded("with the origin * any page may call a service without tokens")
+@pytest.mark.parametrize("token", ["", "Bearer x", "bearer ", "Bearer psoup_0000000000"])
+def test_any_page_needs_a_token_of_the_service_also_where_it_has_none(no_token: Page, token: str) -> None:
     """Else every visited page could read what a service on the same machine has."""
-    with serving(Settings(port=0, web_port=0, web_origins=("*",))) as service:
-        page = Page(service.service)
-        assert page.post(INFO, "{}", {"origin": f"http://{page.place}"}).status == 200, "the page itself needs none"
-        refused = page.post(INFO, "{}", CROSS)
-        assert refused.status == 401 and "the operator names the origin" in refused.json["message"]
-        events = page.send("GET", "/follow?stream=s", headers=CROSS)
-        assert events.status == 401
+    assert no_token.post(INFO, "{}", {"origin": f"http://{no_token.place}"}).status == 200, "the page itself needs none"
+    headers = {**CROSS, **({"authorization": token} if token else {})}
+    responses = [
+        no_token.post(INFO, "{}", headers),
+        no_token.send("GET", "/follow?stream=s", headers=headers),
+        no_token.send("POST", "/api/ask", "SELECT 1", {**headers, "x-psoup": "1"}),
+        no_token.send("POST", "/api/streams/s/rows", '{"n": 1}', {**headers, "idempotency-key": "a"}),
+    ]
+    assert [(response.status, response.json["reason"]) for response in responses] == [(401, "NO_CREDENTIAL")] * 4
+    assert "the operator names the origin" in responses[0].json["message"]
 
 
 def test_without_the_setting_nothing_speaks_of_other_pages(page: Page) -> None:

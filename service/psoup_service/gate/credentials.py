@@ -117,7 +117,7 @@ class Gate:
         if may((ANYBODY,), method):
             return STRANGER
         tokens = self._tokens()
-        if not tokens and not self._closed:
+        if self._is_open(tokens):
             caller.principal = EVERYBODY
             return EVERYBODY
         principal = caller.principal = self._principal(caller, tokens)
@@ -136,6 +136,10 @@ class Gate:
                 call=method,
             )
         return principal
+
+    def is_open(self) -> bool:
+        """Whether callers need no credential. Raises Unavailable during a start, until the tokens are known."""
+        return self._is_open(self._tokens())
 
     def tell(self, method: str, outcome: str, caller: GateCaller) -> None:
         """Write a line of the audit log about a call that has ended."""
@@ -175,6 +179,9 @@ class Gate:
         """Keep the provider's keys up to date, until cancelled. Returns at once without a provider."""
         if self._openid is not None:
             await self._openid.run()
+
+    def _is_open(self, tokens: Mapping[str, AccessToken]) -> bool:
+        return not tokens and not self._closed
 
     def _principal(self, caller: GateCaller, tokens: Mapping[str, AccessToken]) -> Principal:
         authorization = caller.authorization()

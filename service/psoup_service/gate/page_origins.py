@@ -2,7 +2,7 @@
 
 https://app.example.org      exactly this one: scheme, host and port
 http://localhost:5173
-*                            any page, but each of its calls needs an access token
+*                            any page, but each of its calls needs an access token of the service
 """
 
 from __future__ import annotations

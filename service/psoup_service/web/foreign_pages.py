@@ -9,7 +9,7 @@ adds these by itself, so they say nothing about the page. The permission for cre
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -56,12 +56,22 @@ class ForeignPages:
         listed = given[0] in self._origins or (ANY in self._origins and given[0] != "null")
         return given[0] if listed else ""
 
-    def check_token(self, headers: Headers) -> None:
-        """Raise Unauthenticated for a call without an access token, if the setting is `*`."""
-        if ANY in self._origins and not headers.get("authorization", "").lower().startswith("bearer "):
+    def check_token(self, headers: Headers, is_open: Callable[[], bool]) -> None:
+        """Raise Unauthenticated for a call without an access token, if the setting is `*`.
+
+        `is_open`: whether the service takes calls without a credential. Then it would also take any text as a token.
+        """
+        if ANY not in self._origins:
+            return
+        if is_open():
             raise Unauthenticated(
-                "web_origins is '*', so a call of a page on another host has Authorization: Bearer TOKEN; without"
-                " tokens, the operator names the origin of the page",
+                "web_origins is '*', so a call of a page on another host needs an access token, and this service has"
+                " none yet; an operator issues tokens (psoup admin init), or the operator names the origin of the page",
+                reason="NO_CREDENTIAL",
+            )
+        if not headers.get("authorization", "").lower().startswith("bearer "):
+            raise Unauthenticated(
+                "web_origins is '*', so a call of a page on another host has Authorization: Bearer TOKEN",
                 reason="NO_CREDENTIAL",
             )
 

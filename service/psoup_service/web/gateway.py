@@ -155,7 +155,7 @@ class Gateway:
                 self._guard.check_host(headers)
                 await preflight()(scope, receive, send)
                 return
-            self._foreign.check_token(headers)
+            self._foreign.check_token(headers, self._calls.answering.calls.is_open)
         self._guard.check(method, path, scope["scheme"], headers, foreign=scope[FOREIGN])
         if path.startswith(CALLS):
             await self._called(scope, receive, send)

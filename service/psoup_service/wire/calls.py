@@ -133,6 +133,10 @@ class Calls:
         self.under_way = CallsUnderWay(limits)
         metrics.open.set_function(lambda: self.under_way.open)
 
+    def is_open(self) -> bool:
+        """Whether callers need no credential. Raises Unavailable during a start, until the tokens are known."""
+        return self._gate.is_open()
+
     async def run(
         self, name: str, caller: Caller, serve: Callable[[], Awaitable[Any]], *, timed: bool, watching: bool = False
     ) -> Ended:
