@@ -44,7 +44,6 @@ vite build --mode bundle --logLevel warn
 vite build --mode react --logLevel warn
 vite build --mode preact --logLevel warn
 tsc --project tsconfig.dist.json
-tsc --project tests/consumer
 
 most=40000
 size=$(gzip -9 < dist/bundle.js | wc -c)
@@ -53,4 +52,13 @@ if [ "$size" -gt "$most" ]; then
   exit 1
 fi
 npm pack --json --loglevel=error --pack-destination out > out/pack.json
+
+# The types, as a program sees them that has the package, and nothing of what the package is built with.
+consumer=$(mktemp -d)
+trap 'rm -rf "$consumer"' EXIT
+mkdir -p "$consumer"/node_modules/{psoup-client,@bufbuild}
+tar -xzf out/psoup-client-*.tgz --strip-components=1 -C "$consumer/node_modules/psoup-client"
+cp -r node_modules/@bufbuild/protobuf "$consumer/node_modules/@bufbuild"
+cp tests/consumer/* "$consumer"
+tsc --project "$consumer"
 echo "psoup-client: $size bytes in one file, with gzip"

@@ -9,7 +9,8 @@ import { Schema } from "apache-arrow/fb/schema";
 import { MessageHeader } from "apache-arrow/fb/message-header";
 import { ByteBuffer } from "flatbuffers";
 import { named } from "./column_names.js";
-import { type Field, fieldsOf } from "./form.js";
+import type { Field } from "./form.js";
+import { fieldsOf } from "./schema.js";
 import { type Column, exact, type Value } from "./values.js";
 
 /** Columns that are read from pieces of a stream. */
