@@ -38,6 +38,7 @@ mkdir -p src/contract
 
 tsc --noEmit
 vite build --mode tests --logLevel warn
+grep -q node:test out/tests/main.js || { echo "out/tests/main.js has no tests" >&2; exit 1; }
 node --test --test-reporter=dot out/tests/main.js
 vite build --logLevel warn
 vite build --mode bundle --logLevel warn

@@ -12,7 +12,8 @@ const PREACT = [
 export default defineConfig(({ mode }) => {
   if (mode === "tests") {
     return {
-      build: { ssr: "tests/main.ts", outDir: "out/tests", emptyOutDir: true },
+      // The package says that its modules have no side effects. Tests are nothing else, and would be left out.
+      build: { ssr: "tests/main.ts", outDir: "out/tests", emptyOutDir: true, rollupOptions: { treeshake: false } },
       ssr: { noExternal: true },
     };
   }
