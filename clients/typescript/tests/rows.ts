@@ -1,10 +1,12 @@
 /** Rows as objects, and the store in memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb.js";
 import { MemoryStore } from "../src/store/memory.js";
+import { bodyOf } from "../src/sync/body.js";
 import { count } from "../src/sync/change.js";
 import type { Field, Kind } from "../src/sync/form.js";
 import { instantText, objects } from "../src/sync/objects.js";
@@ -29,6 +31,24 @@ test("a row loses no digit of its values", () => {
   ]);
   assert.equal(instantText(-1), "1969-12-31T23:59:59.999999Z");
   assert.equal(instantText(2n ** 63n - 1n), "9223372036854775807 µs");
+});
+
+test("a reply is read in browsers whose streams cannot be iterated, and is as large as it says", async () => {
+  const iterator = Object.getOwnPropertyDescriptor(ReadableStream.prototype, Symbol.asyncIterator)!;
+  delete (ReadableStream.prototype as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator];
+  try {
+    const raw = base64Decode(vectors.histories[0]!.steps[0]!.body);
+    const reply = (size: number) => ({
+      body: gzipSync(raw).toString("base64"),
+      compression: "COMPRESSION_GZIP" as const,
+      size: String(size),
+    });
+    assert.deepEqual(await bodyOf(reply(raw.length)), fromBinary(SyncBodySchema, raw));
+    await assert.rejects(bodyOf(reply(raw.length - 1)), /more bytes/);
+    await assert.rejects(bodyOf(reply(raw.length + 1)), /fewer bytes/);
+  } finally {
+    Object.defineProperty(ReadableStream.prototype, Symbol.asyncIterator, iterator);
+  }
 });
 
 test("names of columns are names of values alone", () => {

@@ -23,10 +23,12 @@ async function inflate(raw: Uint8Array, size: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(size);
   let filled = 0;
   const stream = new Blob([raw as BlobPart]).stream().pipeThrough(new DecompressionStream("gzip"));
-  for await (const part of stream) {
-    if (filled + part.length > size) throw new Error("more bytes than were told");
-    bytes.set(part, filled);
-    filled += part.length;
+  // Not `for await`: streams cannot be iterated in Safari.
+  const reader = stream.getReader();
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    if (filled + read.value.length > size) throw new Error("more bytes than were told");
+    bytes.set(read.value, filled);
+    filled += read.value.length;
   }
   if (filled !== size) throw new Error("fewer bytes than were told");
   return bytes;
