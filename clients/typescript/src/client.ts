@@ -17,15 +17,17 @@ export type RegisterOptions = {
   key: string;
   /** Values of the parameters: a list for `?`, an object for `$name`. */
   parameters?: AskOptions["parameters"];
-  labels?: Record<string, string>;
+  labels?: Record<string, string> | undefined;
   /** Take the place of another query with this key. */
-  replace?: boolean;
+  replace?: boolean | undefined;
   /** Unregister it when nothing asks for it so long: "90 DAYS". */
-  expiresAfter?: string;
-  signal?: AbortSignal;
+  expiresAfter?: string | undefined;
+  signal?: AbortSignal | undefined;
 };
 
-type RegisterRequest = Omit<RequestOf<"QueryService/Register">, "parameters"> & { parameters?: unknown };
+type Request = Omit<RequestOf<"QueryService/Register">, "parameters"> & { parameters?: unknown };
+/** JSON leaves out what is undefined. */
+type RegisterRequest = { [Name in keyof Request]: Request[Name] | undefined };
 
 /** A client of one service. It has no connection of its own: each call is a request. */
 export class Client {
@@ -59,13 +61,16 @@ export class Client {
   }
 
   /** Unregister the query with a key. Throws PSoupError. */
-  async unregister(key: string, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
+  async unregister(key: string, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     const { query } = await this.call("QueryService/GetQuery", { key }, { signal });
     await this.call("QueryService/Unregister", { queryId: query!.queryId! }, { signal });
   }
 
   /** Make a statement that changes streams or tables: CREATE STREAM, ALTER, DROP. Throws PSoupError. */
-  execute(statement: string, { signal }: { signal?: AbortSignal } = {}): Promise<ReplyOf<"StatementService/Execute">> {
+  execute(
+    statement: string,
+    { signal }: { signal?: AbortSignal | undefined } = {},
+  ): Promise<ReplyOf<"StatementService/Execute">> {
     return this.call("StatementService/Execute", { statement }, { signal });
   }
 

@@ -96,7 +96,9 @@ export class Copy<Row = RowObject> {
   }
 
   /** Bring the copy up to date, once. Throws PSoupError; the rows stay then. */
-  async recharge({ signal }: { signal?: AbortSignal } = {}): Promise<Recharged> {
+  async recharge({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<Recharged> {
+    if ((await this.link.store.entry(this.number)) === undefined)
+      throw new PSoupError("NOT_FOUND", "the copy was forgotten");
     const told = await recharge(this.link, [this.number], undefined, signal);
     await this.refresh();
     if (told.failed > 0) throw this.failure() ?? new PSoupError("UNKNOWN", "the copy could not be brought up to date");
@@ -129,7 +131,7 @@ export class Copy<Row = RowObject> {
   /** Be told when there is another snapshot; returns how to end that. */
   readonly subscribe = (listener: () => void): (() => void) => {
     const end = this.listeners.add(listener);
-    this.timer ??= setInterval(() => this.age(), AGE_MS);
+    if (!this.closed) this.timer ??= setInterval(() => this.age(), AGE_MS);
     (this.timer as { unref?: () => void }).unref?.();
     return () => {
       end();

@@ -38,7 +38,9 @@ export async function pushed(
       return countsOf((await transport.read(() => response.json(), limited)) as PushedJson);
     } catch (problem) {
       if (!(problem instanceof PSoupError) || !problem.passing || attempt >= attempts) throw problem;
-      await slept((problem.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** attempt) * (0.5 + Math.random()), signal);
+      const { retryAfterMs } = problem;
+      const pause = retryAfterMs ?? (FIRST_PAUSE_MS * 2 ** attempt) / 2;
+      await slept(pause * (1 + Math.random()), signal);
     }
   }
 }

@@ -55,6 +55,8 @@ export class Query<Row = RowObject> implements Source<Row> {
     const end = this.listeners.add(() => listener(this.present));
     clearTimeout(this.linger);
     if (!this.begun) void this.begin();
+    // What has ended the watch may be mended: the query is registered again, say.
+    else if (this.present.error !== null && this.present.state === "idle") this.copy?.watch();
     return () => {
       end();
       clearTimeout(this.linger);
@@ -65,7 +67,7 @@ export class Query<Row = RowObject> implements Source<Row> {
 
   /** The snapshots of the answer, the first once there are rows. A slow reader gets the newest, not each. It ends with
    * `signal`, and throws PSoupError for what a new connection does not mend. */
-  async *watch({ signal }: { signal?: AbortSignal } = {}): AsyncGenerator<Snapshot<Row>, void, undefined> {
+  async *watch({ signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<Snapshot<Row>, void, undefined> {
     let seen: Snapshot<Row> | null = null;
     let wake: () => void = () => undefined;
     const leave = this.subscribe(() => wake());

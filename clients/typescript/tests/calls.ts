@@ -1,5 +1,6 @@
 /** Calls, against a server of this test that answers as it is told. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
@@ -8,6 +9,7 @@ import { PSoupError } from "../src/api/errors.js";
 import { events } from "../src/api/events.js";
 import { Transport, type TransportOptions } from "../src/api/transport.js";
 import { pushed } from "../src/push.js";
+import { Listeners } from "../src/store/entry.js";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -125,16 +127,76 @@ test("a reply that is cut, and a call that takes too long, are errors of the con
   );
 });
 
-test("a call that is aborted ends with the reason of its signal", async () => {
-  await served(
+test("a call that is aborted ends with the reason of its signal, also if that is a time", async () => {
+  const handlers: Handler[] = [
     () => undefined,
-    async (url) => {
+    (_, response) => void response.writeHead(200).write("{"),
+    (_, response) => void response.writeHead(400).write("{"),
+  ];
+  for (const handler of handlers)
+    await served(handler, async (url) => {
       const stop = new AbortController();
       const call = new Transport({ url }).ask("S/M", {}, stop.signal);
-      stop.abort(new Error("enough"));
+      setTimeout(() => stop.abort(new Error("enough")), 10);
       await assert.rejects(call, /enough/);
-    },
-  );
+      const [late] = await Promise.allSettled([new Transport({ url }).ask("S/M", {}, AbortSignal.timeout(10))]);
+      assert.equal((late as PromiseRejectedResult).reason.name, "TimeoutError");
+    });
+});
+
+test("an error without an answer has its cause, and a wrong token is not told as one", async () => {
+  const cause = new Error("no route");
+  const fails = (): Promise<Response> => Promise.reject(cause);
+  const lost = await failing(new Transport({ url: "http://a", fetch: fails }).ask("S/M", {}));
+  assert.deepEqual([lost.unreachable, lost.cause], [true, cause]);
+  const wrong = await failing(new Transport({ url: "http://a", token: "psoup_…", fetch: fails }).ask("S/M", {}));
+  assert.deepEqual([wrong.code, wrong.unreachable], ["INVALID_ARGUMENT", false]);
+  assert.match(wrong.message, /token/);
+});
+
+test("calls that are refused together ask for one new token", async () => {
+  const handler: Handler = (request, response) => {
+    if (request.headers.authorization === "Bearer new") json(response, 200, {});
+    else json(response, 401, { code: "UNAUTHENTICATED", message: "expired", reason: "TOKEN_EXPIRED" });
+  };
+  await served(handler, async (url) => {
+    let asked = 0;
+    const transport = new Transport({ url, token: () => (asked++ === 0 ? "old" : "new") });
+    await Promise.all(Array.from({ length: 5 }, () => transport.ask("S/M", {})));
+    assert.equal(asked, 2);
+  });
+});
+
+test("a push waits as long as the service says, and longer", async (t) => {
+  t.mock.method(Math, "random", () => 0);
+  const times: number[] = [];
+  const handler: Handler = (_, response) => {
+    times.push(performance.now());
+    json(response, 503, { code: "UNAVAILABLE", message: "busy", retryAfterMs: 40 });
+  };
+  await served(handler, async (url) => {
+    await failing(pushed(new Transport({ url }), "s", [{}], { attempts: 2 }));
+    assert.ok(times[1]! - times[0]! >= 39, String(times));
+  });
+});
+
+test("a listener that fails keeps no other from being told, and its error is not lost", async () => {
+  const listeners = new Listeners();
+  const told: number[] = [];
+  listeners.add(() => {
+    throw new Error("of the listener");
+  });
+  listeners.add(() => void told.push(1));
+  const uncaught = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  const seen = once(process, "uncaughtException");
+  try {
+    listeners.tell();
+    assert.match(String((await seen)[0]), /of the listener/);
+  } finally {
+    for (const listener of uncaught) process.on("uncaughtException", listener);
+  }
+  assert.deepEqual(told, [1]);
 });
 
 test("events come in any pieces, and an error ends them", async () => {
@@ -191,7 +253,15 @@ test("values that JSON does not have are written for the service", () => {
 });
 
 test("an address that is none is refused at once", () => {
-  for (const url of ["localhost:7434", "psoup", "ftp://host", "http://ann@host", "http://host/?a=1", "http://host/#a"])
+  for (const url of [
+    "localhost:7434",
+    "psoup",
+    "ftp://host",
+    "http://ann@host",
+    "http://:pw@host",
+    "http://host/?a=1",
+    "http://host/#a",
+  ])
     assert.throws(() => new Transport({ url }), /is not an address: write http:\/\/HOST:PORT/, url);
   assert.throws(() => new Transport(), /url is missing/);
 });

@@ -166,6 +166,8 @@ test("a watch of a query that is unregistered ends with the error", async () => 
   assert.equal((await next).code, "NOT_FOUND");
   const never = await failing(first(client.query("no such key").watch(), () => true));
   assert.equal(never.code, "NOT_FOUND");
+  await client.register("SELECT n FROM gone BEGIN (START)", { key: "gone" });
+  await first(query.watch(), ({ complete }) => complete);
 });
 
 test("listeners of a query share one watch, and its signal ends a watch", async () => {
@@ -226,4 +228,5 @@ test("a copy comes in parts, and later only what has changed", async () => {
   assert.equal((await failing(copy.recharge())).code, "NOT_FOUND");
   assert.equal(copy.rows.length, 1, "the rows stay");
   await copy.forget();
+  assert.match((await failing(copy.recharge())).message, /the copy was forgotten/);
 });

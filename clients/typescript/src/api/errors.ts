@@ -18,13 +18,15 @@ export class PSoupError extends Error {
   override readonly name = "PSoupError";
 
   /** `code`: as in gRPC, such as NOT_FOUND; UNAVAILABLE with the reason UNREACHABLE if no service has answered.
-   * `details`: the error as it came; a push with bad rows has them in `details.rows`. */
+   * `details`: the error as it came; a push with bad rows has them in `details.rows`. `cause`: if no service has
+   * answered, the error of fetch. */
   constructor(
     readonly code: string,
     message: string,
     readonly details: ErrorJson = {},
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 
   /** The reason in one word, such as UNKNOWN_COLUMN; "" without one. */
@@ -69,8 +71,8 @@ export class PSoupError extends Error {
 }
 
 /** The error for a service that has not answered. */
-export function unreachable(message = "The service cannot be reached."): PSoupError {
-  return new PSoupError("UNAVAILABLE", message, { reason: "UNREACHABLE" });
+export function unreachable(message = "The service cannot be reached.", options?: ErrorOptions): PSoupError {
+  return new PSoupError("UNAVAILABLE", message, { reason: "UNREACHABLE" }, options);
 }
 
 /** The message of a problem of any kind. */

@@ -29,6 +29,16 @@ type Sent = { body?: string | undefined; headers?: Record<string, string>; signa
 
 const TIMEOUT_MS = 30_000;
 
+/** Of signals that `limitedBy` has made: the limit in each. */
+const limits = new WeakMap<AbortSignal, AbortSignal>();
+
+/** A signal that ends with `signal`, whose reason a call throws, or by `limit`: then the service counts as unreachable. */
+export function limitedBy(limit: AbortSignal, signal?: AbortSignal): AbortSignal {
+  const both = AbortSignal.any(signal ? [signal, limit] : [limit]);
+  limits.set(both, limit);
+  return both;
+}
+
 /** Sends requests to one service. */
 export class Transport {
   private readonly base: string;
@@ -50,18 +60,20 @@ export class Transport {
 
   /** Open a call; the body of the reply is not read yet. Throws PSoupError, and what an aborted `signal` throws. */
   async open(path: string, sent: Sent): Promise<Response> {
-    const token = await this.presentToken();
+    const given = this.presentToken();
+    const token = await given;
     const response = await this.send(path, token, sent);
     if (response.ok) return response;
-    const error = await this.errorOf(response);
+    const error = await this.errorOf(response, sent.signal);
     if (error.code !== "UNAUTHENTICATED") throw error;
     if (this.renews) {
-      this.forgetToken();
+      // Another call may have asked for a new one meanwhile.
+      if (this.token === given) this.forgetToken();
       const newer = await this.presentToken();
       if (newer !== token) {
         const again = await this.send(path, newer, sent);
         if (again.ok) return again;
-        throw this.noted(await this.errorOf(again));
+        throw this.noted(await this.errorOf(again, sent.signal));
       }
     }
     throw this.noted(error);
@@ -88,8 +100,7 @@ export class Transport {
 
   /** A signal that also ends after the time for a call. */
   limited(signal?: AbortSignal): AbortSignal {
-    const limit = AbortSignal.timeout(this.options.timeoutMs ?? TIMEOUT_MS);
-    return signal ? AbortSignal.any([signal, limit]) : limit;
+    return limitedBy(AbortSignal.timeout(this.options.timeoutMs ?? TIMEOUT_MS), signal);
   }
 
   /** Read something of a reply. A connection that is cut, or a time that is over, is a PSoupError. */
@@ -114,11 +125,12 @@ export class Transport {
   private async send(path: string, token: string, { body, headers = {}, signal }: Sent): Promise<Response> {
     const all: Record<string, string> = { "X-Psoup": "1", ...headers };
     if (token !== "") all["Authorization"] = `Bearer ${token}`;
+    const sendable = headersOf(all);
     const send = this.options.fetch ?? fetch;
     try {
       const response = await send(`${this.base}${path}`, {
         method: "POST",
-        headers: all,
+        headers: sendable,
         body: body ?? null,
         cache: "no-store",
         credentials: "omit",
@@ -133,26 +145,25 @@ export class Transport {
 
   private lost(problem: unknown, signal?: AbortSignal): unknown {
     if (problem instanceof PSoupError) return problem;
-    if (signal?.aborted && signal.reason?.name !== "TimeoutError") return problem;
+    if (signal?.aborted && signal.reason !== limits.get(signal)?.reason) return signal.reason;
     this.options.onReached?.(false);
-    return unreachable();
+    return unreachable(undefined, { cause: problem });
   }
 
-  private async presentToken(): Promise<string> {
+  /** The token, one promise for all calls until it is forgotten. */
+  private presentToken(): Promise<string> {
+    if (this.token !== null) return this.token;
     const { token } = this.options;
-    if (typeof token !== "function") return token ?? "";
-    this.token ??= Promise.resolve(token());
-    const asked = this.token;
-    try {
-      return await asked;
-    } catch (problem) {
+    const asked = (async () => (typeof token === "function" ? await token() : token) ?? "")();
+    this.token = asked;
+    asked.catch(() => {
       if (this.token === asked) this.token = null;
-      throw problem;
-    }
+    });
+    return asked;
   }
 
-  private async errorOf(response: Response): Promise<PSoupError> {
-    const told = parsed(await this.read(() => response.text()));
+  private async errorOf(response: Response, signal?: AbortSignal): Promise<PSoupError> {
+    const told = parsed(await this.read(() => response.text(), signal));
     const after = Number(response.headers.get("retry-after") ?? Number.NaN);
     if (told.retryAfterMs === undefined && after >= 0) told.retryAfterMs = after * 1000;
     // A proxy that answers for a service that is down has no error of the service.
@@ -170,6 +181,23 @@ export class Transport {
   }
 }
 
+/** Headers of a request. Throws PSoupError for a value that a header cannot have, which fetch would tell as a network error. */
+function headersOf(all: Record<string, string>): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(all)) {
+    try {
+      headers.set(name, value);
+    } catch {
+      const what = name === "Authorization" ? "the access token" : name;
+      throw new PSoupError(
+        "INVALID_ARGUMENT",
+        `${what} has a character that a header cannot have, such as … or a line end`,
+      );
+    }
+  }
+  return headers;
+}
+
 function parsed(text: string): ErrorJson {
   try {
     const told: unknown = JSON.parse(text);
@@ -185,7 +213,7 @@ function baseOf(url: string | undefined): string {
     throw new PSoupError("INVALID_ARGUMENT", "url is missing: give the address that `psoup serve` prints for the page");
   }
   const read = URL.canParse(url) ? new URL(url) : null;
-  if (read === null || !/^https?:$/.test(read.protocol) || read.username || read.search || read.hash)
+  if (read === null || !/^https?:$/.test(read.protocol) || read.username || read.password || read.search || read.hash)
     throw new PSoupError("INVALID_ARGUMENT", `${JSON.stringify(url)} is not an address: write http://HOST:PORT`);
   return read.href.replace(/\/+$/, "");
 }

@@ -135,7 +135,16 @@ export class Listeners {
     return this.all.size;
   }
 
+  /** Tell all. An error of a listener is thrown in a task of its own, as for events of the browser. */
   tell(): void {
-    for (const listener of [...this.all]) listener();
+    for (const listener of [...this.all]) {
+      try {
+        listener();
+      } catch (problem) {
+        queueMicrotask(() => {
+          throw problem;
+        });
+      }
+    }
   }
 }

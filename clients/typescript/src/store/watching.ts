@@ -3,6 +3,7 @@ import { events } from "../api/events.js";
 import { PSoupError, words } from "../api/errors.js";
 import type { WatchResponseJson } from "../contract/psoup_proto/v1/sync_pb.js";
 import { bodyOf } from "../sync/body.js";
+import { limitedBy } from "../api/transport.js";
 import { type Link, outcomeOf, wantOf } from "./recharge.js";
 
 /** What a watch does: it has no connection yet, has one, or waits before it tries again; shared: another tab watches the
@@ -73,7 +74,7 @@ async function follow(link: Link, number: number, signal: AbortSignal, heard: ()
   const silence = new Silence();
   const request = { wants: [wantOf(entry)], compression: "COMPRESSION_GZIP" };
   try {
-    const ends = AbortSignal.any([signal, silence.signal]);
+    const ends = limitedBy(silence.signal, signal);
     for await (const message of events<WatchResponseJson>(transport, "SyncService/Watch", request, ends)) {
       silence.broken();
       heard();

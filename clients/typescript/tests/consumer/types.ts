@@ -17,6 +17,10 @@ export async function program(): Promise<void> {
   await client.register("SELECT * FROM trades", {});
   for await (const { rows, complete } of query.watch({ signal: AbortSignal.timeout(10) }))
     void [rows[0]?.size, complete];
+  const signal: AbortSignal | undefined = undefined;
+  await client.register("SELECT * FROM trades", { key: "all", labels: undefined, replace: undefined, signal });
+  await client.unregister("all", { signal });
+  void query.watch({ signal });
   const stop: () => void = query.subscribe((snapshot: Snapshot<Trade>) => void snapshot.rows.length);
   stop();
   for (const store of [memory(), indexedDB("copies"), bundle.indexedDB("copies")]) {
