@@ -173,6 +173,8 @@ def test_without_the_setting_nothing_speaks_of_other_pages(page: Page) -> None:
 
 
 def test_origins_are_read_as_browsers_write_them() -> None:
+    addresses = ("http://[0:0:0:0:0:0:0:1]:5173", "http://[2001:DB8:0::0001]", "http://192.168.1.7:3000")
+    assert page_origins(addresses) == {"http://[::1]:5173", "http://[2001:db8::1]", "http://192.168.1.7:3000"}
     given = ("HTTPS://App.Example.org:443/", "http://localhost:5173", "http://[::1]:80", "http://127.0.0.1:08080")
     assert page_origins(given) == {APP, "http://localhost:5173", "http://[::1]", "http://127.0.0.1:8080"}
     assert page_origins(["*"]) == {"*"}
@@ -190,7 +192,12 @@ def test_origins_are_read_as_browsers_write_them() -> None:
         (["https://app.example.org:99999"], "99999 is not a valid port"),
         (["ftp://app.example.org"], "write SCHEME://HOST"),
         (["null"], "'null' is the origin of any file"),
-        (["https://ä.example"], "is not a valid origin of a page"),
+        (["https://ä.example"], "with xn--"),
+        (["http://127.1"], "127.1 is not an IPv4 address"),
+        (["http://0x7f000001:80"], "is not an IPv4 address"),
+        (["http://[1:2]"], r"\[1:2\] is not an IPv6 address"),
+        (["http://[:::]"], "is not an IPv6 address"),
+        (["https://app.example.org."], "write SCHEME://HOST"),
         (["https://a b"], "is not a valid origin of a page"),
         (["*", APP], "'\\*' stands for all origins"),
         ([""], "it has no scheme"),
