@@ -20,7 +20,8 @@ export type Snapshot<Row> = {
   readonly now: string | null;
   /** Whether no reply has come yet. */
   readonly loading: boolean;
-  /** Why the answer is not kept up to date; null if it is. */
+  /** What has ended the watch, or the last failure of the service for this copy; null for none. While a watch waits for
+   * a new connection there is none, and `state` is "waiting". */
   readonly error: Error | null;
   /** What the connection does; "idle" if nothing is watched. */
   readonly state: WatchState | "idle";

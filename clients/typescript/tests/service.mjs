@@ -88,6 +88,7 @@ test("errors have their place, their hint and the lines of bad rows", async () =
   assert.deepEqual([code, line, column], ["INVALID_ARGUMENT", 2, 2]);
   assert.match(hint, /did you mean 't'/);
   assert.match(message, /tt/);
+  assert.equal(PSoupError.name, "PSoupError", "also in the built package, whose names are short");
   const bad = await failing(client.push("wrong", [{ n: 1 }, { n: "x" }]));
   assert.deepEqual(
     bad.details.rows.map((row) => [row.line, row.column]),

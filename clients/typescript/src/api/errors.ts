@@ -15,6 +15,8 @@ export type ErrorJson = {
 
 /** Why a call failed, in the words of the service. */
 export class PSoupError extends Error {
+  /** As it is without the short names of the built package, for the messages of Node. */
+  static override readonly name = "PSoupError";
   override readonly name = "PSoupError";
 
   /** `code`: as in gRPC, such as NOT_FOUND; UNAVAILABLE with the reason UNREACHABLE if no service has answered.
