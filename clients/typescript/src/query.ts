@@ -131,7 +131,7 @@ export class Asked<Row = RowObject> implements Source<Row> {
 
   readonly subscribe = (listener: (snapshot: Snapshot<Row>) => void): (() => void) => {
     const end = this.listeners.add(() => listener(this.present));
-    if (!this.begun) void this.refetch();
+    if (!this.begun || this.present.error !== null) void this.refetch();
     return end;
   };
 

@@ -8,6 +8,7 @@ import { encode } from "../src/api/encode.js";
 import { PSoupError } from "../src/api/errors.js";
 import { events } from "../src/api/events.js";
 import { Transport, type TransportOptions } from "../src/api/transport.js";
+import { createClient } from "../src/client.js";
 import { pushed } from "../src/push.js";
 import { Listeners } from "../src/store/entry.js";
 
@@ -152,6 +153,35 @@ test("an error without an answer has its cause, and a wrong token is not told as
   const wrong = await failing(new Transport({ url: "http://a", token: "psoup_…", fetch: fails }).ask("S/M", {}));
   assert.deepEqual([wrong.code, wrong.unreachable], ["INVALID_ARGUMENT", false]);
   assert.match(wrong.message, /token/);
+});
+
+test("a function that gives no token in time ends its call, and with its signal", async () => {
+  const token = (): Promise<string> => new Promise(() => undefined);
+  const transport = new Transport({ url: "http://a", token, timeoutMs: 20 });
+  const keeps = setInterval(() => undefined, 1000);
+  try {
+    assert.ok((await failing(transport.ask("S/M", {}))).unreachable);
+    const stop = new AbortController();
+    const call = transport.openCall("S/M", "{}", stop.signal);
+    stop.abort(new Error("enough"));
+    await assert.rejects(call, /enough/);
+  } finally {
+    clearInterval(keeps);
+  }
+});
+
+test("a question that has failed is asked again when it is shown again", async () => {
+  const codes = ["ABORTED", "UNKNOWN"];
+  const handler: Handler = (_, response) => json(response, 409, { code: codes.shift()!, message: "no" });
+  await served(handler, async (url) => {
+    const source = createClient({ url }).asked({ sql: "SELECT n FROM s" });
+    for (const code of ["ABORTED", "UNKNOWN"]) {
+      const error = await new Promise<Error | null>((resolve) => {
+        const end = source.subscribe((snapshot) => (end(), resolve(snapshot.error)));
+      });
+      assert.equal((error as PSoupError).code, code);
+    }
+  });
 });
 
 test("calls that are refused together ask for one new token", async () => {

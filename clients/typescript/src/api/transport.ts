@@ -61,7 +61,7 @@ export class Transport {
   /** Open a call; the body of the reply is not read yet. Throws PSoupError, and what an aborted `signal` throws. */
   async open(path: string, sent: Sent): Promise<Response> {
     const given = this.presentToken();
-    const token = await given;
+    const token = await this.had(given, sent.signal);
     const response = await this.send(path, token, sent);
     if (response.ok) return response;
     const error = await this.errorOf(response, sent.signal);
@@ -69,7 +69,7 @@ export class Transport {
     if (this.renews) {
       // Another call may have asked for a new one meanwhile.
       if (this.token === given) this.forgetToken();
-      const newer = await this.presentToken();
+      const newer = await this.had(this.presentToken(), sent.signal);
       if (newer !== token) {
         const again = await this.send(path, newer, sent);
         if (again.ok) return again;
@@ -160,6 +160,22 @@ export class Transport {
       if (this.token === asked) this.token = null;
     });
     return asked;
+  }
+
+  /** A token, if it comes before the signal ends the call. */
+  private async had(token: Promise<string>, signal?: AbortSignal): Promise<string> {
+    if (signal === undefined) return token;
+    let stopped = (): void => undefined;
+    const ended = new Promise<never>((_, reject) => {
+      stopped = () => reject(this.lost(signal.reason, signal));
+    });
+    if (signal.aborted) stopped();
+    signal.addEventListener("abort", stopped);
+    try {
+      return await Promise.race([token, ended]);
+    } finally {
+      signal.removeEventListener("abort", stopped);
+    }
   }
 
   private async errorOf(response: Response, signal?: AbortSignal): Promise<PSoupError> {
