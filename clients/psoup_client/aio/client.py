@@ -287,6 +287,7 @@ class AsyncClient(Shell):
     add_webhook = awaited(AllCalls.add_webhook)
     webhooks = awaited(AllCalls.webhooks)
     remove_webhook = awaited(AllCalls.remove_webhook)
+    rotate_webhook = awaited(AllCalls.rotate_webhook)
     pause_webhook = awaited(AllCalls.pause_webhook)
     resume_webhook = awaited(AllCalls.resume_webhook)
     test_webhook = awaited(AllCalls.test_webhook)

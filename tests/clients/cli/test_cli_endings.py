@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from psoup_cli.commands.streams.push import ToldWaits
+from psoup_cli.commands.streams.push import WaitReports
 from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
 from psoup_proto.csv_rows import records
 from psoup_testing.services.command import ROWS, Psoup
@@ -153,10 +153,10 @@ def test_a_push_that_waits_for_a_quota_says_so_before(
 
 
 def test_waits_of_one_cause_are_told_again_if_they_are_twice_as_long(capfd: pytest.CaptureFixture[str]) -> None:
-    told, used_up = ToldWaits(), {"quota": "calls_per_second"}
+    reports, used_up = WaitReports(), {"quota": "calls_per_second"}
     full, away = ResourceExhausted("used up", reason="QUOTA", facts=used_up), Unavailable("nobody answers")
     for problem, seconds in ((full, 1.0), (full, 1.5), (full, 2.9), (away, 2.0), (full, 3.0), (away, 2.0)):
-        told.tell(problem, seconds)
+        reports.report(problem, seconds)
     lines = capfd.readouterr().err.splitlines()
     assert lines == [
         "Waiting 2 s to push more: used up",

@@ -97,7 +97,7 @@ def drawn(random_of: random.Random) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@in_parts(4)
+@in_parts(2)
 def test_the_command_and_the_service_read_the_same(name: str, part: slice, tmp_path: Path) -> None:
     seed = int(os.environ.get("PSOUP_TEST_SEED", "43"))
     taken = 0
