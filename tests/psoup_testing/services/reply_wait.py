@@ -10,9 +10,9 @@ PATIENCE_S = 30.0
 T = TypeVar("T")
 
 
-def asked_until(ask: Callable[[], T], wanted: Callable[[T], bool]) -> T:
-    """The first reply that is as wanted. Asks again and again; raises AssertionError after `PATIENCE_S`."""
+def asked_until(read: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+    """The first reply that is as wanted. Calls `read` again and again; raises AssertionError after `PATIENCE_S`."""
     end = time.monotonic() + PATIENCE_S
-    while not wanted(reply := ask()):
+    while not wanted(reply := read()):
         assert time.monotonic() < end, f"not as wanted after {PATIENCE_S:g} s: {reply}"
     return reply
