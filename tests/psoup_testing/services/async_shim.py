@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -136,6 +137,16 @@ class ShimCopy(AsyncAnswerCopy):
         return called(super().sync, **named)
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A method that blocks. Like methods of `Client`, two are equal if they are one method of one object."""
+
+    method: Any
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return called(self.method, *arguments, **named)
+
+
 class Shim:
     """An asynchronous object whose methods block."""
 
@@ -146,7 +157,7 @@ class Shim:
         value = getattr(self.__dict__["_inner"], name)
         if not inspect.ismethod(value):
             return value
-        return lambda *arguments, **named: called(value, *arguments, **named)
+        return _Call(value)
 
     def __enter__(self) -> Any:
         return self
@@ -183,12 +194,14 @@ def _core_called(client: AsyncClient, method: Any, *arguments: Any, **named: Any
 
 
 class _Method:
-    """A unary method of a stub, which blocks."""
+    """A method of a stub. Outside the event loop it blocks."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if threading.current_thread().name == _THREAD:
+            return self.raw(*arguments, **named)
         return LOOP.run(_result(self.raw, arguments, named))
 
 
