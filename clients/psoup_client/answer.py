@@ -234,7 +234,11 @@ class AnswerStream:
         while not self._batches:
             if self._abandoned:
                 raise Cancelled("the answer was closed before its end")
-            reply = next(self._replies, None)
+            try:
+                reply = next(self._replies, None)
+            except BaseException:  # what comes next is not known, so a further read must not look like the end
+                self._abandoned = True
+                raise
             self._take(reply)
             if reply is None:
                 return None

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
@@ -31,6 +30,7 @@ from psoup_client.aio.followers import (
 from psoup_client.aio.query import AsyncQueries, AsyncQuery
 from psoup_client.aio.senders import AsyncProducer, AsyncStage
 from psoup_client.aio.shell import OpeningEach, Shell, awaited, each, giving, opening, opening_each, same, twin_of
+from psoup_client.aio.tasks import in_thread
 from psoup_client.answer import Answer
 from psoup_client.calls.all_calls import AllCalls
 from psoup_client.calls.tenants import Tenant
@@ -339,15 +339,14 @@ class AsyncClient(Shell):
         """Execute a function with a `Client` of its own in a thread. Its calls end when the task is cancelled."""
         if self._options.interceptors:
             raise NotSupported("interceptors of grpc.aio do not see calls that work with files: use a Client for them")
+        await self._run(self._connection._check_open)
         core = self._calls
         client = Client(self.address, timeout=self._connection.timeout, timezone=core.timezone, options=self._options)
         client.note_sequence(core.last_sequence)
-        working = asyncio.ensure_future(asyncio.to_thread(work, client))
         try:
-            return await asyncio.shield(working)
+            return await in_thread(work, client, end=client._abandon)
         finally:
             client._abandon()
-            await asyncio.wait([working])
             core.note_sequence(client.last_sequence)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from psoup_client.aio.steps import run, wait_for
-from psoup_client.aio.tasks import TaskAhead, TaskCondition, TaskEvent, TaskLock, TaskWorker
+from psoup_client.aio.tasks import TaskAhead, TaskCondition, TaskEvent, TaskLock, TaskWorker, in_thread
 from psoup_client.channel.addresses import target
 from psoup_client.channel.connection import Connection, channel_credentials, channel_options
 from psoup_client.channel.options import ClientOptions
@@ -106,6 +106,7 @@ class AsyncConnection(Connection):
         else:
             wait_for(self._turns.acquire())
         try:
+            self._check_open()  # the client may have been closed meanwhile
             return self._sent(method, request, timeout, wait_for_ready, metadata)
         finally:
             self._turns.release()
@@ -191,8 +192,10 @@ class AsyncConnection(Connection):
         return TaskAhead()
 
     def apart(self, is_long: bool, work: Callable[..., T], /, *arguments: Any) -> T:
-        """Compute something without I/O, in a thread if it takes more than a few milliseconds."""
-        return wait_for(asyncio.to_thread(work, *arguments)) if is_long else work(*arguments)
+        """Compute something without I/O, in a thread if it takes more than a few milliseconds. A cancelled task waits
+        for the thread.
+        """
+        return wait_for(in_thread(work, *arguments)) if is_long else work(*arguments)
 
 
 async def _each(requests: Iterator[Any]) -> AsyncIterator[Any]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from psoup_client.aio.steps import run, wait_for
+
+T = TypeVar("T")
 
 
 class TaskLock:
@@ -87,6 +89,25 @@ class TaskCondition:
 async def _within(timeout: float | None, waiting: Any) -> None:
     async with asyncio.timeout(timeout):
         await waiting
+
+
+async def in_thread(work: Callable[..., T], /, *arguments: Any, end: Callable[[], object] = lambda: None) -> T:
+    """Execute a function in a thread. Returns its result, or raises its error.
+
+    If the task is cancelled it calls `end`, waits for the thread, and then raises CancelledError. So the function never
+    changes an object that its caller uses again.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        end()
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # else asyncio logs an error that is never asked for
+        raise
 
 
 class TaskWorker:

@@ -105,5 +105,5 @@ class Waiting(ABC):
         """Make a runner of functions. At the end of its `with` statement none of them runs any more."""
 
     def apart(self, is_long: bool, work: Callable[..., T], /, *arguments: Any) -> T:
-        """Compute something without I/O. `is_long`: it takes more than a few milliseconds."""
+        """Compute something without I/O. `is_long`: it takes more than a few milliseconds. It ends before this does."""
         return work(*arguments)

@@ -100,8 +100,15 @@ class WatchMessages:
                 if isinstance(reply, sync_pb2.SyncBody):
                     return reply
                 self.received += len(reply.body)
-                return self._session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
+                return self._read(reply)
         raise StopIteration
+
+    def _read(self, reply: Any) -> sync_pb2.SyncBody:
+        try:
+            return self._session.connection.apart(len(reply.body) > LONG_BODY, body_of, reply)
+        except BaseException:  # the message is lost, and later ones build on it
+            self.anew()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -206,9 +213,18 @@ class Watching:
         return wants
 
     def _take(self, body: sync_pb2.SyncBody) -> None:
-        """Apply a message. If some copies need another kind of request, cancel the call, so that a new one has all
-        copies.
+        """Apply a message. If some copies need another kind of request, or the caller waits no more, cancel the call,
+        so that a new one has all copies with their present tokens.
         """
+        anew = True
+        try:
+            anew = self._apart(body.ByteSize() > LONG_BODY, self._apply, body)
+        finally:
+            if anew:
+                self._messages.anew()
+
+    def _apply(self, body: sync_pb2.SyncBody) -> bool:
+        """Apply a message, without a call. Returns whether some copies need another kind of request."""
         anew = False
         for (copy, want), outcome in placed_among(self._wanted, body):
             if outcome.HasField("failure"):
@@ -223,7 +239,7 @@ class Watching:
                 anew = True
                 continue
             try:
-                synced = self._apart(body.ByteSize() > LONG_BODY, applied, copy, outcome.change, body)
+                synced = applied(copy, outcome.change, body)
             except ServerFault as problem:
                 self._copies.remove(copy)
                 self._found.append((copy, Synced(error=problem)))
@@ -233,8 +249,7 @@ class Watching:
             if outcome.change.token or copy in self._new:
                 self._new.discard(copy)
                 self._found.append((copy, synced))
-        if anew:
-            self._messages.anew()
+        return anew
 
 
 def _warn(problem: PSoupError) -> None:

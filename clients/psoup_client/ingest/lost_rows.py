@@ -14,6 +14,7 @@ import os
 import warnings
 from typing import Protocol
 
+from psoup_client.errors import Cancelled
 from psoup_client.ingest.push import PushResult
 from psoup_client.phrases import counted, verb
 
@@ -48,6 +49,16 @@ def warn(text: str) -> None:
     """Give a warning, if there is a text. The place that it names is the caller's."""
     if text:
         warnings.warn(text, RowsNotTaken, stacklevel=3)
+
+
+def interrupted(stream: str, number: int) -> Cancelled:
+    """Make the error that ends a producer whose caller left a push before its reply. No other batch may have the
+    number.
+    """
+    return Cancelled(
+        f"a push to {stream!r} was interrupted, and its batch {number} may be taken or not: ask `position`, and go on"
+        " in a new producer"
+    )
 
 
 def refused_text(stream: str, result: PushResult, way: str) -> str:

@@ -35,7 +35,7 @@ from psoup_client.channel.options import seconds
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
-from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
+from psoup_client.ingest.lost_rows import ended, interrupted, refused_text, warn, watch
 from psoup_client.ingest.pipeline import NumberedBatch, SentRequests, check_positions
 from psoup_client.ingest.producer_options import WINDOW_BATCHES, WINDOW_BYTES
 from psoup_client.ingest.push import Position, PushResult, refused_of
@@ -199,9 +199,9 @@ class Producer(TableProducer):
         numbers = self.name, self.epoch, self._next, self._since
         try:
             reply = committed_stage(self._client, self.stream, numbers, table, position, after, timeout)
-        except PSoupError as problem:
-            self._fail(problem)
-            self._raised = True
+        except BaseException as problem:  # also a cancelled task, or Ctrl-C
+            self._raised = isinstance(problem, PSoupError)
+            self._fail(problem if isinstance(problem, PSoupError) else interrupted(self.stream, self._next))
             raise
         times = table.column(self._info.time_column) if self._info.time_column else None
         with self._changed:
