@@ -27,14 +27,10 @@ FOLDERS = ("connection", "copies", "follow", "push", "queries")
 OTHER = {
     "connection/test_client_options.py": "its interceptors and channels are made for threads",
     "connection/test_client_restart.py": "it replaces the sleep of threads",
-    "push/test_client_lossy.py": "it uses the connection of a client itself",
-    "queries/test_client_answer_errors.py": "it makes a `Query` itself",
 }
 """Files that are not run, and why."""
 NOT_SAME = (
     "test_the_command_says_it",  # replaces a method of `Client` for a command
-    "test_the_command_waits_for_an_event",  # a command makes each `Query` itself
-    "test_a_command_ends_when_all_see_what_it_did",  # as above
     "test_every_call_of_a_client_refuses_such_text",  # looks at the class `Client`
     "test_what_may_not_be_repeated_is_sent_once",  # an interceptor of threads
 )

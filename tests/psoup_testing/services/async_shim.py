@@ -215,6 +215,26 @@ class _Stub:
         return _Method(getattr(self._stub, name))
 
 
+class _Bridged:
+    """The replies of a call, for code inside and outside the event loop."""
+
+    def __init__(self, client: AsyncClient, replies: Any) -> None:
+        self._client = client
+        self._replies = replies
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        item = _core_called(self._client, next, self._replies, _END)
+        if item is _END:
+            raise StopIteration
+        return item
+
+    def close(self) -> None:
+        _core_called(self._client, self._replies.close)
+
+
 class ShimConnection:
     """The connection of an `AsyncClient`, whose `call` and stubs block."""
 
@@ -225,6 +245,12 @@ class ShimConnection:
     def call(self, method: Any, *arguments: Any, **named: Any) -> Any:
         raw = method.raw if isinstance(method, _Method) else method
         return _core_called(self._client, self._client._connection.call, raw, *arguments, **named)
+
+    def stream(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        return _Bridged(self._client, self._client._connection.stream(method, *arguments, **named))
+
+    def replies(self, call: Any, *arguments: Any, **named: Any) -> Any:
+        return _Bridged(self._client, self._client._connection.replies(call, *arguments, **named))
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._client._connection, name)
