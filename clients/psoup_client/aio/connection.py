@@ -83,7 +83,7 @@ class AsyncConnection(Connection):
         if self._loop is not None:
             raise RuntimeError(
                 "this AsyncClient was used in another event loop, and its channel belongs to that: make a client in"
-                " each loop, and after a fork in the child"
+                " each loop"
             )
         self._loop = loop
         arguments, interceptors = channel_options(self._options), list(self._options.interceptors)
@@ -160,6 +160,11 @@ class AsyncConnection(Connection):
     def requests(self, requests: Iterator[Any]) -> Any:
         """Return an asynchronous iterator of the same requests."""
         return _each(requests)
+
+    def cancel(self, call: Any) -> None:
+        """Cancel an opened call. It ended before if the event loop is closed, as at the end of the interpreter."""
+        if self._loop is not None and not self._loop.is_closed():
+            call.cancel()
 
     def close(self) -> None:
         """End all calls and close the channel. May be called twice. Waits for the end of the calls."""

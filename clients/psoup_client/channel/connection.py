@@ -246,6 +246,10 @@ class Connection(Waiting, ABC):
     def requests(self, requests: Iterator[Any]) -> Any:
         """Return what a call with many requests takes in place of an iterator that waits for the next one."""
 
+    def cancel(self, call: Any) -> None:
+        """Cancel an opened call."""
+        call.cancel()
+
     @abstractmethod
     def close(self) -> None:
         """End all calls and close the channel. May be called twice."""

@@ -263,7 +263,7 @@ class Producer(TableProducer):
             call = self._call
             self._changed.notify_all()
         if call is not None:
-            call.cancel()
+            self._client.connection.cancel(call)
 
     def _has_room(self, size: int) -> bool:
         if not self._window:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +136,38 @@ def test_calls_that_wait_for_a_turn_end_with_the_client(running: Serving, stream
         assert {type(end) for end in ends} == {Cancelled}
 
     asyncio.run(closed())
+
+
+PROGRAM = """
+import asyncio, sys
+from psoup_client.aio import AsyncClient
+
+async def push(address, stream):
+    global producer
+    client = AsyncClient(address)
+    producer = await client.producer(stream)
+    await producer.push([{"a": 1}])
+    await producer.flush()
+    await producer.push([{"a": 2}])
+
+loop = asyncio.new_event_loop()
+loop.run_until_complete(push(*sys.argv[1:]))
+loop.close()
+"""
+
+
+def test_a_producer_whose_loop_is_closed_says_what_is_lost(running: Serving, stream: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, running.address, stream]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "1 row in 1 batch is acknowledged" in done.stderr
+    assert "Event loop is closed" not in done.stderr
 
 
 def test_a_cancelled_dump_leaves_no_error_behind(running: Serving, stream: str, tmp_path: Path) -> None:
