@@ -161,6 +161,9 @@ class AsyncConnection(Connection):
         """Return an asynchronous iterator of the same requests."""
         return _each(requests)
 
+    def _cancelled(self, call: Any, problem: grpc.RpcError) -> bool:
+        return isinstance(problem, _NotSent)  # `cancelled` of grpc.aio is also true if the service cancelled the call
+
     def cancel(self, call: Any) -> None:
         """Cancel an opened call. It ended before if the event loop is closed, as at the end of the interpreter."""
         if self._loop is not None and not self._loop.is_closed():

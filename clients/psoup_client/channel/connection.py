@@ -228,7 +228,7 @@ class Connection(Waiting, ABC):
         try:
             yield from self.messages(call)
         except grpc.RpcError as problem:
-            raise self._failure(problem, self._closed or call.cancelled(), request, lost) from None
+            raise self._failure(problem, self._closed or self._cancelled(call, problem), request, lost) from None
         finally:
             call.cancel()
 
@@ -245,6 +245,10 @@ class Connection(Waiting, ABC):
     @abstractmethod
     def requests(self, requests: Iterator[Any]) -> Any:
         """Return what a call with many requests takes in place of an iterator that waits for the next one."""
+
+    def _cancelled(self, call: Any, problem: grpc.RpcError) -> bool:
+        """Whether this client cancelled a call that ended with `problem`."""
+        return bool(call.cancelled())
 
     def cancel(self, call: Any) -> None:
         """Cancel an opened call."""

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
-from psoup_client import Cancelled, Client
+from psoup_client import Cancelled, Client, ClientOptions, RetryOptions, Unavailable
 from psoup_client.aio import AsyncClient
 from psoup_client.aio.connection import CALLS_AT_ONCE
 from psoup_client.copies import watch as watch_module
@@ -136,6 +137,33 @@ def test_calls_that_wait_for_a_turn_end_with_the_client(running: Serving, stream
         assert {type(end) for end in ends} == {Cancelled}
 
     asyncio.run(closed())
+
+
+class Ending(grpc.GenericRpcHandler):
+    """The calls of a service that ends: they are cancelled."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        return grpc.unary_stream_rpc_method_handler(self.end)
+
+    async def end(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        await context.abort(grpc.StatusCode.CANCELLED, "CANCELLED")
+        yield b""
+
+
+def test_a_call_that_the_service_cancels_may_be_repeated() -> None:
+    """Only a call that this client cancelled ends with Cancelled, which ends a follower."""
+
+    async def asked() -> None:
+        server = grpc.aio.server(handlers=[Ending()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        options = ClientOptions(retry=RetryOptions(attempts=1))
+        async with AsyncClient(f"127.0.0.1:{port}", options=options) as client:
+            with pytest.raises(Unavailable, match="cancelled the call"):
+                await client.ask_stream("SELECT 1")
+        await server.stop(None)
+
+    asyncio.run(asked())
 
 
 PROGRAM = """
