@@ -213,8 +213,8 @@ class Watching:
         return wants
 
     def _take(self, body: sync_pb2.SyncBody) -> None:
-        """Apply a message. If some copies need another kind of request, or the caller waits no more, cancel the call,
-        so that a new one has all copies with their present tokens.
+        """Apply a message. Cancel the call if some copies need another kind of request, or if the caller waits no more.
+        A new call then has all copies with their present tokens.
         """
         anew = True
         try:

@@ -1,4 +1,4 @@
-"""What a cancelled task, or a closed client, leaves behind: nothing is lost in silence, nothing half changed."""
+"""Tests that a cancelled task, or a closed client, loses nothing in silence and leaves nothing half changed."""
 
 from __future__ import annotations
 
