@@ -92,7 +92,9 @@ class WatchMessages:
                 call_is_over = begun and isinstance(problem, DeadlineExceeded)
                 if not (self.closed or call_is_over):
                     self._wait(problem)
-            except BaseException:  # the caller waits no more: the next message comes from a new call
+            except Exception:  # raised by a signal handler; the call is still open
+                raise
+            except BaseException:  # Ctrl-C, or a task that was cancelled: gRPC has cancelled the call
                 self.anew()
                 raise
             else:

@@ -35,6 +35,7 @@ _NOT_OURS = frozenset(
         CONFIG_VARIABLE,
         "PSOUP_ADDRESS",
         "PSOUP_CDC_FROM",
+        "PSOUP_KAFKA_BROKERS",
         "PSOUP_URL",
         "PSOUP_TIMEOUT",
         "PSOUP_CA",

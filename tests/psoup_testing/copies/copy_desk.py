@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from psoup.work.read_budget import ReadBudget
 from psoup_client.copies.answer_copy import AnswerCopy, Synced, sync_copies
@@ -28,6 +28,8 @@ from psoup_service.sync.keys import rotate
 from psoup_service.wire.limits import Limits
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.engines.restarts import RestartingPSoup
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,10 @@ class Line:
         if self.manner.cut:
             raise Unavailable("the line was cut")
         return self.reply
+
+    def apart(self, is_long: bool, work: Callable[..., T], /, *arguments: Any) -> T:
+        """Do the work here, as a connection of threads does."""
+        return work(*arguments)
 
     def ask(self, copies: list[AnswerCopy]) -> list[Synced]:
         """Bring copies up to date by one reply."""

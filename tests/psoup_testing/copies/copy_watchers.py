@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -36,7 +37,7 @@ MOST_MESSAGES = 3
 """Messages to one who has not read for some steps: one that was made before, and what has come since."""
 
 
-class Quiet(BaseException):
+class Quiet(Exception):
     """Nothing comes."""
 
 
@@ -137,6 +138,10 @@ class WatchLine(Line):
     def sync(self) -> SimpleNamespace:
         """The stub of the service."""
         return SimpleNamespace(Sync=None, Watch=None)
+
+    def event(self) -> threading.Event:
+        """As of a connection of threads."""
+        return threading.Event()
 
     def open(self, method: object, request: sync_pb2.WatchRequest, timeout: float) -> Stream:
         """Begin a call."""

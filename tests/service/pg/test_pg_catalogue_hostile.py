@@ -90,6 +90,11 @@ def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state:
     assert state_of(refused.value) == state
 
 
+def test_a_time_that_ends_before_the_statement_begins_ends_it(filled: Store) -> None:
+    with pytest.raises(PSoupError, match="took longer than 0 s"):
+        answer(filled, "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c", seconds=0)
+
+
 @pytest.mark.parametrize(
     ("text", "refused"),
     [

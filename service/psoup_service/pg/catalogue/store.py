@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
@@ -29,6 +30,8 @@ MOST_BYTES = 128 << 20
 """The most bytes of a statement's result, in Arrow."""
 
 _ROWS_OF_A_BATCH = 16_384
+_AGAIN_S = 0.05
+"""Seconds between two interrupts of a run."""
 
 _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
@@ -188,7 +191,8 @@ class Running:
     ) -> None:
         self._growth = growth
         self._budget = budget
-        self._stopped = False
+        self._wake = threading.Event()
+        self._stopped = self._ended = False
         self._cursor = store.cursor()
         self._text = text
         self._variables = variables
@@ -197,16 +201,22 @@ class Running:
     def stop(self) -> None:
         """Interrupt the run, or prevent it. Called when the client has disconnected or cancels the statement."""
         self._stopped = True
-        self._interrupt()
+        self._wake.set()
 
-    def _interrupt(self) -> None:
-        with suppress(duckdb.ConnectionException):  # the run has just ended
-            self._cursor.interrupt()
+    def _watch(self) -> None:
+        """Interrupt the run after its time or a stop.
+
+        It interrupts again and again, because DuckDB forgets an interrupt that comes before the statement begins.
+        """
+        self._wake.wait(self._seconds)
+        while not self._ended:
+            with suppress(duckdb.ConnectionException):  # the run has just ended
+                self._cursor.interrupt()
+            time.sleep(_AGAIN_S)
 
     def run(self) -> pa.Table:
         """The rows. Raises InvalidInput, and ResourceExhausted at a limit of time, memory or rows."""
-        timer = threading.Timer(self._seconds, self._interrupt)
-        timer.start()
+        threading.Thread(target=self._watch, name="psoup-catalogue-watch", daemon=True).start()
         try:
             if self._stopped:
                 raise duckdb.InterruptException("INTERRUPT Error")
@@ -221,7 +231,8 @@ class Running:
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as problem:
             raise self._told(problem) from None
         finally:
-            timer.cancel()
+            self._ended = True
+            self._wake.set()
             self._cursor.close()
 
     def _told(self, problem: Exception) -> InvalidInput | ResourceExhausted:
