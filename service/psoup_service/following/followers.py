@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from contextvars import Context
 
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.noted_places import note_place
@@ -138,7 +139,8 @@ class Followers:
         if len(self._clients) > 1:
             return
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._look()), loop.create_task(self._line.serve())]
+        # In contexts of their own: in the first client's, the tasks would keep its request, and extend its trace.
+        self._tasks = [loop.create_task(run(), context=Context()) for run in (self._look, self._line.serve)]
         self._said = False
 
         def published() -> None:

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from functools import partial
 
 from psoup.errors import PSoupError, Unavailable
@@ -127,8 +128,9 @@ class Rounds:
             return
         loop = asyncio.get_running_loop()
         self._lines = {name: _Line(self) for name in ("close", "far", "slow")}
-        self._tasks = [loop.create_task(run()) for run in (self._look, self._ask)]
-        self._tasks += [loop.create_task(line.serve()) for line in self._lines.values()]
+        runs = [self._look, self._ask, *(line.serve for line in self._lines.values())]
+        # In contexts of their own: in the first watcher's, the tasks would keep its request, and extend its trace.
+        self._tasks = [loop.create_task(run(), context=Context()) for run in runs]
         self._said = False
 
         def published() -> None:
