@@ -60,6 +60,7 @@ ROWS = """
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 kafka recovery.first recovery.covered recovery.memory
     recovery.table
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
+    invoke.grpc.async invoke.grpc.async.pool
     pg.small pg.block pg.small16 pg.notify
     archive.q.w1m archive.zone.w1m archive.landmark.start.w1m archive.landmark.warm.w1m
     archive.many.start.w16m archive.many.warm.w16m
