@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_trades import ROWS, fill
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.trades import ROWS, fill
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.spark.session import JDBC, needs_java
 

@@ -22,11 +22,9 @@ from psoup_service.pg.statement_texts import QUERY_WORDS, is_empty, statements_o
 from psoup_service.pg.statements.catalogue_reads import CatalogueReads, Catalogues, Facts
 from psoup_service.pg.statements.copies import Copied, read_copy
 from psoup_service.pg.statements.explain import read_explain
-from psoup_service.pg.statements.inserts import read_insert
 from psoup_service.pg.statements.prepared_statements import PreparedStatements
 from psoup_service.pg.statements.reads import Reads
 from psoup_service.pg.statements.refusals import refused
-from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.selects import Select
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import read_discard, read_reset, read_set, read_show
@@ -34,7 +32,9 @@ from psoup_service.pg.statements.subscriptions import Listening
 from psoup_service.pg.statements.transactions import Transaction, Transactions
 from psoup_service.pg.statements.utility import table
 from psoup_service.pg.statements.words import Words
-from psoup_service.pg.statements.writes import Writes
+from psoup_service.pg.statements.writing.inserts import read_insert
+from psoup_service.pg.statements.writing.row_buffer import RowBuffer
+from psoup_service.pg.statements.writing.writes import Writes
 from psoup_service.pg.trace_comments import traceparent_of
 from psoup_service.pg.values.zones import Zone
 

@@ -1,7 +1,7 @@
 """Statements of PostgreSQL's clients: each becomes calls of the contract, or a change of the session.
 
 SELECT, WITH, VALUES ─> the catalogue, or `selects`: Ask, AskStream, Invoke
-INSERT, COPY         ─> `row_buffer`: Push, at once or at COMMIT
+INSERT, COPY         ─> `writing`: Push, at once or at COMMIT
 BEGIN, COMMIT        ─> `transactions`: one snapshot
 SET, SHOW, RESET     ─> `settings_statements`
 LISTEN, UNLISTEN     ─> `subscriptions`: Watch

@@ -14,9 +14,9 @@ from psoup.errors import InvalidInput
 from psoup.sql.identifiers import name_text
 from psoup_service.pg.contract import Argument, Column, CopyEncoder, Description, Notice, Sink, Statement
 from psoup_service.pg.statements.selects import Select
-from psoup_service.pg.statements.targets import Named, named_target
 from psoup_service.pg.statements.words import Words
-from psoup_service.pg.statements.writes import Writes
+from psoup_service.pg.statements.writing.targets import Named, named_target
+from psoup_service.pg.statements.writing.writes import Writes
 from psoup_service.pg.values.copy_form import CopyForm
 from psoup_service.pg.values.copy_in import CopyReader
 from psoup_service.pg.values.copy_out import CopyRows

@@ -13,11 +13,11 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.contract import Notice, Sink
 from psoup_service.pg.cursors.cursors import Cursors
-from psoup_service.pg.statements.row_buffer import Mark, RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.settings_statements import transaction_modes
 from psoup_service.pg.statements.utility import Utility
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing.row_buffer import Mark, RowBuffer
 
 IDLE, OPEN, FAILED = b"I", b"T", b"E"
 """The states of a session: outside of a transaction, within one, within one that has failed."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import pg_address, scripted
-from psoup_testing.services.pg_socket import GSS_REQUEST, SSL_REQUEST, PgSocket, fields, packet, query, startup, text
+from psoup_testing.pg.script import pg_address, scripted
+from psoup_testing.pg.socket import GSS_REQUEST, SSL_REQUEST, PgSocket, fields, packet, query, startup, text
 from psoup_testing.services.threaded_service import Serving
 
 

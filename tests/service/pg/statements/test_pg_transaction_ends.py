@@ -13,10 +13,10 @@ from psoup_service.host.reads.held_snapshots import HeldSnapshot
 from psoup_service.pg.account import Account
 from psoup_service.pg.contract import Argument, Column, Description, Sink
 from psoup_service.pg.cursors.cursors import Cursors
-from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.transactions import IDLE, Transaction, Transactions
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing.row_buffer import RowBuffer
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.request_bodies import Receiving
 

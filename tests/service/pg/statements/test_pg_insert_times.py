@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from psoup_client import Client
+from psoup_testing.pg.script import pg_address
 from psoup_testing.services import postgres
-from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.postgres import Postgres
 from psoup_testing.services.threaded_service import Serving
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from psoup.errors import InvalidInput
 from psoup_service.pg.contract import Argument, Description, Sink
-from psoup_service.pg.statements.insert_rows import SHORT, Filling, Piece, RowReader
 from psoup_service.pg.statements.present_times import Now
-from psoup_service.pg.statements.targets import Named, Target, named_target
 from psoup_service.pg.statements.words import Words
-from psoup_service.pg.statements.writes import Writes
+from psoup_service.pg.statements.writing.insert_rows import SHORT, Filling, Piece, RowReader
+from psoup_service.pg.statements.writing.targets import Named, Target, named_target
+from psoup_service.pg.statements.writing.writes import Writes
 from psoup_service.pg.values import types
 from psoup_service.pg.values.arguments import argument_value
 

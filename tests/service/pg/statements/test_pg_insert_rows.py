@@ -12,12 +12,12 @@ import pytest
 from psoup.errors import PSoupError, ResourceExhausted, SqlError
 from psoup.model import Attribute, DataType, Kind, decimal
 from psoup_service.pg.contract import TEXT, Argument
-from psoup_service.pg.statements import insert_rows, inserts
-from psoup_service.pg.statements.insert_rows import Filling, RowReader
-from psoup_service.pg.statements.not_null import NotNull
 from psoup_service.pg.statements.present_times import Now
-from psoup_service.pg.statements.targets import Target
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing import insert_rows, inserts
+from psoup_service.pg.statements.writing.insert_rows import Filling, RowReader
+from psoup_service.pg.statements.writing.not_null import NotNull
+from psoup_service.pg.statements.writing.targets import Target
 from psoup_service.pg.values.zones import Zone
 
 NOW = 1_782_909_000_000_000

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from psoup_client import Client
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import SYNC, PgSocket, bind, execute, parse, query
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import SYNC, PgSocket, bind, execute, parse, query
 from psoup_testing.services.threaded_service import Serving
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from psoup_client import Client
-from psoup_service.pg.statements import row_buffer
+from psoup_service.pg.statements.writing import row_buffer
 from psoup_testing.services.threaded_service import Serving
 
 COLUMNS = "s TEXT, p DOUBLE, n INT, at TIMESTAMP, d DATE, ok BOOLEAN, m DECIMAL(10,2)"

@@ -14,8 +14,8 @@ import psycopg2
 import pytest
 
 from psoup_client import Client
+from psoup_testing.pg.script import pg_address
 from psoup_testing.services import postgres
-from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.postgres import Postgres
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.suite.budget import scaled

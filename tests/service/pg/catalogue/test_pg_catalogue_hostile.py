@@ -12,7 +12,7 @@ from psoup_service.pg.catalogue.statement import prepared
 from psoup_service.pg.catalogue.store import Running, Store
 from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.errors import state_of
-from psoup_testing.services.pg_catalogue import VALUES, VARIABLES, answer, store
+from psoup_testing.pg.catalogue import VALUES, VARIABLES, answer, store
 
 _ARRAY = "SELECT array(SELECT attnum FROM pg_attribute LIMIT 1900) AS q"
 _TEXTS = f"SELECT array(SELECT '{'x' * 3_000}' || attname FROM pg_attribute LIMIT 1900) AS q"

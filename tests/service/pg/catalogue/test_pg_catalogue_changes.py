@@ -16,9 +16,9 @@ import pytest
 from psoup_client import Client
 from psoup_service.pg.catalogue import filled_store, store
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_catalogue import released, stores_of
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import PgSocket, cancel_of, query
+from psoup_testing.pg.catalogue import released, stores_of
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import PgSocket, cancel_of, query
 from psoup_testing.services.threaded_service import Serving
 
 _TABLES = ("pg_class", "pg_attribute", "pg_constraint", "pg_index", "pg_description", "pg_rewrite", "pg_tables")

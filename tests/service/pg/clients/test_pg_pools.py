@@ -13,8 +13,8 @@ import psycopg.errors
 import pytest
 
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import PgSocket, cells, query
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import PgSocket, cells, query
 from psoup_testing.services.threaded_service import Serving, serving
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from psoup_service.pg.catalogue.long_lists import FIRST, shortened
 from psoup_service.pg.catalogue.store import Store
-from psoup_testing.services.pg_catalogue import answer, described, recorded, store
+from psoup_testing.pg.catalogue import answer, described, recorded, store
 from psoup_testing.suite.sweeps import in_parts
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted
-from psoup_testing.services.pg_socket import (
+from psoup_testing.pg.script import ScriptedSession, pg_address, scripted
+from psoup_testing.pg.socket import (
     FLUSH,
     SYNC,
     TERMINATE,

@@ -14,8 +14,8 @@ from psoup.errors import InvalidInput, PermissionDenied, PSoupError, Unauthentic
 from psoup_service.figures.pg_connections import REASONS
 from psoup_service.pg.startup import reason_of_refusal
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import pg_address, scripted
-from psoup_testing.services.pg_socket import PgSocket, packet, query, startup
+from psoup_testing.pg.script import pg_address, scripted
+from psoup_testing.pg.socket import PgSocket, packet, query, startup
 from psoup_testing.services.threaded_service import Serving
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from psoup_service.pg.portals import MOST_PORTALS, MOST_STATEMENTS
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted
-from psoup_testing.services.pg_socket import (
+from psoup_testing.pg.script import ScriptedSession, pg_address, scripted
+from psoup_testing.pg.socket import (
     FLUSH,
     SYNC,
     PgSocket,

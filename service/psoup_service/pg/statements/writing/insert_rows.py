@@ -21,11 +21,11 @@ import pyarrow as pa
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.model import Attribute, Kind
 from psoup.values.kinds import arrow_type
-from psoup_service.pg.statements.insert_values import read_row
 from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.present_times import Now, PresentTime
-from psoup_service.pg.statements.targets import Named, Target
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing.insert_values import read_row
+from psoup_service.pg.statements.writing.targets import Named, Target
 from psoup_service.pg.values import types
 from psoup_service.pg.values.assignments import assigned
 from psoup_service.pg.values.readers import read_text

@@ -21,15 +21,15 @@ from typing import Any
 
 import pytest
 
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_trades import ROWS, START, fill
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.trades import ROWS, START, fill
 from psoup_testing.services.threaded_service import Serving
 
 pytestmark = pytest.mark.long
 
 _SELECTED = "SELECT sym, price, n, amount, up, at, day FROM trades WHERE n < 9 ORDER BY n"
-_NODE = Path(__file__).parents[3] / "build" / "pg-clients"
-_SCRIPT = Path(__file__).parents[2] / "fixtures" / "pg-clients.mjs"
+_NODE = Path(__file__).parents[4] / "build" / "pg-clients"
+_SCRIPT = Path(__file__).parents[3] / "fixtures" / "pg-clients.mjs"
 _PACKAGES = ("pg", "pg-cursor", "pg-query-stream", "postgres")
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from psoup.errors import FailedPrecondition
 from psoup_service.pg.account import Account
 from psoup_service.pg.statements.present_times import Now
-from psoup_service.pg.statements.row_buffer import RowBuffer
 from psoup_service.pg.statements.settings import SessionSettings
-from psoup_service.pg.statements.targets import Named, Target, target_of
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing.row_buffer import RowBuffer
+from psoup_service.pg.statements.writing.targets import Named, Target, target_of
 from psoup_service.pg.values.zones import Zone
 
 Call = Callable[[str, Any], Awaitable[Any]]

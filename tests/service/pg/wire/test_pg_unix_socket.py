@@ -19,8 +19,8 @@ from psoup_client import Client, ClientOptions
 from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
 from psoup_storage import DurableStore
+from psoup_testing.pg.script import pg_address
 from psoup_testing.services.authority import Authority
-from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.threaded_service import serving
 
 

@@ -12,13 +12,13 @@ import psycopg
 import pytest
 
 from psoup_client import Client
+from psoup_testing.pg.script import pg_address
 from psoup_testing.services import postgres
-from psoup_testing.services.pg_script import pg_address
 from psoup_testing.services.postgres import Postgres
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.spark.session import JDBC
 
-PROGRAM = Path(__file__).parents[2] / "fixtures" / "TableNames.java"
+PROGRAM = Path(__file__).parents[3] / "fixtures" / "TableNames.java"
 STATEMENTS = [
     "SELECT * FROM trades",
     "SELECT price, sym AS s, price * 2, (n), n::float8, count(*) FROM trades GROUP BY price, sym, n",

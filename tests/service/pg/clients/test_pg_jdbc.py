@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import PgSocket, fields
-from psoup_testing.services.pg_trades import fill
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import PgSocket, fields
+from psoup_testing.pg.trades import fill
 from psoup_testing.services.threaded_service import Serving
 
-_FIXTURE = Path(__file__).parents[2] / "fixtures" / "pg-jdbc.jsonl"
+_FIXTURE = Path(__file__).parents[3] / "fixtures" / "pg-jdbc.jsonl"
 _BESIDE = (b"N", b"S", b"K")
 """Notices, settings and keys: PSoup has its own. It finds a wrong column at Describe, and PostgreSQL at Parse."""
 

@@ -16,9 +16,9 @@ import pytest
 from psoup_client import Client, ClientOptions
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import SSL_REQUEST, PgSocket, message, packet, startup
 from psoup_testing.services.authority import Authority
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import SSL_REQUEST, PgSocket, message, packet, startup
 from psoup_testing.services.threaded_service import Serving, serving
 
 

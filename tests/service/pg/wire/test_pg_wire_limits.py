@@ -14,8 +14,8 @@ import pytest
 
 from psoup_service.pg import port
 from psoup_service.process.settings import Settings
-from psoup_testing.services.pg_script import ScriptedSession, pg_address, scripted
-from psoup_testing.services.pg_socket import (
+from psoup_testing.pg.script import ScriptedSession, pg_address, scripted
+from psoup_testing.pg.socket import (
     SYNC,
     PgSocket,
     bind,

@@ -10,10 +10,10 @@ from psoup.errors import NotFound
 from psoup.model import DELETION, Attribute, DataType
 from psoup.sql.source import nearest
 from psoup_proto.v1 import streams_pb2
-from psoup_service.pg.statements.not_null import NotNull
 from psoup_service.pg.statements.relations import QUERIES, STREAMS
 from psoup_service.pg.statements.selects import engine_type
 from psoup_service.pg.statements.words import Words
+from psoup_service.pg.statements.writing.not_null import NotNull
 from psoup_service.pg.values.types import type_of
 
 

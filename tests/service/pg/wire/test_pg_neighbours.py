@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from psoup_client import Client
-from psoup_service.pg.statements.insert_rows import Piece, RowReader
+from psoup_service.pg.statements.writing.insert_rows import Piece, RowReader
+from psoup_testing.pg.script import pg_address
+from psoup_testing.pg.socket import PgSocket, query
 from psoup_testing.services.loop_turns import no_stalls
-from psoup_testing.services.pg_script import pg_address
-from psoup_testing.services.pg_socket import PgSocket, query
 from psoup_testing.services.threaded_service import Serving
 
 SLOW = "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c WHERE a.attnum + b.attnum > 1"
