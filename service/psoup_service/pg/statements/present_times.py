@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup_service.pg.statements.parameters import constant
@@ -74,7 +73,7 @@ class PresentTime:
         micros = (micros + step // 2) // step * step
         if self.oid == types.TIMESTAMPTZ:
             return micros
-        local = micros + int(zone.offsets(np.array([micros], np.int64))[0]) * 1_000_000
+        local = zone.local(micros)
         return local // _DAY if self.oid == types.DATE else local
 
 

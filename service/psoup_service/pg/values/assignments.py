@@ -71,7 +71,11 @@ def _text(value: int, kind: int, zone: Zone) -> str:
 
 
 def _time(value: int, kind: int, oid: int, zone: Zone) -> int:
-    micros = value * _DAY if kind == types.DATE else value
+    """A time as another type of time. The zone says which day and which local time an instant has."""
+    if kind == types.TIMESTAMPTZ:
+        local = zone.local(value)
+    else:
+        local = value * _DAY if kind == types.DATE else value
     if oid == types.DATE:
-        return micros // _DAY
-    return micros if kind == types.TIMESTAMPTZ else zone.instant(micros)
+        return local // _DAY
+    return local if oid == types.TIMESTAMP else zone.instant(local)

@@ -85,6 +85,10 @@ class Zone:
         instants: Array = np.where(valid, late, local - before * _SECOND)
         return instants
 
+    def local(self, instant: int) -> int:
+        """The local time at an instant, in microseconds since 1970."""
+        return instant + int(self.offsets(np.array([instant], np.int64))[0]) * _SECOND
+
     def instant(self, local: int) -> int:
         """The instant at which clocks of the zone show a local time: see `instants`."""
         if self.seconds is not None:

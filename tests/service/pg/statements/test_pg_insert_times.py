@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -63,6 +63,14 @@ def test_now_is_the_present_time_of_the_session(connection: psycopg.Connection[A
     connection.execute("INSERT INTO times VALUES ('as_of', now(), now())")
     connection.execute("RESET psoup.as_of")
     assert times(connection, "as_of")[0][0] >= after
+
+
+@pytest.mark.parametrize(("hour", "day"), [(18, 1), (19, 2)])
+def test_a_column_of_dates_has_the_day_of_the_session(connection: psycopg.Connection[Any], hour: int, day: int) -> None:
+    """An argument with a zone: 18:00 UTC is 23:45 in the session's zone, and 19:00 is the next day."""
+    at = datetime(2026, 7, 1, hour, tzinfo=UTC)
+    connection.execute("INSERT INTO times VALUES (%s, %s, %s)", (f"day{day}", at, at))
+    assert times(connection, f"day{day}") == [(at, date(2026, 7, day))]
 
 
 def test_a_prepared_statement_has_the_time_of_each_execution(connection: psycopg.Connection[Any]) -> None:
