@@ -43,6 +43,14 @@ TOKENS = (
         "/* ) */ 3",
     ),
     *("1::int", "'5' :: double precision", "'t'::boolean", "1::nope", "DATE '2026-07-01'", "CAST('4' AS bigint)"),
+    *("1.5::int", "1.0::int", "1e-3::int8", "1.5::float8", "'1.5'::int", "'5'::int", "'2026-07-01'::date"),
+    *(
+        "'2026-07-01 12:30'::date",
+        "'2026-07-01 12:30-02'::date",
+        "1::integer",
+        "1.25::numeric(3,1)",
+        "'abc'::varchar(2)",
+    ),
     *(r"'C:\new'", r"'\xff'", r"E'C:\\new'"),
     *("$1", "$2::int", "$0", "$123456", "1_000", "\u0661", "1,", ""),
 )
@@ -85,6 +93,27 @@ def test_a_cast_gives_the_value_in_it() -> None:
     assert outcome(text, *attributes)[1] == [{"a": value} for value in (4, 4, 4, -4)]
     for wrong in ("(CAST(4 + 1 AS int))", "(CAST(4))", "(CAST(4 AS nope))", "(4 AS int)", "(CAST(4 AS int) + 1)"):
         assert issubclass(outcome(wrong, *attributes)[0], SqlError), wrong
+
+
+def test_a_cast_of_a_constant_changes_the_value_as_in_postgresql_or_is_refused() -> None:
+    at = Attribute("at", TYPES["TIMESTAMP"])
+    for day in ("CAST('2026-07-01 12:30' AS date)", "'2026-07-01T12:30:00Z'::date", "DATE '2026-07-01 12:30'"):
+        for text in (f"({day})", f"(({day})::timestamp)"):
+            assert outcome(text, at) == outcome("('2026-07-01')", at), text
+    number = Attribute("a", TYPES["DOUBLE"])
+    for cast in ("1.0::int", "1.5::numeric", "1.50::numeric(3,1)", "'ab'::varchar(2)", "1.5::double precision"):
+        assert isinstance(outcome(f"({cast})", number if "ab" not in cast else Attribute("a", TYPES["TEXT"]))[1], list)
+    for changed in (
+        "1.5::int",
+        "1e-3::int",
+        "'1.5'::bigint",
+        "1.25::numeric(3, 1)",
+        "1.5::numeric(3)",
+        "'abc'::varchar(2)",
+    ):
+        assert "a cast that changes the value in VALUES is not" in outcome(f"({changed})", number)[1], changed
+    assert "a cast that changes the value" in outcome("('2026-07-01 12:30:00.25'::timestamp(0))", at)[1]
+    assert isinstance(outcome("('2026-07-01 12:30:00.25'::timestamp(2))", at)[1], list)
 
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 100])

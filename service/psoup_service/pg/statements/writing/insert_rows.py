@@ -24,7 +24,7 @@ from psoup.values.kinds import arrow_type
 from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.present_times import Now, PresentTime
 from psoup_service.pg.statements.words import Words
-from psoup_service.pg.statements.writing.insert_values import read_row
+from psoup_service.pg.statements.writing.insert_values import INTEGERS, read_row
 from psoup_service.pg.statements.writing.targets import Named, Target
 from psoup_service.pg.values import types
 from psoup_service.pg.values.assignments import assigned
@@ -47,11 +47,17 @@ _VALUE = (
     r"('[^']*+(?:''[^']*+){0,1000}+'|[+-]?(?:[0-9]{1,1000}+(?:\.[0-9]{0,1000}+)?|\.[0-9]{1,1000}+)(?:[eE][+-]?[0-9]{1,9}+)?"
     r"|\$[1-9][0-9]{0,4}|(?i:NULL|DEFAULT|TRUE|FALSE))"
 )
-_TYPE = "|".join(map(re.escape, sorted(CASTS, reverse=True)))
-_TOKEN = rf"{_SPACE}{_VALUE}{_SPACE}(?:::{_SPACE}(?i:{_TYPE}){_SPACE})?+"
-"""A constant or a parameter, with spaces and a cast. The cast changes nothing, because the column has a type.
+_WHOLE = "|".join(sorted((name for name, oid in CASTS.items() if oid in INTEGERS), reverse=True))
+_TYPE = "|".join(sorted((name for name, oid in CASTS.items() if oid not in (types.DATE, *INTEGERS)), reverse=True))
+_TOKEN = (
+    rf"{_SPACE}(?![+-]?[0-9]{{0,1000}}+[.eE][0-9eE+-]{{0,1000}}+::(?i:{_WHOLE})){_VALUE}"
+    rf"(?:(?<='[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')::(?i:date){_SPACE}|(?<=[0-9])::(?i:{_WHOLE}){_SPACE}"
+    rf"|{_SPACE}(?:::{_SPACE}(?i:{_TYPE}){_SPACE})?+)"
+)
+"""A constant or a parameter, with spaces. A cast that does not change it may follow.
 
-Repetitions are bounded, so that a match does not hold the interpreter for long.
+A row with another cast, such as a date with a time of day, is read word by word. Repetitions are bounded, so that a
+match does not hold the interpreter for long.
 """
 
 

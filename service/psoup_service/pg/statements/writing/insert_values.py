@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from psoup.errors import SqlError
@@ -14,9 +15,16 @@ from psoup_service.pg.statements.parameters import CASTS
 from psoup_service.pg.statements.present_times import CALLED, DATE, TIMES, PresentTime
 from psoup_service.pg.statements.words import Words
 from psoup_service.pg.values.types import DATE as DATE_OID
-from psoup_service.pg.values.types import TIMESTAMP, TIMESTAMPTZ
+from psoup_service.pg.values.types import INT2, INT4, INT8, NUMERIC, TEXT_OID, TIMESTAMP, TIMESTAMPTZ
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_DATE_OF_TIME = re.compile(r"\s*(\d{1,4}-\d{1,2}-\d{1,2})[ T]+\d.*", re.DOTALL)
+"""Matches a date with a time of day behind it."""
+_FRACTION = re.compile(r"\.(\d+)")
+_SMALL = re.compile(r"\d[eE]-")
+"""Matches a number with a negative exponent."""
+INTEGERS = (INT2, INT4, INT8)
+"""The types of whole numbers."""
 _PARAMETER = re.compile(r"\$(\d{1,5})")
 _MOST_DEPTH = 20
 """The most parentheses around a value."""
@@ -72,7 +80,7 @@ def _value(words: Words, depth: int = 0, end: str = ")") -> Constant | None:
         words.accept(word)
         if words.next()[-1:] != "'":
             raise _not_constant(words.source, place)
-        value = Constant(words.value(), place)
+        value = _cast_text(words, Constant(words.value(), place), CASTS[word.lower()], place)
     elif words.accept("NULL"):
         value = Constant(None, place)
     elif words.accept("TRUE") or words.accept("FALSE"):
@@ -135,10 +143,7 @@ def _digits(words: Words) -> int:
 
 
 def _cast(words: Words, value: Constant | None) -> Constant | None:
-    """Read the type of a cast, and return the value of the cast.
-
-    A constant keeps its text, because it is read as its column's type anyway.
-    """
+    """Read the type of a cast, and return the value of the cast. Raises SqlError."""
     place, name = words.place, words.name()
     for more in ("PRECISION", "VARYING"):
         words.accept(more)
@@ -149,10 +154,41 @@ def _cast(words: Words, value: Constant | None) -> Constant | None:
         raise words.source.unsupported(f"a cast to {name[:40]} in VALUES", place)
     if value is not None and value.present is not None:
         return replace(value, present=_cast_time(words, value.present, CASTS[name], place))
+    sizes = list[str]()
     if words.accept("("):
         while words.next() not in (")", ""):
-            words.value()
+            sizes.append(words.value())
         words.expect(")")
+    return _cast_text(words, value, CASTS[name], place, sizes)
+
+
+def _cast_text(
+    words: Words, value: Constant | None, oid: int, place: int, sizes: Sequence[str] = ()
+) -> Constant | None:
+    """The value of a cast of a constant, which keeps its text: it is read as its column's type.
+
+    A date loses its time of day. Raises SqlError for any other cast that would change the value. `sizes`: the words in
+    the parentheses of the type. `place`: of the type.
+    """
+    if value is None or value.text is None:
+        return value
+    if oid == DATE_OID and (day := _DATE_OF_TIME.fullmatch(value.text)):
+        return replace(value, text=day[1])
+    size = int(sizes[-1]) if sizes and sizes[-1].isdecimal() and len(sizes[-1]) < 6 else None
+    digits = _FRACTION.search(value.text)
+    fraction = len(digits[1].rstrip("0")) if digits else 0
+    if oid == TEXT_OID:
+        changes = size is not None and len(value.text) > size
+    elif oid == NUMERIC:
+        changes = fraction > (size if len(sizes) == 3 and size is not None else 0) if sizes else False
+    elif oid in (TIMESTAMP, TIMESTAMPTZ):
+        changes = size is not None and fraction > size
+    else:
+        changes = oid in INTEGERS and (fraction > 0 or _SMALL.search(value.text) is not None)
+    if changes:
+        raise words.source.unsupported(
+            "a cast that changes the value in VALUES", place, hint="write the value as it is to be stored"
+        )
     return value
 
 
