@@ -13,10 +13,8 @@ from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from psoup_cli.common import message
+from psoup_cli.feed_options import TOLD_SECONDS
 from psoup_client.phrases import counted
-
-TOLD_SECONDS = 60.0
-"""The least seconds between two messages."""
 
 _SHOWN_SECONDS = 0.5
 """The least seconds between two changes of the line."""

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.commands.kafka.progress import behind, meter, summary
-from psoup_cli.commands.spark.options import pairs
 from psoup_cli.common import REFUSED, Address, AsJson, Timeout, connect, message
+from psoup_cli.feed_options import FeedPatience, pairs
 from psoup_cli.file_flags import IgnoreExtra, Rename, TimeUnit, file_options
 from psoup_cli.files.header import FieldNames
 from psoup_cli.files.row_files import rules_of
@@ -106,9 +106,6 @@ PartitionColumn = Annotated[
 OffsetColumn = Annotated[
     str, typer.Option("--offset-column", metavar="COLUMN", help="The column for the record's offset.")
 ]
-PatienceSeconds = Annotated[
-    float, typer.Option("--patience", metavar="SECONDS", help="Give up if one side is away for this long.", min=0.0)
-]
 
 
 def feed(
@@ -131,7 +128,7 @@ def feed(
     rename: Rename = None,
     ignore_extra: IgnoreExtra = False,
     time_unit: TimeUnit = None,
-    patience: PatienceSeconds = 600.0,
+    patience: FeedPatience = 600.0,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,

@@ -16,12 +16,12 @@ from psoup_cli.commands.spark.options import (
     PatienceSeconds,
     Quarantine,
     TimeUnit,
-    pairs,
     unit_of,
 )
 from psoup_cli.commands.spark.progress import job_meter
 from psoup_cli.commands.spark.run import open_session, spark_module
 from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.feed_options import pairs
 from psoup_cli.output import print_json
 from psoup_client.phrases import counted
 

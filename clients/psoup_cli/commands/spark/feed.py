@@ -22,7 +22,6 @@ from psoup_cli.commands.spark.options import (
     Schema,
     Select,
     TimeUnit,
-    pairs,
     trigger_of,
     unit_of,
 )
@@ -30,6 +29,7 @@ from psoup_cli.commands.spark.progress import Tell
 from psoup_cli.commands.spark.run import open_session, run_stream, spark_module
 from psoup_cli.commands.streams.push import facts, summary
 from psoup_cli.common import Address, AsJson, Since, message
+from psoup_cli.feed_options import pairs
 from psoup_cli.output import print_json
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)]

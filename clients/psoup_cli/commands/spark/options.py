@@ -76,17 +76,6 @@ Refused = Annotated[
 ]
 
 
-def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    """Parse texts KEY=VALUE to a dict. Any other text is a usage error."""
-    values = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise typer.BadParameter(f"{flag} {text!r} is not of the form KEY=VALUE")
-        values[key] = value
-    return values
-
-
 def unit_of(text: str | None) -> casts.TimeUnit | None:
     """Parse the unit of --time-unit. An unknown unit is a usage error."""
     try:

@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.commands.spark.options import pairs
 from psoup_cli.commands.spark.progress import Tell, meter
 from psoup_cli.common import connect
+from psoup_cli.feed_options import pairs
 from psoup_client import PSoupError
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)

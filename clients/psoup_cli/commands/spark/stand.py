@@ -26,13 +26,13 @@ from psoup_cli.commands.spark.options import (
     Schema,
     Select,
     TimeUnit,
-    pairs,
     trigger_of,
     unit_of,
 )
 from psoup_cli.commands.spark.progress import Tell
 from psoup_cli.commands.spark.run import open_session, run_stream, spark_module
 from psoup_cli.common import Address, AsJson, message
+from psoup_cli.feed_options import pairs
 from psoup_cli.output import print_json
 from psoup_client.phrases import counted
 

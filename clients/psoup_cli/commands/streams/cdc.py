@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.feed_options import TOLD_SECONDS, FeedPatience
 from psoup_cli.output import print_json, print_pairs, row_bar
 from psoup_client import Client, NotFound
 from psoup_client.phrases import counted, verb
@@ -42,12 +43,6 @@ DropSlot = Annotated[
     bool,
     typer.Option("--drop-slot", help="Drop the slot and the publication in PostgreSQL, and end.", show_default=False),
 ]
-PatienceSeconds = Annotated[
-    float,
-    typer.Option("--patience", metavar="SECONDS", help="Give up if one side is away for this long.", min=0.0),
-]
-TOLD_SECONDS = 60.0
-"""The least seconds between two lines about the progress."""
 
 
 def cdc(
@@ -58,7 +53,7 @@ def cdc(
     once: Once = False,
     status: Status = False,
     drop_slot: DropSlot = False,
-    patience: PatienceSeconds = 600.0,
+    patience: FeedPatience = 600.0,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
