@@ -142,7 +142,7 @@ class GroupFollowing:
             self._request.lease, self._request.confirm = reply.lease, reply.batch
             self._session.note_sequence(reply.sequence)
             if reply.missed:
-                self._confirm(reply.batch)
+                self._confirm_missed(reply)
                 raise PositionLost(
                     f"{counted(reply.missed, 'tuple')} of the stream were no longer kept when group"
                     f" {self._request.group!r} came to them; iterating goes on at tuple {reply.first_id:,}",
@@ -154,6 +154,16 @@ class GroupFollowing:
             if reply.batch:
                 return self._batch(reply)
         raise StopIteration
+
+    def _confirm_missed(self, reply: Any) -> None:
+        """Confirm that tuples were missed. If the caller leaves this wait, the next one reports them all the same."""
+        self._first = reply
+        try:
+            self._confirm(reply.batch)
+        except PSoupError:  # they come again
+            self._first = None
+            raise
+        self._first = None
 
     def close(self) -> None:
         """Give the lease back, and end the iteration. A batch that is not confirmed comes again to another worker."""

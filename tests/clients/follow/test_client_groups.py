@@ -167,6 +167,31 @@ def test_tuples_that_are_no_longer_kept_are_reported_once(client: Client, make_s
         assert [match.tuple["n"] for match in next(worker)] == list(range(30, 40))
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before the reply", "after it"])
+def test_missed_tuples_are_reported_though_their_confirmation_is_interrupted(
+    client: Client, make_stream: Make, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    stream = make_stream("(n BIGINT, kind BIGINT) RETENTION 10 ROWS")
+    queries = registered(client, stream, 4)
+    client.follow(stream, group="mailer").close()
+    pushed(client, stream, queries, 0, 40)
+    with client.follow(stream, group="mailer") as worker:
+        confirm = worker._confirm
+
+        def interrupted(number: int) -> None:
+            if after:
+                confirm(number)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(worker, "_confirm", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(worker)
+        monkeypatch.undo()
+        with pytest.raises(PositionLost, match="30 tuples"):
+            next(worker)
+        assert [match.tuple["n"] for match in next(worker)] == list(range(30, 40))
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_each_pair_is_told_and_none_after_its_confirmation(client: Client, make_stream: Make, seed: int) -> None:
     chance, stream, account = random.Random(seed), make_stream("(n BIGINT, kind BIGINT)"), Account()
