@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -27,18 +28,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 _END: Any = object()
 
 
-class Shell:
+class Shell(ABC):
     """Base of the asynchronous objects."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _held(self) -> Any:
         """Return the object of the core whose methods are executed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _over(self) -> AsyncConnection:
         """Return the connection."""
-        raise NotImplementedError
 
     async def _run(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> R:
         """Execute a function that makes calls. Its errors have no frames of the SDK."""
