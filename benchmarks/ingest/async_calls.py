@@ -3,8 +3,8 @@
     invoke.grpc.async         tasks of one AsyncClient, beside a thread for each invocation of one Client
     invoke.grpc.async.pool    the same, beside a pool of 16 threads
 
-Each answer has 100 rows and is decoded. All take turns in one process, and the service runs in another one on the same
-machine. The event loop is uvloop's.
+Each answer has 100 rows, which the client decodes. The three clients are measured in turn, in one process. The service
+runs in another process of the same machine. The event loop is uvloop's.
 """
 
 from __future__ import annotations

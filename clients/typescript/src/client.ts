@@ -13,7 +13,7 @@ import type { RowObject } from "./sync/objects.js";
 export type ClientOptions = Pick<TransportOptions, "url" | "token" | "fetch" | "timeoutMs">;
 
 export type RegisterOptions = {
-  /** The client's own name for the query, which every other call takes. The same registration again gets the same query. */
+  /** Your name for the query. Other calls take it. To register the same statement under the same key again changes nothing. */
   key: string;
   /** Values of the parameters: a list for `?`, an object for `$name`. */
   parameters?: AskOptions["parameters"];

@@ -29,7 +29,7 @@ from psoup_proto.csv_rows.records import Records, read_records
 from psoup_proto.csv_rows.values import FALSE, TRUE, ReasonOf, converted, has_exponents, is_doubtful, typed
 
 _SEPARATOR = re.compile(rb'sep=([^\0\r\n"\x80-\xff])\r?\n')
-"""The pattern of Excel's first line, which names the delimiter. A quote or a line end cannot be one."""
+"""Matches a first line such as `sep=;`, by which Excel learns the delimiter. No delimiter is a quote or a line end."""
 
 MOST_FIELDS = 65_536
 """The most fields of a first line. A line of 4 MiB may have four million. No other thread runs while it is split."""

@@ -112,7 +112,7 @@ class Webhook(_message.Message):
 
     @_builtins.property
     def next_attempt_time(self) -> _timestamp_pb2.Timestamp:
-        """The time of the next attempt. Unset: none is planned."""
+        """The time of the next attempt. Unset if no attempt is planned."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:

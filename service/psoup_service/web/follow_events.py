@@ -44,7 +44,7 @@ _SECRETS = frozenset({"token", "access_token", "authorization", "bearer"})
 
 
 class FollowEvents(WebCaller):
-    """The caller's side of /follow. The request comes in the parameters of the path, and the replies are events."""
+    """A caller of `Follow` by GET /follow. Parameters of the URL are its request, and its replies are events."""
 
     __slots__ = ()
 

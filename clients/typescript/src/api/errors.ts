@@ -20,8 +20,8 @@ export class PSoupError extends Error {
   override readonly name = "PSoupError";
 
   /** `code`: as in gRPC, such as NOT_FOUND; UNAVAILABLE with the reason UNREACHABLE if no service has answered.
-   * `details`: the error as it came; a push with bad rows has them in `details.rows`. `cause`: if no service has
-   * answered, the error of fetch. */
+   * `details`: the error as the service sent it; for a push, `details.rows` lists the bad rows. `cause`: the error of
+   * fetch, if no service has answered. */
   constructor(
     readonly code: string,
     message: string,

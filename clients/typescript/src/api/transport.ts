@@ -53,7 +53,7 @@ export class Transport {
     this.token = null;
   }
 
-  /** Whether a function gives the tokens, so that a new one can be had. */
+  /** Whether the token comes from a function, which can be called again for a new token. */
   get renews(): boolean {
     return typeof this.options.token === "function";
   }

@@ -1,4 +1,4 @@
-"""The errors for statements of PostgreSQL that this service does not support. Each names the construct."""
+"""Errors for constructs of PostgreSQL's SQL that the port does not support. Each error names the construct."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _unless_empty(read: Callable[[str], object]) -> _Check:
 
 
 def _told(check: _Check, wanted: str) -> _Check:
-    """A check whose error names the allowed values, in place of the InvalidInput of `check`."""
+    """A check that accepts what `check` accepts, with an error that names the allowed values. `wanted`: that error."""
 
     def told(value: str) -> str:
         try:
