@@ -39,7 +39,8 @@ class _DialectBytes:
     """The bytes of a dialect that end or quote fields.
 
     `around`: a mask of the bytes that may stand before an opening quote and after a closing one. The quote itself is
-    among them, because two quotes mean one in the text. `quoted`: the pattern of quoted fields.
+    among them, because two quotes mean one in the text. `quoted`: the pattern of quoted fields. It never backtracks, so
+    that a match needs no memory for each doubled quote.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -50,7 +51,7 @@ class _DialectBytes:
         q, before = re.escape(self.quote), re.escape(self.delimiter)
         if not q:
             return
-        self.quoted = re.compile(rb"(?:^|(?<=[%b\r\n]))%b[^%b]*(?:%b%b[^%b]*)*(%b?)" % (before, q, q, q, q, q, q))
+        self.quoted = re.compile(rb"(?:^|(?<=[%b\r\n]))%b[^%b]*+(?:%b%b[^%b]*+)*+(%b?)" % (before, q, q, q, q, q, q))
 
     def in_text(self, data: bytes) -> bool:
         """Whether the data has a quote character."""

@@ -197,3 +197,14 @@ def test_quotes_within_fields_take_little_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_doubled_quotes_within_a_field_take_little_memory() -> None:
+    """A pattern that may backtrack keeps some 60 bytes for each doubled quote, and 4 MiB take a quarter of a second."""
+    data = b'name,n\nx"y,"' + b'""' * 300_000 + b'"\n'
+    tracemalloc.start()
+    try:
+        assert end_of_records(data, 1, Dialect()) == len(data)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
