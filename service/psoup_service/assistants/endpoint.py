@@ -48,7 +48,13 @@ _MOST_SIGNS = 16_384
 """Commas and brackets of a request at most, also within texts. They are counted before the request is parsed."""
 
 _STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
-_BY_REASON = {"METHOD": 405, "CONTENT_TYPE": 415, "LENGTH_REQUIRED": 411, "MESSAGE_TOO_LARGE": 413}
+_BY_REASON = {
+    "METHOD": 405,
+    "RECEIVE_DEADLINE": 408,
+    "LENGTH_REQUIRED": 411,
+    "MESSAGE_TOO_LARGE": 413,
+    "CONTENT_TYPE": 415,
+}
 _RPC_BY_REASON = {"JSON": -32700, "JSON_RPC": -32600}
 _JSON = "application/json"
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its lines have parts of requests; failed calls are logged anyway

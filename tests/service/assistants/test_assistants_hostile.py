@@ -83,6 +83,14 @@ def test_a_service_that_ends_lets_a_stream_go_on_elsewhere() -> None:
         assert b'"resultType":"complete"' in rest
 
 
+def test_a_body_that_stalls_is_refused_with_the_status_of_other_requests() -> None:
+    with watched(receive_s=0.2) as (_, _, host, port), socket.create_connection((host, port), 20) as client:
+        client.sendall(f"{_HEAD}content-length: 10\r\n\r\n{{".encode())
+        reply = client.recv(10_000)
+        assert reply.startswith(b"HTTP/1.1 408 ")
+        assert b"RECEIVE_DEADLINE" in reply + client.recv(10_000)
+
+
 @pytest.mark.long
 def test_a_client_that_does_not_read_is_cut_and_the_service_serves_on() -> None:
     with (
