@@ -130,7 +130,7 @@ class Converter:
         try:
             for fact, column in self._target.columns.named():
                 given[column] = pa.array([self._fact(fact, column, message) for message in messages])
-        except (InvalidData, pa.ArrowException):
+        except (InvalidData, pa.ArrowException, OverflowError):  # a key may have more than 64 bits
             return None
         return pa.table(given)
 
@@ -272,6 +272,9 @@ def _scalar(key: Any, raw: bytes, kind: str) -> Any:
 
 
 def _time(message: Message) -> dt.datetime | None:
-    """The timestamp of a record; None if it has none."""
+    """The timestamp of a record; None if it has none. Raises InvalidData: a producer may send any 64 bits."""
     kind, millis = message.timestamp()
-    return _EPOCH + dt.timedelta(milliseconds=millis) if kind else None
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=millis) if kind else None
+    except OverflowError:
+        raise InvalidData(f"its timestamp, {millis} ms since 1970, does not fit TIMESTAMP") from None

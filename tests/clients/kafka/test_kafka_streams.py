@@ -92,6 +92,21 @@ def test_records_that_do_not_fit_are_set_aside_with_the_reason(
     assert len(lines(tmp_path)) == len(BAD)
 
 
+def test_keys_and_timestamps_that_do_not_fit_their_columns_are_set_aside(
+    client: Client, make_stream: MakeStream, kafka: MockKafka, tmp_path: Path
+) -> None:
+    stream, topic = make_stream("(n BIGINT, id BIGINT, at TIMESTAMP)"), kafka.topic()
+    kafka.produce(topic, ['{"n":1}'], key="99999999999999999999")
+    kafka.produce(topic, ['{"n":2}'], key="7", time=2**62)
+    kafka.produce(topic, ['{"n":3}'], key="8", time=1_767_225_600_123)
+    figures = feed(client, kafka.brokers, topic, stream, columns={"key": "id", "timestamp": "at"}, quarantine=tmp_path)
+    assert (figures.rows, figures.poison) == (1, 2)
+    assert rows(client, stream, "n, id") == [(3, 8)]
+    large, late = (line["reason"] for line in lines(tmp_path))
+    assert "64 bits" in large
+    assert "its timestamp, 4611686018427387904 ms since 1970, does not fit TIMESTAMP" in late
+
+
 @pytest.mark.long
 def test_a_record_of_20_mib_is_set_aside_or_taken(
     client: Client, make_stream: MakeStream, kafka: MockKafka, tmp_path: Path
