@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -24,7 +23,6 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.rows.pushes import offered_to
 from psoup.answer.ask import Questions, ask
-from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.question import chosen_window
@@ -32,7 +30,6 @@ from psoup.answer.table import Table, invoke_table
 from psoup.answer.table_content import table_content
 from psoup.answer.tuples.match_bits import Bits, Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import Matched, match
-from psoup.answer.tuples.match_tags import keys_of
 from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.answer.tuples.queries_of_tuple import matches, matches_between, matches_many
 from psoup.answer.tuples.why import Row, Why, stream_of_source, why
@@ -44,9 +41,6 @@ from psoup.events.acknowledgements import (
     Acknowledgement,
     Prepared,
     PushAcknowledgement,
-    QueriesAcknowledgement,
-    QueryAcknowledgement,
-    RemovalAcknowledgement,
     StreamAcknowledgement,
 )
 from psoup.events.commands import (
@@ -56,30 +50,22 @@ from psoup.events.commands import (
     DropStream,
     Heartbeat,
     Push,
-    Register,
-    RegisterMany,
-    Unregister,
     UnregisterMany,
 )
 from psoup.events.tags import tag_of
 from psoup.execution.aggregate.check_folds import check_folds
 from psoup.execution.many.window_packs import check_packs
 from psoup.invariants import Verify
+from psoup.local_queries import LocalQueries
 from psoup.model import DEFAULT_TENANT
-from psoup.plan.standing_query import Parameter
 from psoup.published.expired_rows import ExpiredRows
-from psoup.published.lifetimes import DAY
 from psoup.sql import Dropping, drop_stream, first_word
-from psoup.sql.lifetime import lifetime_days
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
 from psoup.work.runner import Runner, serial
 
-_NAMED = re.compile(r"\$[A-Za-z_]")
-"""A parameter with a name."""
 
-
-class LocalPSoup:
+class LocalPSoup(LocalQueries):
     """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
     Errors are from `psoup.errors`. `keep`: stores closed chunks in `maintain`, so that streams may have an ARCHIVE.
@@ -165,89 +151,6 @@ class LocalPSoup:
     def heartbeat(self, stream: str, time: int) -> None:
         """Promise that no tuple with a time less than `time` (microseconds) will come."""
         self.submit(Heartbeat(stream, time, self.tenant))
-
-    def register(
-        self,
-        sql: str,
-        request_id: str = "",
-        *,
-        key: str = "",
-        labels: Mapping[str, str] | None = None,
-        replace: bool = False,
-        expires_after: str = "",
-        keep_pairs: bool = False,
-    ) -> int:
-        """Register a query, with the caller's key and labels. Returns its ID.
-
-        `replace`: the new query replaces the query with the same key. Errors for the old ID name the new one.
-        `expires_after`: a time, such as "90 days". Without an invocation for so long, `maintain` unregisters the query.
-        `keep_pairs`: the engine keeps the pairs of tuples of a join of two streams.
-        """
-        more = tag_of(key, labels), replace, expires_after, keep_pairs
-        answer = self.submit(Register(sql, request_id, self.tenant, *more))
-        assert isinstance(answer, QueryAcknowledgement)
-        return answer.query_id
-
-    def register_many(
-        self,
-        sql: str | Sequence[str],
-        rows: Sequence[Sequence[Parameter]] | pa.Table | None = None,
-        request_id: str = "",
-        *,
-        key: str = "",
-        labels: Sequence[str] = (),
-        replace: bool = False,
-        expires_after: str = "",
-        keep_pairs: bool = False,
-    ) -> range:
-        """Register several queries, all or none: statements, or one with parameters for each row of values.
-
-        Returns their IDs. `key`, `labels`: columns of a table of rows. A parameter `$name` takes the column of its
-        name. Other parameters take the remaining columns in order. Other arguments are as for `register`.
-        """
-        statements = [sql] if isinstance(sql, str) else sql
-        names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
-        tags = (None, key, tuple(labels), replace, expires_after, keep_pairs)
-        answer = self.submit(RegisterMany(statements, rows, request_id, self.tenant, names, 1, *tags))
-        assert isinstance(answer, QueriesAcknowledgement)
-        return range(answer.first_id, answer.first_id + answer.count)
-
-    def query(self, key: str) -> int:
-        """The ID of the query with that key. Raises NotFound."""
-        return self.engine.snapshot().query_with(key, self.tenant).query_id
-
-    def keys(self, query_ids: Sequence[int]) -> list[str]:
-        """The keys of some queries, such as the matches of a tuple. A query without a key has ""."""
-        return keys_of(self.engine.snapshot(), query_ids)
-
-    def queries(
-        self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, expiring: str = ""
-    ) -> list[int]:
-        """IDs of queries: those on `stream`, with all `labels`, that expire within the time `expiring` ("7 days")."""
-        if expiring:
-            self.engine.snapshot().lifetimes.tick(self.clock.now())
-        until = self.clock.now() + lifetime_days(expiring) * DAY if expiring else None
-        only = QueryFilter(stream, tag_of("", labels).labels, until)
-        records = list_queries(self.engine.snapshot(), tenant=self.tenant, limit=2**62, only=only)
-        return [record.query_id for record in records]
-
-    def unregister(self, query_id: int) -> None:
-        """Unregister a query."""
-        self.submit(Unregister(query_id, self.tenant))
-
-    def unregister_many(
-        self,
-        query_ids: Sequence[int] | None = None,
-        *,
-        labels: Mapping[str, str] | None = None,
-        key_prefix: str = "",
-        request_id: str = "",
-    ) -> int:
-        """Unregister queries by their IDs, by labels, or by the prefix of their keys. Returns their number."""
-        ids = None if query_ids is None else np.array(query_ids, np.int64)
-        answer = self.submit(UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant))
-        assert isinstance(answer, RemovalAcknowledgement)
-        return answer.count
 
     def drop_stream(self, name: str, *, cascade: bool = False) -> int:
         """Drop a stream, with `cascade` also its queries. Returns the number of dropped queries."""

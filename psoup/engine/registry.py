@@ -258,7 +258,8 @@ class Registry:
         common = event.time, event.sequence
         for query_id, query, of_sides, tag in zip(ids, queries, side_streams, tags, strict=True):
             first, expires = of_sides[0], event.expires
-            record = QueryRecord(query_id, event.tenant, first, NO_CLAUSE, *common, (query,), 0, tag, expires)
+            last = tag, expires, 0, event.keeping
+            record = QueryRecord(query_id, event.tenant, first, NO_CLAUSE, *common, (query,), 0, *last)
             self._queries.set(query_id, record)
         by_stream = sides_by_stream(ids, queries, side_streams)
         for stream_id, sides in by_stream.items():
@@ -299,7 +300,7 @@ class Registry:
         common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
             place = query_id, event.tenant, stream_id, sqc_id
-            record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id)
+            record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id, event.keeping)
             self._queries.set(query_id, record)
         self.next_sqc += len(fresh)
 
@@ -316,16 +317,18 @@ class Registry:
         if not event.side_streams:
             state, next_id = streams[event.stream_ids[0]], _next_id(event, event.stream_ids[0])
             sqc_ids = self._add_columns(state, ids, queries)
-            self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, tags, expires, next_id))
+            last = tags, expires, next_id, event.keeping
+            self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, *last))
             state.clauses.count_queries(len(ids))
             return [state]
-        self._queries.add_block(QueryBlock(ids, np.zeros(len(ids), np.int8), queries, *stamps, tags, expires))
+        none, keeping = np.zeros(len(ids), np.int8), event.keeping
+        self._queries.add_block(QueryBlock(ids, none, queries, *stamps, tags, expires, 0, keeping))
         self._uncounted += len(ids)
         changed: dict[int, StreamState] = {}
         for place, (stream_id, sides) in enumerate(zip(event.side_streams[0], queries.sides, strict=True)):
             state, side_ids = streams[stream_id], ids + side_id(0, place)
             sqc_ids, stamps = self._add_columns(state, side_ids, sides), (stamps[0], stream_id, *stamps[2:])
-            self._queries.add_block(QueryBlock(side_ids, sqc_ids, sides, *stamps))
+            self._queries.add_block(QueryBlock(side_ids, sqc_ids, sides, *stamps, None, 0, 0, keeping))
             self._sides += len(ids)
             if stream_id in changed:
                 self._uncounted += len(ids)

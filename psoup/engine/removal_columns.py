@@ -19,7 +19,8 @@ from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged_map import PagedRecords
-from psoup.published.records import ClauseRecord, picked
+from psoup.published.record_block import picked
+from psoup.published.records import ClauseRecord
 from psoup.values.columns import Array
 
 _NONE: Array = np.zeros(0, np.int64)

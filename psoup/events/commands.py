@@ -11,6 +11,7 @@ from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.lists import ListCommand
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT, StreamSpec
+from psoup.plan.amounts import AS_USUAL, Keeping
 from psoup.plan.standing_query import Parameter
 from psoup.values.columns import Array, Batch
 
@@ -197,7 +198,7 @@ class Register:
     With a `request_id`, or with a key in its `tag`, a retry returns the same query. The key decides if both are given.
     `replace`: if another query has the key, the new one replaces it. `expires_after`: a time, such as "90 days". A
     query without an invocation for so long is unregistered. `keep_pairs`: keep the pairs of its join
-    (`psoup.joins.pairs_store`).
+    (`psoup.joins.pairs_store`). `keeping`: the amount that is kept of its answer. It is not compared in a retry.
     """
 
     sql: str
@@ -207,6 +208,7 @@ class Register:
     replace: bool = False
     expires_after: str = ""
     keep_pairs: bool = False
+    keeping: Keeping = AS_USUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class RegisterMany:
     with names. `request_id`: recognises a retry of the whole call. `number`: the number of the first query in messages
     of errors. `key`, `labels`: names of the columns of the table with keys and labels. `tags`: these columns
     themselves. Keys take precedence over the request ID. `replace`: a new query replaces a different query with its
-    key. `expires_after`, `keep_pairs`: as in `Register`, for each query.
+    key. `expires_after`, `keep_pairs`, `keeping`: as in `Register`, for each query.
     """
 
     statements: Sequence[str]
@@ -233,6 +235,7 @@ class RegisterMany:
     replace: bool = False
     expires_after: str = ""
     keep_pairs: bool = False
+    keeping: Keeping = AS_USUAL
 
     @property
     def count(self) -> int:

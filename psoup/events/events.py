@@ -16,6 +16,7 @@ from psoup.events.commands import Extent
 from psoup.events.lists import ListEvent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
+from psoup.plan.amounts import AS_USUAL, Keeping
 from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.values.columns import Array, Batch
 
@@ -200,6 +201,7 @@ class Registered:
     next_id: int = 0
     """The ID of the next tuple of its stream: the first for which followers are told the query. 0 in events of older
     versions."""
+    keeping: Keeping = AS_USUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ class RegisteredMany:
     """Whether to keep the pairs of all joins, as in `Registered`."""
     next_ids: tuple[tuple[int, int], ...] = ()
     """The ID of the next tuple of each stream, as in `Registered`: pairs of stream ID and tuple ID."""
+    keeping: Keeping = AS_USUAL
+    """The keeping of each query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import Labels, TagColumns
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.paged_map import PagedMap
-from psoup.published.records import QueryBlock, QueryRecord, picked
+from psoup.published.record_block import picked
+from psoup.published.records import QueryBlock, QueryRecord
 from psoup.published.snapshot import StreamView
 from psoup.published.tags import PublishedTags
 from psoup.values.columns import Array

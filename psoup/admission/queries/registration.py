@@ -114,6 +114,7 @@ def _decide_register(
         tuple(streams) if query.sides else (),
         command.keep_pairs,
         0 if query.sides else tenant.stream(query.selections[0].source.spec.name).next_id(standing.tags.published),
+        command.keeping,
     )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
@@ -158,6 +159,7 @@ def _decide_register_many(
         side_streams,
         command.keep_pairs,
         _next_ids(queries, tenant, standing),
+        command.keeping,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 

@@ -25,7 +25,8 @@ from psoup.errors import InvalidInput
 from psoup.events.tags import Labels
 from psoup.plan.sides import FIRST_SIDE, query_of
 from psoup.published.members import since
-from psoup.published.records import NO_CLAUSE, picked
+from psoup.published.record_block import picked
+from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot
 from psoup.results.sizes import sizes_by_slot
 from psoup.values.columns import Array

@@ -17,7 +17,7 @@ import numpy as np
 from psoup.answer.follow.told import NEVER, ToldQueries, told_queries
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.members import Members, since
-from psoup.published.records import picked
+from psoup.published.record_block import picked
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 

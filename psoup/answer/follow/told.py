@@ -21,7 +21,8 @@ from psoup.plan.nodes import Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN
-from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord, picked
+from psoup.published.record_block import picked
+from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord
 from psoup.published.selection import with_labels
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array

@@ -30,7 +30,8 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.many_matches import Together
 from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
-from psoup.published.records import NO_CLAUSE, QueryBlock, picked
+from psoup.published.record_block import picked
+from psoup.published.records import NO_CLAUSE, QueryBlock
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.chunk_results import ALL
 from psoup.results.sets import all_evaluated

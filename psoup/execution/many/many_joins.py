@@ -35,7 +35,7 @@ from psoup.kernels.search.match_pairs import place_rows
 from psoup.model import Kind
 from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id
-from psoup.published.records import picked
+from psoup.published.record_block import picked
 from psoup.published.snapshot import Snapshot
 from psoup.results.sets import TooManyPairs
 from psoup.values.columns import Array, Column, concat_columns, value_bytes, vast_array

@@ -27,7 +27,8 @@ from psoup.expressions.supplied_functions import calls_supplied
 from psoup.plan.nodes import Measure
 from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import with_sides
-from psoup.published.records import ClauseRecord, QueryBlock, picked
+from psoup.published.record_block import picked
+from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup.work.read_budget import GroupBytes, ReadBudget

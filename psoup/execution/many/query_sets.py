@@ -21,7 +21,8 @@ from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.plan.nodes import Node, Output
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN, WhyGone
-from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord, picked
+from psoup.published.record_block import picked
+from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.results.runs import order_of
 from psoup.values.columns import Array

@@ -33,7 +33,8 @@ from psoup.matching.old_tuples import COVER_TOGETHER
 from psoup.model import TableSpec
 from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import Members, with_sides
-from psoup.published.records import ClauseBlock, ClauseRecord, picked
+from psoup.published.record_block import picked
+from psoup.published.records import ClauseBlock, ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from psoup.published.map_changes import changes
 from psoup.published.paged_map import Editor, PagedMap
-from psoup.published.records import RecordBlock
+from psoup.published.record_block import RecordBlock
 from psoup.values.columns import Array
 
 _STEPS = st.lists(st.tuples(st.sampled_from(["set", "remove", "remove", "block"]), st.integers(0, 60)), max_size=25)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psoup.published.paged_map import PagedMap
-from psoup.published.records import RecordBlock
+from psoup.published.record_block import RecordBlock
 
 CHANGES = st.lists(st.tuples(st.sampled_from(["set", "remove", "freeze"]), st.integers(0, 1_500)), max_size=60)
 

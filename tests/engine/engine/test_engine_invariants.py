@@ -13,7 +13,7 @@ from psoup.data.refusals import Refusals
 from psoup.errors import Corrupt, Internal
 from psoup.invariants import corrupt, ensure, shown
 from psoup.published.paged_map import Editor, PagedMap
-from psoup.published.records import RecordBlock
+from psoup.published.record_block import RecordBlock
 from psoup.results.room import RowRoom
 
 

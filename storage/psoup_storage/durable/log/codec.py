@@ -58,6 +58,7 @@ from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 from psoup_storage.durable.log.definitions import altered, created, definition_facts
+from psoup_storage.durable.log.keepings import keeping_facts, keeping_in
 from psoup_storage.durable.log.lists import decode_list, encode_list
 from psoup_storage.durable.log.rows import (
     INT64,
@@ -99,6 +100,7 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             facts |= {"tenant": event.tenant, "time": event.time, **_some(next=event.next_id)}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
             facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
+            facts |= keeping_facts(event.keeping)
             return new_row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
@@ -180,7 +182,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
-    way |= _some(pairs=event.keep_pairs, next=event.next_ids)
+    way |= _some(pairs=event.keep_pairs, next=event.next_ids) | keeping_facts(event.keeping)
     texts = [event.template] if event.template else (query.text for query in event.queries)
     way |= _some(functions=used_in(texts))
     if event.tags is not None:
@@ -292,7 +294,7 @@ class Decoder:
         names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
-        last = facts.get("pairs", False), facts.get("next", 0)
+        last = facts.get("pairs", False), facts.get("next", 0), keeping_in(facts)
         return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *last)
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
@@ -320,6 +322,7 @@ class Decoder:
             of_sides,
             facts.get("pairs", False),
             tuple((stream, next_id) for stream, next_id in facts.get("next", ())),
+            keeping_in(facts),
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:

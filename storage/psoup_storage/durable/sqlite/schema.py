@@ -14,7 +14,7 @@ from pathlib import Path
 from psoup.errors import InvalidInput
 from psoup_storage.durable.sqlite.seals import seals, wider_seals
 
-FORMAT = 17
+FORMAT = 18
 """The form of the directory that this version writes and reads. A start upgrades a directory of an older form that
 `UPGRADES` has.
 """
@@ -79,6 +79,9 @@ _THINNED = """
 ALTER TABLE chunks ADD COLUMN places INTEGER;
 ALTER TABLE chunks ADD COLUMN places_left BLOB;
 """ + wider_seals("chunks")
+_WEBHOOKS = """
+CREATE INDEX log_webhooks ON log (body ->> 'webhook') WHERE kind IN ('webhook', 'unhook');
+"""
 _FIRST = (
     _SCHEMA,
     _CHUNKS,
@@ -90,12 +93,11 @@ _FIRST = (
     _TENANTS,
     _SPOOLED,
     _THINNED,
+    _WEBHOOKS,
 )
-_WEBHOOKS = """
-CREATE INDEX log_webhooks ON log (body ->> 'webhook') WHERE kind IN ('webhook', 'unhook');
-"""
-UPGRADES = {16: _WEBHOOKS}
-"""The statements that lead from an older format to the next one. Format 17 has webhooks."""
+_AMOUNTS = "CREATE INDEX log_altered ON log (sequence) WHERE kind = 'altered';"
+UPGRADES = {17: _AMOUNTS}
+"""The statements that lead from an older format to the next one. Format 18 has amounts of queries."""
 SCHEMA = (*_FIRST, *UPGRADES.values())
 """The statements that create a database of this format, in the order in which the tables came to be."""
 

@@ -1,0 +1,106 @@
+"""The amount of materialization of a query: how much of its answer the service keeps. No answer depends on it.
+
+    NONE       nothing; an invocation evaluates its window             (NoMat in PSoup, section 5)
+    PARTIAL    the matches of its clause, or of the sides of a join    (PSoup-P; the default)
+    COMPLETE   the matches and the answer                              (PSoup-C)
+
+An inactive query is kept as NONE until it is active again. `Keeping` has the amount with its two switches. Columns hold
+a `Keeping` as a code of one byte, and the default has the code 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from psoup.values.columns import Array
+
+
+class Amount(Enum):
+    """How much of a query's answer the service keeps."""
+
+    NONE = "NONE"
+    PARTIAL = "PARTIAL"
+    COMPLETE = "COMPLETE"
+
+
+_AMOUNTS = (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE)
+_AMOUNT_BITS = 3
+_EAGER = 4
+_INACTIVE = 8
+CODES = 16
+"""The number of codes, of which some are not in use. Every code is less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How the service keeps a query.
+
+    `eager`: of a COMPLETE query, whether the service updates the kept answer after new tuples, before anybody asks.
+    `active`: whether new tuples are told to the query. An inactive query remembers its amount.
+    """
+
+    amount: Amount = Amount.PARTIAL
+    eager: bool = False
+    active: bool = True
+
+    @property
+    def idle(self) -> bool:
+        """Whether the query has no clause in the index: its amount is NONE, or it is inactive."""
+        return self.amount is Amount.NONE or not self.active
+
+    @property
+    def code(self) -> int:
+        """The code of this value in columns: 0 for the default."""
+        return _AMOUNTS.index(self.amount) | (_EAGER if self.eager else 0) | (0 if self.active else _INACTIVE)
+
+    @staticmethod
+    def of(code: int) -> Keeping:
+        """The value of a code."""
+        return _KEEPINGS[code]
+
+
+def _keeping(code: int) -> Keeping:
+    amount = _AMOUNTS[min(code & _AMOUNT_BITS, len(_AMOUNTS) - 1)]
+    return Keeping(amount, code & _EAGER > 0, code & _INACTIVE == 0)
+
+
+_KEEPINGS = tuple(map(_keeping, range(CODES)))
+AS_USUAL = Keeping()
+"""The default: PARTIAL and active."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingChange:
+    """A change of some queries' keeping. None leaves a part as it is."""
+
+    amount: Amount | None = None
+    eager: bool | None = None
+    active: bool | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no part would change."""
+        return self.amount is None and self.eager is None and self.active is None
+
+    def of(self, codes: Array) -> Array:
+        """The codes (uint8[n]) of queries after the change. O(n)."""
+        changed: Array = codes.astype(np.uint8, copy=True)
+        if self.amount is not None:
+            changed = (changed & np.uint8(CODES - 1 - _AMOUNT_BITS)) | np.uint8(_AMOUNTS.index(self.amount))
+        for bit, wanted in ((_EAGER, self.eager), (_INACTIVE, None if self.active is None else not self.active)):
+            if wanted is not None:
+                changed = changed | np.uint8(bit) if wanted else changed & np.uint8(CODES - 1 - bit)
+        return changed
+
+
+def idle_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether the queries with these codes (uint8[n]) have no clause in the index."""
+    return ((codes & _AMOUNT_BITS) == _AMOUNTS.index(Amount.NONE)) | ((codes & _INACTIVE) > 0)
+
+
+def inactive_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether the queries with these codes (uint8[n]) are inactive."""
+    return (codes & _INACTIVE) > 0
