@@ -13,14 +13,15 @@ from psoup.answer.tuples.match_tags import keys_of
 from psoup.engine.engine import Engine
 from psoup.events.acknowledgements import (
     Acknowledgement,
+    AlterationAcknowledgement,
     QueriesAcknowledgement,
     QueryAcknowledgement,
     RemovalAcknowledgement,
 )
-from psoup.events.commands import Command, Register, RegisterMany, Unregister, UnregisterMany
+from psoup.events.commands import AlterQueries, Command, Register, RegisterMany, Unregister, UnregisterMany
 from psoup.events.tags import tag_of
 from psoup.model import DEFAULT_TENANT
-from psoup.plan.amounts import AS_USUAL, Keeping
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.plan.standing_query import Parameter
 from psoup.published.lifetimes import DAY
 from psoup.sql.lifetime import lifetime_days
@@ -125,3 +126,23 @@ class LocalQueries:
         answer = self.submit(UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant))
         assert isinstance(answer, RemovalAcknowledgement)
         return answer.count
+
+    def alter_queries(
+        self,
+        query_ids: Sequence[int] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        key_prefix: str = "",
+        amount: Amount | None = None,
+        eager: bool | None = None,
+        active: bool | None = None,
+    ) -> int:
+        """Change how queries are kept. The queries are selected as in `unregister_many`.
+
+        None leaves a part as it is. Returns the number of queries that were kept otherwise before.
+        """
+        ids = None if query_ids is None else np.array(query_ids, np.int64)
+        change = KeepingChange(amount, eager, active)
+        answer = self.submit(AlterQueries(ids, tag_of("", labels).labels, key_prefix, change, self.tenant))
+        assert isinstance(answer, AlterationAcknowledgement)
+        return answer.changed

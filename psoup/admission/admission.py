@@ -19,15 +19,18 @@ from psoup.admission.attach_targets import target_on
 from psoup.admission.attachment import decide_attach
 from psoup.admission.beforehand import Before, Ready
 from psoup.admission.books import Books
-from psoup.admission.budget import MemoryBudget, stream_charge
+from psoup.admission.budget import IDLE_LESS, MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
+from psoup.admission.queries.alteration import decide_alter_queries
 from psoup.admission.queries.bind_steps import Binding, takes_long
+from psoup.admission.queries.known_keepings import KnownKeepings
 from psoup.admission.queries.query_streams import Owners
-from psoup.admission.queries.registration import EventPlace, RegistryState, check_block, decide_registration
+from psoup.admission.queries.registration import EventPlace, check_block, decide_registration
+from psoup.admission.queries.registry_state import RegistryState
 from psoup.admission.queries.removal import decide_unregister, decide_unregister_many
 from psoup.admission.queries.requests import call_digest
 from psoup.admission.queries.tags import KnownTags
@@ -40,6 +43,7 @@ from psoup.errors import Internal, PSoupError
 from psoup.events.acknowledgements import Prepared
 from psoup.events.change import replacements
 from psoup.events.commands import (
+    AlterQueries,
     AlterStream,
     Attach,
     Command,
@@ -60,6 +64,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
+    QueriesAltered,
     Registered,
     RegisteredMany,
     Replaced,
@@ -91,6 +96,7 @@ class Admission:
         self._streams: dict[int, KnownStream] = {}
         self.clock_streams = ClockStreams(self._streams)
         self._queries = Owners(config.shape.owner_page)
+        self._keepings = KnownKeepings(config.shape.owner_page)
         self.tags = KnownTags()
         self._lists = KnownLists(self._tenants, self._queries, self.tags)
         self._next_stream = 1
@@ -98,7 +104,8 @@ class Admission:
         self._budget = MemoryBudget(config.memory_bytes, self._lists.tenants)
         self._expiring = ExpiringTables(self._streams, self._budget)
         self.judge = Judge(self._lists.tenants, self._tenants, self._streams, self._budget.producers)
-        self._books = Books(self._budget, self._streams, self._tenants, self._queries, self.tags, self._lists)
+        places = self._queries, self._keepings, self.tags
+        self._books = Books(self._budget, self._streams, self._tenants, *places, self._lists)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Read keys, labels and bytes from the writer's snapshots from now on. Before that, admission keeps them."""
@@ -245,6 +252,9 @@ class Admission:
             case UnregisterMany():
                 where = tenant_of(command.tenant), self._queries, self._streams, self.tags
                 return decide_unregister_many(command, *where, sequence + 1, now)
+            case AlterQueries():
+                standing = RegistryState(self._queries, self.tags, self._budget, self._keepings)
+                return decide_alter_queries(command, standing, self._streams, (sequence + 1, now))
             case CreateStream():
                 tenant, place = tenant_of(command.tenant), (self._next_stream, sequence + 1, now)
                 return prepare_create(tenant, command, place, self._config, self._budget, archive=self._archive)
@@ -258,7 +268,7 @@ class Admission:
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
-        standing = RegistryState(self._queries, self.tags, self._budget)
+        standing = RegistryState(self._queries, self.tags, self._budget, self._keepings)
         return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:
@@ -299,6 +309,8 @@ class Admission:
             case UnregisteredMany():
                 self._remove_queries(event.tenant, event.query_ids)
                 self._own(event.tenant).removals.remember(event, self._config.kept_removals)
+            case QueriesAltered():
+                self._adopt_alteration(event)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
@@ -345,12 +357,20 @@ class Admission:
             first, count, gone = event.first_id, len(event.queries), event.gone
             self.tags.adopt(event, event.digest)
         self._queries.adopt(event)
+        self._keepings.registered(event)
         use = self._own(event.tenant).use
         use.queries, use.query_bytes = use.queries + count, use.query_bytes + self._budget.adopt(event)
         self._own(event.tenant).requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, first + count)
         self._remove_queries(event.tenant, first + np.array(gone, np.int64))
         self._adopt_replacements(event)
+
+    def _adopt_alteration(self, event: QueriesAltered) -> None:
+        """Change the keeping of queries, and their charges. Skips missing queries, as a replay may lack some."""
+        standing = event.query_ids[self._queries.stand(event.query_ids)]
+        more = self._keepings.altered(standing, event.change) * IDLE_LESS
+        self._budget.queries += more
+        self._own(event.tenant).use.query_bytes += more
 
     def _adopt_replacements(self, event: Registered | RegisteredMany | Replaced) -> None:
         """Remove replaced queries, and record what replaced them. Skips missing queries, as a replay may lack some."""
@@ -368,9 +388,10 @@ class Admission:
             self._forget_queries(tenant, query_ids.tolist())
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
-        """Drop the request IDs, tags and charges of removed queries."""
+        """Drop the request IDs, tags, keeping and charges of removed queries."""
+        idle = self._keepings.removed(query_ids)
         known_tenant = self._own(tenant)
         known_tenant.requests.unregistered(query_ids, self._queries)
         self.tags.unregistered(query_ids, self._queries)
         known_tenant.use.queries -= len(query_ids)
-        known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids)
+        known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids, idle)

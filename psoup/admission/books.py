@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.lists import KnownLists
+from psoup.admission.queries.known_keepings import KnownKeepings
 from psoup.admission.queries.query_streams import Owners
 from psoup.admission.queries.tags import KnownTags
 from psoup.invariants import ensure
@@ -26,6 +27,7 @@ class Books:
     streams: Mapping[int, KnownStream]
     tenants: Mapping[str, KnownTenant]
     queries: Owners
+    keepings: KnownKeepings
     tags: KnownTags
     lists: KnownLists
 
@@ -38,6 +40,7 @@ class Books:
             "reserved": (budget.tuples, budget.queries),
             "shared": (dict(budget.streams.held), dict(budget.producers.held)),
             "queries": dict(self.queries.items()),
+            "keepings": dict(self.keepings.items()),
             "tags": list(self.tags.items()),
             "tokens": dict(self.lists.tokens),
             "tenants": dict(self.lists.tenants),
@@ -82,6 +85,8 @@ class Books:
         ensure(not again, owner, "a query ID could be used again", ids=again, next=next_query)
         gone = set(users.values()) - streams.keys()
         ensure(not gone, owner, "a query is on a stream that is gone", streams=gone)
+        strangers = [i for i, _ in self.keepings.items() if self.queries.get(i) is None]
+        ensure(not strangers, owner, "the keeping of a query is known that is gone", queries=strangers)
         self._check_use(owner)
         self._check_lists(owner)
         for stream in streams.values():

@@ -55,6 +55,9 @@ JOIN_BYTES = 1_000
 TAG_BYTES = 64
 """Bytes of a key or a label without its text, in the sorted runs that find it."""
 
+IDLE_LESS = 150
+"""The bytes by which an idle query is charged less: it has no slot, no name, and no entry in the predicate index."""
+
 STREAM_BYTES = 32_000
 """Bytes of a stream without tuples."""
 COLUMN_BYTES = 10_000
@@ -174,12 +177,15 @@ class MemoryBudget:
             charges = [text_charge(query) + tags for query in event.queries]
             self._charges.update(enumerate(charges, event.first_id))
             size = sum(charges)
+        size -= idle_less(event)
         self.queries += size
         return size
 
-    def give_back_queries(self, query_ids: Sequence[int]) -> int:
-        """Subtract the charges of removed queries (ascending). Returns their sum. O(k), and O(log n) for each block."""
+    def give_back_queries(self, query_ids: Sequence[int], idle: int) -> int:
+        """Subtract the charges of removed queries (ascending), of which `idle` are idle. Returns their sum. O(k), and
+        O(log n) for each block."""
         before = self.queries
+        self.queries += IDLE_LESS * idle
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
         self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
         for first, block, count in meeting(query_ids, self._blocks, _BLOCK_COUNT):
@@ -220,9 +226,16 @@ def _more(room: SharedRoom) -> str:
 
 def charge_of(event: Registered | RegisteredMany) -> int:
     """Bytes charged for the queries of an event. O(queries); O(1) for a template."""
+    less = idle_less(event)
     if isinstance(event, Registered):
-        return text_charge(event.query) + tag_charge(event.tag)
-    return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries)
+        return text_charge(event.query) + tag_charge(event.tag) - less
+    return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries) - less
+
+
+def idle_less(event: Registered | RegisteredMany) -> int:
+    """The bytes by which the queries of an event are charged less because they are idle."""
+    count = 1 if isinstance(event, Registered) else len(event.queries)
+    return IDLE_LESS * count if event.keeping.idle else 0
 
 
 def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:

@@ -41,6 +41,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
+    QueriesAltered,
     Registered,
     RegisteredMany,
     Replaced,
@@ -52,6 +53,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.lists import ListEvent
 from psoup.events.tenants import kept_bytes_of
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
@@ -176,12 +178,13 @@ class Engine:
                     fed.pop(event.stream_id, None)
                     changed_streams.pop(event.stream_id, None)
                     freed += self._drop(event, fed, released)
-                case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
+                case _:
+                    if isinstance(event, ListEvent):
+                        self._lists.apply(event)
+                        continue
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         changed_streams[state.stream_id] = state
-                case _:
-                    self._lists.apply(event)
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         self._spent.cover_new(changed_streams.values(), self._run, self._precautions)
@@ -322,14 +325,14 @@ class Engine:
         return self._streams.pop(stream_id).tuple_bytes
 
     def _change_queries(
-        self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany
+        self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany | QueriesAltered
     ) -> list[StreamState]:
-        """Register, replace or unregister queries. Returns the streams of these queries."""
+        """Register, replace, alter or unregister queries. Returns the streams of these queries."""
         self._rooms.allowance.begin()
         match event:
             case Registered():
                 states = self._registry.register(event, self._streams)
-                self._put_out_by_hand(range(event.query_id, event.query_id + 1))
+                self._put_out_by_hand([event.query_id])
             case RegisteredMany():
                 states = self._registry.register_many(event, self._streams)
                 self._put_out_by_hand(range(event.first_id, event.first_id + len(event.queries)))
@@ -343,6 +346,10 @@ class Engine:
                 if event.expired:
                     self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
+            case QueriesAltered():
+                states = self._registry.alter(event, self._streams)
+                self._put_out_by_hand(event.query_ids)
+                return states
             case _:
                 assert_never(event)
         if not isinstance(event, Replaced) and event.keep_pairs:
@@ -351,8 +358,8 @@ class Engine:
         self._rooms.kept.forget(pairs.earlier)
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
-    def _put_out_by_hand(self, query_ids: range) -> None:
-        """Take the new queries that are on the operator's list out of the index."""
+    def _put_out_by_hand(self, query_ids: Array | range | list[int]) -> None:
+        """Take those of the queries that are on the operator's list out of the index."""
         for query_id in self._precautions.by_hand:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
@@ -384,6 +391,7 @@ class Engine:
             self._rooms.kept.freeze(),
             *self._lists.published,
             self._rooms.followed,
+            self._registry.alterations,
         )
 
 

@@ -12,47 +12,47 @@ Only the engine's writer changes the registry. Readers get frozen maps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.config import Shape
-from psoup.engine.query_sides import grouped, sides_by_stream, tags_of
-from psoup.engine.removal_columns import LeavingQueries, gone_clauses, sides_in
+from psoup.engine.clause_catalog import ClauseCatalog, Streams
+from psoup.engine.query_alteration import QueryAlteration
+from psoup.engine.query_sides import sides_by_stream, tags_of
+from psoup.engine.removal_columns import LeavingQueries, sides_in
 from psoup.engine.stream.checks import check_stream
-from psoup.engine.stream.clauses import GoneClauses
 from psoup.engine.stream.state import StreamState
 from psoup.engine.tags import Tags
 from psoup.events.change import Replacements
-from psoup.events.events import Registered, RegisteredMany
+from psoup.events.events import QueriesAltered, Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import corrupt, ensure
+from psoup.plan.amounts import Keeping
 from psoup.plan.sides import is_side, query_of, side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.departures import Departed, WhyGone
+from psoup.published.idle_clauses import is_idle
 from psoup.published.lifetimes import Lifetimes
-from psoup.published.members import add, remove, remove_all, with_sides
+from psoup.published.members import with_sides
 from psoup.published.paged_map import Editor, PagedMap
-from psoup.published.records import NO_CLAUSE, ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock, ManyQueries
 from psoup.values.columns import Array
 from psoup.work.gc_pause import without_collector
-
-Streams = Mapping[int, StreamState]
-"""The streams by their IDs."""
 
 
 class Registry:
     """Queries and clauses of all streams, by their IDs."""
 
     def __init__(self, shape: Shape = Shape()) -> None:
-        self.next_sqc = 1
         self._shape = shape
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
-        self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
+        self._clauses = ClauseCatalog(shape)
         self._tags = Tags()
+        self.alterations = 0
+        """The number of events that have changed how queries are kept."""
         self._sides = 0
         """The number of registered sides."""
         self._uncounted = 0
@@ -69,6 +69,11 @@ class Registry:
         return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._why_gone
 
     @property
+    def next_sqc(self) -> int:
+        """The SQC ID of the next clause that joins an index."""
+        return self._clauses.next_sqc
+
+    @property
     def sides(self) -> int:
         """The number of registered sides."""
         return self._sides
@@ -79,6 +84,7 @@ class Registry:
         return {
             "queries": len(self._queries) - self._sides,
             "clauses": len(self._clauses),
+            "idle_clauses": self._clauses.idle,
             "query_blocks_bytes": sum(block.nbytes for block in blocks),
             "query_tags_bytes": self._tags.nbytes,
         }
@@ -138,18 +144,9 @@ class Registry:
             self._tags.remove([query_id])
         if record.expires:
             self.lifetimes.remove(np.array([query_id]))
-        clause = self._clauses.get(record.sqc_id)
-        if clause is None:
-            raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
         state = streams[record.stream_id]
         state.clauses.count_queries(-1)
-        members = remove(clause.members, query_id)
-        if len(members):
-            self._clauses.set(record.sqc_id, replace(clause, members=members))
-            return [state]
-        self._clauses.remove(record.sqc_id)
-        columns = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
-        state.remove_clauses(GoneClauses(*columns, dict.fromkeys(clause.attributes, 1)))
+        self._clauses.leave_one(record.sqc_id, query_id, state)
         return [state]
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
@@ -177,22 +174,17 @@ class Registry:
         self._uncounted -= len(query_ids) + leaving.sides - sum(leaving.streams.values())
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
-        queries_found = self._clauses.find(leaving.sqc_ids)
-        ensure(not len(queries_found.missing), self, "queries have no clause", clauses=queries_found.missing)
-        stay = []
-        for sqc_id, clause in queries_found.records.items():
-            members = remove_all(clause.members, leaving.of(sqc_id))
-            if len(members):
-                self._clauses.set(sqc_id, replace(clause, members=members))
-                stay.append(sqc_id)
-        sqc_ids = np.setdiff1d(leaving.sqc_ids, np.array(stay, np.int64), assume_unique=True)
-        for stream_id, gone in gone_clauses(self._clauses.remove_all(sqc_ids)).items():
-            if stream_id in streams:
-                streams[stream_id].remove_clauses(gone)
+        self._clauses.leave(leaving, streams)
         states = [streams[stream_id] for stream_id in leaving.streams if stream_id in streams]
         for state in states:
             state.clauses.count_queries(-leaving.streams[state.stream_id])
         return states
+
+    def alter(self, event: QueriesAltered, streams: Streams) -> list[StreamState]:
+        """Change how some queries are kept. Returns the streams with clauses that join an index."""
+        self.alterations += 1
+        entered = QueryAlteration(self._queries, self._clauses, streams).apply(event)
+        return [streams[stream_id] for stream_id in sorted(entered)]
 
     def note_expired(self, tenant: str, query_ids: Array) -> None:
         """Record that queries (int64[k]) of a tenant have expired, for the errors of later calls."""
@@ -201,11 +193,11 @@ class Registry:
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
     def clauses_of_query(self, query_id: int) -> list[ClauseRecord]:
-        """The clause of a query, or the clauses of a join's sides. Empty if the query is not registered."""
+        """The clause of a query, or the clauses of a join's sides, without idle ones. Empty if it is not registered."""
         record = self._queries.get(query_id)
         records = [] if record is None else [record, *map(self._queries.get, record.side_ids)]
         clauses = [self._clauses.get(record.sqc_id) for record in records if record is not None]
-        return [clause for clause in clauses if clause is not None]
+        return [clause for clause in clauses if clause is not None and not is_idle(clause.sqc_id)]
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
         """The first query of each of these clauses that still exists. If it is a side, its join stands for it."""
@@ -214,8 +206,9 @@ class Registry:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The numbers of queries and clauses on all streams. A join counts once on each of its streams. O(blocks)."""
-        return len(self._queries) - self._uncounted, len(self._clauses)
+        """The numbers of queries on all streams, and of clauses that are not idle. A join counts once on each of its
+        streams. O(blocks)."""
+        return len(self._queries) - self._uncounted, len(self._clauses) - self._clauses.idle
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
         """The clauses of a stream. O(clauses of all streams)."""
@@ -223,8 +216,8 @@ class Registry:
 
     def check(self, streams: Streams) -> None:
         """Check that queries and clauses refer to each other, and that the streams have the clauses. Raises Corrupt."""
-        for records in (self._queries, self._clauses):
-            records.check()
+        self._queries.check()
+        self._clauses.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         self._tags.check(queries)
         self.lifetimes.check({i: record.expires for i, record in queries.items() if record.expires})
@@ -236,7 +229,8 @@ class Registry:
         ensure(self._sides == len(sides), self, "sides are miscounted", counted=self._sides, found=len(sides))
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
         for state in streams.values():
-            clauses_here = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
+            of_stream = (clause for clause in clauses.values() if clause.stream_id == state.stream_id)
+            clauses_here = [clause for clause in of_stream if not is_idle(clause.sqc_id)]
             check_stream(state, clauses_here)
             here = [i for i, record in queries.items() if record.sqc_id and record.stream_id == state.stream_id]
             users = len({query_of(i) for i in here})
@@ -281,28 +275,17 @@ class Registry:
         expires: int,
         made: tuple[Array, FactorTable] | None = None,
     ) -> None:
-        """Add one record for each of some queries or sides of a stream. `made`: the names of their clauses and their
-        table of factors, if the caller has them already."""
-        if made is None:
-            names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
+        """Add one record for each of some queries or sides of a stream. `made`: see `ClauseCatalog.add`."""
+        keeping = event.keeping.of_side if is_side(int(ids[0])) else event.keeping
+        if keeping.idle:
+            sqc_ids = self._clauses.add_idle(state.stream_id, ids, queries, active=keeping.active)
         else:
-            names, table = made
-        slots, fresh = state.clauses.place(names, self.next_sqc)
-        clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
-        attributes = state.admit(clauses, table)
-        sqc_ids = state.clauses.table.sqc_of_slot[slots]
-        members = grouped(sqc_ids, ids)
-        for row, used in zip(fresh.tolist(), attributes, strict=True):
-            sqc_id, slot = int(sqc_ids[row]), int(slots[row])
-            member_set = add((), members.pop(sqc_id), self._shape)
-            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, member_set, (queries[row],)))
-        self._add_members(members)
+            sqc_ids = self._clauses.add(state, ids, queries, made)
         common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
             place = query_id, event.tenant, stream_id, sqc_id
-            record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id, event.keeping)
+            record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id, keeping)
             self._queries.set(query_id, record)
-        self.next_sqc += len(fresh)
 
     def _add_block(
         self, event: RegisteredMany, streams: Streams, ids: Array, queries: BoundBlock, rows: Array
@@ -316,18 +299,19 @@ class Registry:
         stamps, expires = (event.tenant, event.stream_ids[0], event.time, event.sequence), event.expires
         if not event.side_streams:
             state, next_id = streams[event.stream_ids[0]], _next_id(event, event.stream_ids[0])
-            sqc_ids = self._add_columns(state, ids, queries)
+            sqc_ids = self._add_columns(state, ids, queries, event.keeping)
             last = tags, expires, next_id, event.keeping
             self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, *last))
             state.clauses.count_queries(len(ids))
             return [state]
-        none, keeping = np.zeros(len(ids), np.int8), event.keeping
-        self._queries.add_block(QueryBlock(ids, none, queries, *stamps, tags, expires, 0, keeping))
+        none, keeping = np.zeros(len(ids), np.int8), event.keeping.of_side
+        self._queries.add_block(QueryBlock(ids, none, queries, *stamps, tags, expires, 0, event.keeping))
         self._uncounted += len(ids)
         changed: dict[int, StreamState] = {}
         for place, (stream_id, sides) in enumerate(zip(event.side_streams[0], queries.sides, strict=True)):
             state, side_ids = streams[stream_id], ids + side_id(0, place)
-            sqc_ids, stamps = self._add_columns(state, side_ids, sides), (stamps[0], stream_id, *stamps[2:])
+            sqc_ids = self._add_columns(state, side_ids, sides, keeping)
+            stamps = stamps[0], stream_id, *stamps[2:]
             self._queries.add_block(QueryBlock(side_ids, sqc_ids, sides, *stamps, None, 0, 0, keeping))
             self._sides += len(ids)
             if stream_id in changed:
@@ -337,50 +321,11 @@ class Registry:
             changed[stream_id] = state
         return [*changed.values()]
 
-    def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries) -> Array:
-        """Add the clauses of a block. Returns the SQC IDs of its queries, int64[n].
-
-        Clauses of a single query stay in columns; a shared clause gets a record.
-        """
-        columns = queries.clauses()
-        slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
-        attributes = state.admit_columns(
-            slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors
-        )
-        sqc_ids = state.clauses.table.sqc_of_slot[slots]
-        new = sqc_ids - self.next_sqc
-        uses = np.bincount(new[new >= 0], minlength=len(fresh))
-        alone = uses == 1
-        if columns.never is not None:
-            alone &= ~columns.never[fresh]  # a clause that can match no tuple has no attributes
-        unshared = fresh[alone]
-        if len(unshared):
-            places = sqc_ids[unshared], slots[unshared].astype(np.uint32), unshared.astype(np.int32)
-            self._clauses.add_block(ClauseBlock(*places, ids[unshared], queries, state.stream_id, attributes))
-        for row in fresh[~alone].tolist():
-            sqc_id = int(sqc_ids[row])
-            used = attributes if columns.never is None or not columns.never[row] else ()
-            record = ClauseRecord(sqc_id, int(slots[row]), state.stream_id, used, (), (queries[row],))
-            self._clauses.set(sqc_id, record)
-        single = np.zeros(len(ids), np.bool_)
-        single[unshared] = True
-        self._add_members(grouped(sqc_ids[~single], ids[~single]))
-        self.next_sqc += len(fresh)
-        return sqc_ids
-
-    def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
-        """Add queries (ascending) as members of existing clauses."""
-        for sqc_id, query_ids in members.items():
-            clause = self._clauses.get(sqc_id)
-            if clause is None:
-                raise corrupt(self, "queries join a clause that is not there", clause=sqc_id, queries=query_ids)
-            self._take_from_block(sqc_id)
-            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids, self._shape)))
-
-    def _take_from_block(self, sqc_id: int) -> None:
-        """Remove a clause from its block, if it is in one, as it is now shared. The caller stores it as a record."""
-        if self._clauses.in_block(sqc_id):
-            self._clauses.remove(sqc_id)
+    def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries, keeping: Keeping) -> Array:
+        """Add the clauses of a block. Returns the SQC IDs of its queries, int64[n]."""
+        if keeping.idle:
+            return self._clauses.add_idle_columns(state.stream_id, ids, queries, active=keeping.active)
+        return self._clauses.add_columns(state, ids, queries)
 
 
 def _next_id(event: Registered | RegisteredMany, stream_id: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
 from psoup.plan.sides import FIRST_SIDE
+from psoup.published.idle_clauses import is_idle
 from psoup.published.paged_map import PagedRecords
 from psoup.published.record_block import picked
 from psoup.published.records import ClauseRecord
@@ -86,15 +87,19 @@ def _queries(ids: Array) -> int:
 
 
 def gone_clauses(clauses_found: PagedRecords) -> dict[int, GoneClauses]:
-    """Group the clauses that left the registry by their streams."""
+    """Group the clauses that left the registry by their streams. Leaves out idle ones, which streams do not have."""
     parts: dict[int, tuple[list[Array], list[Array], Counter[int]]] = {}
     for block, places in clauses_found.blocks:
+        if is_idle(block.first):
+            continue
         sqc_ids, slots, attributes = parts.setdefault(block.stream_id, ([], [], Counter()))
         sqc_ids.append(picked(block.ids, places))
         slots.append(picked(block.slots, places).astype(np.int64))
         attributes.update(dict.fromkeys(block.attributes, len(places)))
     by_stream: dict[int, list[ClauseRecord]] = {}
     for record in clauses_found.records.values():
+        if is_idle(record.sqc_id):
+            continue
         by_stream.setdefault(record.stream_id, []).append(record)
     for stream_id, records in by_stream.items():
         sqc_ids, slots, attributes = parts.setdefault(stream_id, ([], [], Counter()))

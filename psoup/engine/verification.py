@@ -23,6 +23,7 @@ from psoup.engine.stream.state import StreamState
 from psoup.events.events import (
     Event,
     Pushed,
+    QueriesAltered,
     RegisteredMany,
     Replaced,
     Unregistered,
@@ -38,6 +39,7 @@ STORY = 16
 """The number of events that the error of a failed check names."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
+_ABOUT["QueriesAltered"] = "of queries, so many:"
 _ABOUT["WatermarksRaised"] = "of streams, so many:"
 
 Streams = Mapping[int, StreamState]
@@ -81,6 +83,8 @@ class Verification:
             about, self._clauses_too = event.query_id, True
         elif isinstance(event, UnregisteredMany):
             about, self._clauses_too = event.count, True
+        elif isinstance(event, QueriesAltered):
+            about, self._clauses_too = len(event.query_ids), True
         elif isinstance(event, Replaced):
             about = int(event.later[0])
         elif isinstance(event, ListEvent):

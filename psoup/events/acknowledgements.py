@@ -110,6 +110,15 @@ class RemovalAcknowledgement(Acknowledgement):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterationAcknowledgement(Acknowledgement):
+    """The result of AlterQueries. `count`: the number of selected queries. `changed`: those that are kept in another
+    way now. The others were kept as asked already."""
+
+    count: int = 0
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TokenAcknowledgement(Acknowledgement):
     """The result of IssueToken and RevokeToken: the token."""
 

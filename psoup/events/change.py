@@ -21,6 +21,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
+    QueriesAltered,
     Registered,
     RegisteredMany,
     Replaced,
@@ -85,7 +86,7 @@ def change_of(event: Event) -> Change:
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
-        case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced():
+        case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced() | QueriesAltered():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)

@@ -11,7 +11,7 @@ from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.lists import ListCommand
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT, StreamSpec
-from psoup.plan.amounts import AS_USUAL, Keeping
+from psoup.plan.amounts import AS_USUAL, NO_CHANGE, Keeping, KeepingChange
 from psoup.plan.standing_query import Parameter
 from psoup.values.columns import Array, Batch
 
@@ -274,6 +274,22 @@ class UnregisterMany:
     expired: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AlterQueries:
+    """Change how several queries are kept, all or none. The answers do not change.
+
+    The queries are selected as in `UnregisterMany`. A query that is kept as asked already does not change. `dry_run`:
+    only count the queries.
+    """
+
+    query_ids: Array | None = None
+    labels: Labels = ()
+    prefix: str = ""
+    change: KeepingChange = NO_CHANGE
+    tenant: str = DEFAULT_TENANT
+    dry_run: bool = False
+
+
 Command = (
     CreateStream
     | AlterStream
@@ -289,5 +305,6 @@ Command = (
     | RegisterMany
     | Unregister
     | UnregisterMany
+    | AlterQueries
     | ListCommand
 )

@@ -16,7 +16,7 @@ from psoup.events.commands import Extent
 from psoup.events.lists import ListEvent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
-from psoup.plan.amounts import AS_USUAL, Keeping
+from psoup.plan.amounts import AS_USUAL, Keeping, KeepingChange
 from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.values.columns import Array, Batch
 
@@ -280,6 +280,17 @@ class UnregisteredMany:
     expired: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class QueriesAltered:
+    """Several queries (int64[k], ascending) are kept in another way. A replay may no longer know some of them."""
+
+    sequence: int
+    tenant: str
+    query_ids: Array
+    change: KeepingChange
+    time: int
+
+
 Event = (
     StreamCreated
     | StreamAltered
@@ -293,5 +304,6 @@ Event = (
     | Replaced
     | Unregistered
     | UnregisteredMany
+    | QueriesAltered
     | ListEvent
 )

@@ -52,6 +52,11 @@ class Keeping:
         return self.amount is Amount.NONE or not self.active
 
     @property
+    def of_side(self) -> Keeping:
+        """How the sides of a join with this keeping are kept. A COMPLETE join keeps the matches of its sides."""
+        return self if self.idle else AS_USUAL
+
+    @property
     def code(self) -> int:
         """The code of this value in columns: 0 for the default."""
         return _AMOUNTS.index(self.amount) | (_EAGER if self.eager else 0) | (0 if self.active else _INACTIVE)
@@ -81,7 +86,7 @@ class KeepingChange:
     active: bool | None = None
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no part would change."""
         return self.amount is None and self.eager is None and self.active is None
 
@@ -94,6 +99,14 @@ class KeepingChange:
             if wanted is not None:
                 changed = changed | np.uint8(bit) if wanted else changed & np.uint8(CODES - 1 - bit)
         return changed
+
+
+NO_CHANGE = KeepingChange()
+
+
+def side_codes(codes: Array) -> Array:
+    """The codes of the sides of joins with these codes (uint8[n]); see `Keeping.of_side`."""
+    return np.where(idle_codes(codes), codes, np.uint8(AS_USUAL.code))
 
 
 def idle_codes(codes: Array) -> Array:

@@ -19,14 +19,11 @@ Members = tuple[int, ...] | PagedMap[bool]
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
-    """The members with further IDs, ascending. The ID of a new query must be above the IDs of all earlier queries.
-
-    O(k), and a copy of one page.
-    """
+    """The members with further IDs, ascending, which must be new. O(members + k) for a tuple, else O(k + pages)."""
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= shape.few_members:
             more = (*members, *query_ids)
-            return more if not members or members[-1] < FIRST_SIDE else tuple(sorted(more))
+            return more if not members or members[-1] < query_ids[0] else tuple(sorted(more))
         query_ids = (*members, *query_ids)
         members = PagedMap(page=shape.page)
     edited = members.edit()

@@ -288,6 +288,10 @@ class Editor(Generic[V]):
         self._blocks.insert(at, block)
         self._frozen = None
 
+    def replace_block(self, block: KeyedBlock[V], changed: KeyedBlock[V]) -> None:
+        """Put a block with the same keys in the place of another. Only this editor may know `changed`. O(blocks)."""
+        self._replace(next(at for at, other in enumerate(self._blocks) if other is block), changed)
+
     def remove(self, key: int) -> None:
         """Remove `key`. Raises KeyError if it does not exist."""
         number = key // self._page

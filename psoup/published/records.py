@@ -11,7 +11,7 @@ clause of a block, the clause leaves its block and becomes a record.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class QueryRecord:
     def query(self) -> StandingQuery:
         """The query that was registered."""
         return self.queries[self.row]
+
+    def altered(self, keeping: Keeping, sqc_id: int) -> QueryRecord:
+        """The record with another keeping and clause."""
+        return replace(self, keeping=keeping, sqc_id=sqc_id)
 
     @property
     def side_ids(self) -> list[int]:
@@ -163,6 +167,23 @@ class QueryBlock(RecordBlock[QueryRecord]):
         """The IDs of the sides of the joins at some positions (int64[k]): an array for each place in FROM."""
         ids = picked(self.ids, places)
         return [ids + side_id(0, place) for place in range(len(self.queries.sides))]
+
+    def altered(self, places: Array, codes: Array, sqc_ids: Array | None) -> QueryBlock:
+        """The block with another keeping (uint8[k]) of the queries at some positions (int64[k], ascending).
+
+        `sqc_ids`: their new clauses, int64[k], or None if these stay. Shares all other columns. O(n).
+        """
+        changed = self.taken(None)
+        changed._gone, changed.live = None if self._gone is None else self._gone.copy(), self.live
+        every = self.codes_at(np.arange(self.count)).copy()
+        every[places] = codes
+        one = len(places) == self.live and bool((codes == codes[0]).all())
+        changed.keeping = Keeping.of(int(codes[0])) if one else every
+        if sqc_ids is not None:
+            column = np.array(self.sqc_ids, np.int64)
+            column[places] = sqc_ids
+            changed.sqc_ids = numbers(column)
+        return changed
 
     def columns(self) -> tuple[Sized, ...]:
         """The columns, each with a value for each query."""

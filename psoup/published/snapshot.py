@@ -5,8 +5,7 @@
              │         {side ID: QueryRecord}       (a join's selection of one of its streams; hidden from clients)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
-             ├ tokens  the valid access tokens
-             ├ tenants, each with its quotas
+             ├ tokens, tenants    the valid access tokens; the tenants, each with its quotas
              ├ groups of followers, with their confirmed positions
              ├ webhooks, with their positions
              └ gone    reasons of removed queries
@@ -276,6 +275,8 @@ class Snapshot:
     """The webhooks, by their IDs."""
     followed: FollowedPlaces = field(default_factory=lambda: FollowedPlaces(0))
     """The places of the followers of tables. Readers note them here; it is not frozen."""
+    alterations: int = 0
+    """The number of events that have changed how queries are kept, and so perhaps their clauses."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about joins; see `sources_of` and `psoup.answer.join_ranges`."""
 

@@ -26,6 +26,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
+    QueriesAltered,
     Registered,
     RegisteredMany,
     Replaced,
@@ -45,6 +46,7 @@ from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array, Batch
+from psoup_storage.alterations import LEAST, needed
 from psoup_storage.contract import InTurn, Spooled, new_incarnation
 
 _EVENT_BYTES = 500
@@ -52,6 +54,7 @@ _EVENT_BYTES = 500
 
 _GROUP = "group "
 _WEBHOOK = "webhook of "
+_ALTERED = "altered"
 _Key = tuple[str, int]
 
 
@@ -67,6 +70,8 @@ class MemoryStore:
         self._kept: dict[_Key, Event] = {}
         self._blocks: SortedDict[int, Array] = SortedDict()
         """For each block, a bool per query: whether it has left. The key is the ID of the block's first query."""
+        self._most_alterations = LEAST
+        """The number of changes of queries at which outdated ones are dropped."""
         self._last = 0
         self._bytes = 0
         self._broken = ""
@@ -190,6 +195,9 @@ class MemoryStore:
                 self._leave((event.query_id,))
             case UnregisteredMany():
                 self._leave(event.query_ids.tolist())
+            case QueriesAltered():
+                self._put((_ALTERED, event.sequence), event)
+                self._forget_alterations()
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
@@ -238,6 +246,29 @@ class MemoryStore:
                 del self._blocks[first]
                 self._drop(("queries", first))
 
+    def _forget_alterations(self) -> None:
+        """Drop outdated changes of queries, whenever their number has doubled."""
+        changes = [event for event in self._kept.values() if isinstance(event, QueriesAltered)]
+        if len(changes) < self._most_alterations:
+            return
+        left = {event.sequence: event for event in needed(changes, self._registered)}
+        for event in changes:
+            key = (_ALTERED, event.sequence)
+            if event.sequence in left:
+                self._bytes += _size(left[event.sequence]) - _size(event)
+                self._kept[key] = left[event.sequence]
+            else:
+                self._drop(key)
+        self._most_alterations = max(LEAST, 2 * len(left))
+
+    def _registered(self, query_ids: Array) -> Array:
+        """Whether the store still has the registration of each query: bool[k]."""
+        known = np.array([("query", query_id) in self._kept for query_id in query_ids.tolist()], np.bool_)
+        for first, gone in self._blocks.items():
+            inside = np.flatnonzero((query_ids >= first) & (query_ids < first + len(gone)))
+            known[inside] = ~gone[query_ids[inside] - first]
+        return known
+
     def _keep_watermarks(self, event: WatermarkRaised | WatermarksRaised) -> None:
         """Keep an event in place of the last one of its kind: of the stream, or of the clock."""
         key = ("watermark", event.stream_id) if isinstance(event, WatermarkRaised) else ("watermarks", 0)
@@ -267,6 +298,8 @@ def _size(event: Event) -> int:
             if isinstance(event.queries, BoundBlock):
                 return size + event.queries.nbytes
             return size + sum(len(query.text) for query in event.queries)
+        case QueriesAltered():
+            return _EVENT_BYTES + event.query_ids.nbytes
         case WatermarksRaised():
             return _EVENT_BYTES + event.stream_ids.nbytes + event.watermarks.nbytes
         case GroupChanged():

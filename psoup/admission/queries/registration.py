@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.admission.budget import MemoryBudget
+from psoup.admission.budget import IDLE_LESS, MemoryBudget
 from psoup.admission.catalog import KnownTenant
+from psoup.admission.queries.alteration import check_keeping
 from psoup.admission.queries.bind_steps import Binding
 from psoup.admission.queries.holders import RegistrationCall, check_replace, held
-from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.registry_state import RegistryState
 from psoup.admission.queries.requests import is_call
-from psoup.admission.queries.tags import KnownTags, check_tag
+from psoup.admission.queries.tags import check_tag
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
@@ -45,14 +46,6 @@ class EventPlace(NamedTuple):
     now: int
 
 
-class RegistryState(NamedTuple):
-    """The state after the last event: the registered queries, their keys and labels, and the memory budget."""
-
-    owners: Owners
-    tags: KnownTags
-    budget: MemoryBudget
-
-
 def decide_registration(
     command: Register | RegisterMany,
     binding: Binding | None,
@@ -65,6 +58,7 @@ def decide_registration(
 
     Raises the errors of binding, Conflict and ResourceExhausted.
     """
+    check_keeping(command.keeping)
     if isinstance(command, RegisterMany):
         check_block(command, config)
     binding = binding or Binding(tenant, command, config, standing.budget)
@@ -210,7 +204,8 @@ def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None
         raise FailedPrecondition(
             "a stream of this registration was changed while it was prepared; send it again", reason="STREAM_CHANGED"
         )
-    budget.check_queries(binding.charge, len(binding.queries))
+    count = len(binding.queries)
+    budget.check_queries(binding.charge - (IDLE_LESS * count if binding.command.keeping.idle else 0), count)
 
 
 def check_block(command: RegisterMany, config: EngineConfig) -> None:

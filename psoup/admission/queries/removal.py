@@ -20,7 +20,7 @@ from psoup.admission.queries.requests import check_request_id
 from psoup.admission.queries.tags import KnownTags, check_prefix, check_tag
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, RemovalAcknowledgement
-from psoup.events.commands import Unregister, UnregisterMany
+from psoup.events.commands import AlterQueries, Unregister, UnregisterMany
 from psoup.events.events import Unregistered, UnregisteredMany
 from psoup.events.tags import Tag
 from psoup.phrases import counted
@@ -58,18 +58,11 @@ def decide_unregister_many(
     earlier = tenant.removals.earlier(command)
     if earlier is not None:
         return Prepared(RemovalAcknowledgement(earlier.sequence, True, earlier.count))
-    if (command.query_ids is not None) + bool(command.labels) + bool(command.prefix) != 1:
-        raise InvalidInput("say which queries: by their IDs, by labels, or by a prefix of keys", reason="SELECTION")
-    if command.query_ids is not None and command.expired:
+    if command.query_ids is not None and command.expired and not (command.labels or command.prefix):
         ids = np.intersect1d(tags.lifetimes().due(now), command.query_ids)
         ids = ids[queries.stand(ids)]
-    elif command.query_ids is not None:
-        ids = _standing(np.unique(command.query_ids).astype(np.int64), command.tenant, queries, streams)
     else:
-        check_tag(Tag("", command.labels))
-        check_prefix(command.prefix)
-        tags.check_selection(command.tenant, command.labels)
-        ids = tags.meant(command.tenant, command.labels, command.prefix, queries)
+        ids = selected_queries(command, queries, streams, tags, "unregistered")
     if command.dry_run or not len(ids):
         return Prepared(RemovalAcknowledgement(sequence - 1, count=len(ids)))
     digest = removal_digest(command) if command.request_id else b""
@@ -77,7 +70,28 @@ def decide_unregister_many(
     return Prepared(RemovalAcknowledgement(sequence, count=len(ids)), event)
 
 
-def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, KnownStream]) -> Array:
+def selected_queries(
+    command: UnregisterMany | AlterQueries,
+    queries: Owners,
+    streams: Mapping[int, KnownStream],
+    tags: KnownTags,
+    done: str,
+) -> Array:
+    """The queries that a command selects: int64[k], ascending. `done`: what the command does with them, for errors.
+
+    Raises NotFound, with missing IDs or an unknown label, and InvalidInput.
+    """
+    if (command.query_ids is not None) + bool(command.labels) + bool(command.prefix) != 1:
+        raise InvalidInput("say which queries: by their IDs, by labels, or by a prefix of keys", reason="SELECTION")
+    if command.query_ids is not None:
+        return _standing(np.unique(command.query_ids).astype(np.int64), command.tenant, queries, streams, done)
+    check_tag(Tag("", command.labels))
+    check_prefix(command.prefix)
+    tags.check_selection(command.tenant, command.labels)
+    return tags.meant(command.tenant, command.labels, command.prefix, queries)
+
+
+def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, KnownStream], done: str) -> Array:
     """Return the IDs, if all are queries of the tenant. Otherwise raise NotFound, with missing IDs."""
     owners = queries.streams(ids)
     used = np.unique(owners[owners >= 0]).tolist()
@@ -87,8 +101,7 @@ def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, Kn
         some = ", ".join(map(str, missing[:_NAMED].tolist()))
         raise NotFound(
             f"of {counted(len(ids), 'query')}, {len(missing):,} cannot be found: {some}"
-            f"{', …' if len(missing) > _NAMED else ''}; nothing was unregistered: list the queries to see which there"
-            " are",
+            f"{', …' if len(missing) > _NAMED else ''}; nothing was {done}: list the queries to see which there are",
             reason="UNKNOWN_QUERY",
             query_id=int(missing[0]),
             missing=len(missing),

@@ -25,6 +25,7 @@ from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
 from psoup.plan.node_exprs import plan_reads_now
+from psoup.published.idle_clauses import NO_SLOT
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.open import OpenView
@@ -82,8 +83,9 @@ class WatchedClauses:
         """Set the clauses: int64[k, 3], the fields of WatchedClause, ascending by SQC ID. O(k + slots)."""
         self._rows = rows
         self._wanted, self._slots, self._every = WantedClauses(rows[:, 0].copy()), rows[:, 1].copy(), rows[:, 2] == 1
-        self._place_of_slot: Array = np.full(int(self._slots.max(initial=-1)) + 1, -1, np.int32)
-        self._place_of_slot[self._slots] = np.arange(len(rows), dtype=np.int32)
+        indexed = np.flatnonzero(self._slots != NO_SLOT)
+        self._place_of_slot: Array = np.full(int(self._slots[indexed].max(initial=-1)) + 1, -1, np.int32)
+        self._place_of_slot[self._slots[indexed]] = indexed.astype(np.int32)
 
     def _update(self) -> None:
         """Add the new clauses, and remove the dropped ones. O(clauses + slots)."""

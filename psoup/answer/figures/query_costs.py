@@ -23,6 +23,7 @@ from psoup.clauses.costs import SlotCosts
 from psoup.data.versions import without_deletions
 from psoup.execution.select.clause_matches import chunk_matches
 from psoup.phrases import counted, verb
+from psoup.published.idle_clauses import is_idle
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sizes import column_size
@@ -81,8 +82,10 @@ class StreamCosts:
         self.counts: SlotCosts = view.index.costs.read(self.owners)
 
     def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
-        """The costs of one query of a clause; `total`: units of all streams of its tenant."""
+        """The costs of one query of a clause; `total`: units of all streams of its tenant. An idle clause has none."""
         slot, users, counts = clause.slot, len(clause.members), self.counts
+        if is_idle(clause.sqc_id):
+            return QueryCost(query_id, 0, 0, 0, 0, 0.0, 0)
         covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
         sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
         if self.view.spec.table is not None:

@@ -84,6 +84,8 @@ class Follower:
         self.share = 0.0
         """The pairs for each tuple of the last pages, at least 0."""
         self._queries: object = None
+        self._alterations = -1
+        """The alterations of queries as of the last resolution. They may have changed clauses."""
 
     def next_tuples(self, room: int) -> int:
         """The number of tuples that probably have `room` pairs."""
@@ -99,9 +101,10 @@ class Follower:
 
         `anew`: False if no query that concerns the follower has come since the last call. Then few queries stay.
         """
-        if self._queries is snapshot.queries or (self.few and not anew):
+        altered = self._alterations != snapshot.alterations
+        if self._queries is snapshot.queries or (self.few and not (anew or altered)):
             return
-        self._queries = snapshot.queries
+        self._queries, self._alterations = snapshot.queries, snapshot.alterations
         if self.wanted.every:
             self.catalog = ClauseQueries(old=self.wanted.old)
             return
@@ -115,6 +118,7 @@ class Follower:
         if other is self:
             return
         self._queries, self.few, self.left_out = None, other.few, other.left_out
+        self._alterations = other._alterations
         if other.few:  # such a catalog never changes, so both may use it
             self.catalog = other.catalog
 

@@ -62,7 +62,7 @@ def every_pair(
     offsets = np.arange(start, min(stop, start + pass_tuples(snapshot, entry)))
     budget.examine(len(offsets))
     parts = [(_NONE, _NONE)]
-    for pair in clause_pairs(snapshot, view, entry, offsets):
+    for pair in clause_pairs(snapshot, view, entry, offsets, idle=False):
         budget.check()
         parts.append(pair)
     sqc_ids, which = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -2,7 +2,7 @@
 
     a query is told for tuple t        t >= the next tuple ID at its registration, unless `old`
                                        BEGIN <= time of t <= END, if these are fixed times
-    it is never told                   it is a join, an aggregate or DISTINCT
+    it is never told                   it is a join, an aggregate or DISTINCT, its amount is NONE, or it is inactive
 
 Moving windows, ORDER BY and LIMIT are not applied.
 """
@@ -21,6 +21,7 @@ from psoup.plan.nodes import Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN
+from psoup.published.idle_clauses import FIRST_IDLE
 from psoup.published.record_block import picked
 from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord
 from psoup.published.selection import with_labels
@@ -108,12 +109,15 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool)
         assert isinstance(block, QueryBlock)
         sample = block.make(int(at[0]))
         if _is_here(snapshot, view, sample):
-            _note(facts, np.searchsorted(ids, picked(block.ids, at)), picked(block.sqc_ids, at), sample)
+            clauses = picked(block.sqc_ids, at)
+            _note(facts, np.searchsorted(ids, picked(block.ids, at)), clauses, sample)
     if lookup.records:
         places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
         for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
                 _note(facts, place, record.sqc_id, record)
+    idle = facts.sqc_ids >= FIRST_IDLE
+    facts.first[idle], facts.end[idle] = NEVER, _LEAST
     if old:
         facts.first[facts.first != NEVER] = _LEAST
     return facts
@@ -170,10 +174,13 @@ def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:
 def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> None:
     """Refuse named queries that cannot be followed: joins, aggregates, DISTINCT, and queries on other streams.
 
-    `begins`: also raise NotFound for a query that is not registered. A follower that goes on ignores such a query.
+    `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an inactive one or one with
+    amount NONE. A follower that goes on ignores such queries.
     """
     for record in _named(snapshot, view, wanted, begins=begins):
         streams = snapshot.streams_of(record)
+        if record.keeping.idle and begins:
+            raise _not_told(record)
         if streams == [view.stream_id] and record.sqc_id != NO_CLAUSE and is_selection(record.query.plan):
             continue
         name = repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
@@ -185,6 +192,18 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
             " aggregate, a window function or DISTINCT has rows of its own; watch it instead",
             reason="NOT_A_SELECTION",
         )
+
+
+def _not_told(record: QueryRecord) -> InvalidInput:
+    """The error for a query that is named and idle."""
+    name = repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
+    if not record.keeping.active:
+        return InvalidInput(f"query {name} is inactive, and follow never tells it; activate it", reason="INACTIVE")
+    return InvalidInput(
+        f"query {name} has amount NONE: its clause is not in the index, so follow does not learn of its matches; give"
+        " it amount PARTIAL, or watch it instead",
+        reason="AMOUNT_NONE",
+    )
 
 
 def _named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> Iterable[QueryRecord]:

@@ -101,7 +101,7 @@ class _Clauses:
         if not len(rows):
             return
         if self._every:
-            for sqc_ids, which in clause_pairs(self._snapshot, self.view, entry, rows):
+            for sqc_ids, which in clause_pairs(self._snapshot, self.view, entry, rows, idle=False):
                 self._budget.check()
                 yield sqc_ids, rows[which]
             return

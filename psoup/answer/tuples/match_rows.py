@@ -1,7 +1,7 @@
 """The standing queries that rows would match if they arrived now. Matching works as in a push, but stores nothing.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
-                  └──> clauses outside the index: row by row
+                  └──> clauses outside the index, and idle ones: an index of them, few rows at a time
 
 A page has the first rows whose queries fit. If the first row has too many, the page has its queries with the lowest
 IDs. The matches of a piece are counted before they are written. If they are too many, the piece takes fewer rows.
@@ -17,14 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.data.data_stem import Piece
+from psoup.execution.select.many_matches import ClauseIndex, clauses_with_places
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
 from psoup.model import DELETED_AT
+from psoup.published.idle_clauses import idle_clauses
 from psoup.published.match_room import NamedClauses, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.open import OpenResults
@@ -222,7 +223,8 @@ class _Join:
         self._lent = scratch, self._results = view.room.take(snapshot.config, len(self._owners))
         self._index = view.clauses.subset(scratch)
         self._rows = max(min(snapshot.config.piece_rows, _LOOKED_AT // max(self._index.unlisted, 1)), 1)
-        self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
+        out = np.concatenate([view.outside.ids, idle_clauses(snapshot.clauses, view.stream_id)])
+        self._out = self._outside(out) if len(out) else None
 
     def close(self) -> None:
         """Return the scratch memory for other readers. Do not call this after an error: the memory is then in an
@@ -230,12 +232,10 @@ class _Join:
         """
         self._view.room.give_back(*self._lent)
 
-    def _outside(self, sqc_ids: Array) -> tuple[QuerySteM, Array]:
-        """An index of the clauses that are outside the stream's index."""
-        index = QuerySteM(self._view.spec.schema, self._snapshot.config)
-        clauses = [self._snapshot.clause(sqc_id).factors for sqc_id in sqc_ids.tolist()]
-        index.add_many([*enumerate(clauses)])
-        return index, sqc_ids
+    def _outside(self, sqc_ids: Array) -> tuple[Subset, Array]:
+        """An index of clauses that are outside the stream's index (int64[k], ascending)."""
+        self._budget.check()
+        return ClauseIndex(self._snapshot, self._view, clauses_with_places(self._snapshot, sqc_ids)).subset, sqc_ids
 
     def matched(self, start: int, upto: int) -> PieceMatches:
         """The matches of the rows from `start` on, for as many rows as fit into one pass."""
@@ -270,7 +270,7 @@ class _Join:
         return _laid_out(matches, rows, named)
 
     def _probed(
-        self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
+        self, clauses: Subset, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
     ) -> list[_PieceMatches]:
         """The matches of a piece, by way of `results`, which is cleared first. Raises TooManyRows."""
         results.clear()

@@ -1,7 +1,7 @@
 """Percolation: the queries that matched a tuple, mostly read from stored results.
 
     tuple IDs ── by chunk ──> covered clauses: one pass over the Results Structure      (psoup.results.by_tuple)
-                         └──> uncovered clauses: an index of them, joined with just these tuples
+                         └──> uncovered and idle clauses: an index of them, joined with just these tuples
 
 The windows of the queries are not applied. A tuple before the retention edge is refused, even if it is still stored.
 A version of a table that has ended matches no query, and neither does a deletion.
@@ -12,27 +12,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 
 from psoup.answer.tuples.match_rows import Matched, PieceMatches, paged
 from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Subset
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
 from psoup.errors import NotFound, OutOfRange
 from psoup.execution.select.clause_matches import chunk_matches, search_of
+from psoup.execution.select.many_matches import ClauseIndex, clauses_with_places
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.matching.new_tuples import probe
+from psoup.published.idle_clauses import idle_clauses
 from psoup.published.match_room import NamedClauses
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
 from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.by_tuple import open_pairs_at, pairs_at
-from psoup.results.chunk_results import ChunkResults
+from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.open import OpenResults
 from psoup.values.columns import Array
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
@@ -47,6 +50,9 @@ _BITS = 1 << 29
 
 _CHECKED = 512
 """The number of clauses between two checks of the budget. They take some tenths of a millisecond of Python."""
+
+_IDLE_TOGETHER = 16_384
+"""The most idle clauses that one step evaluates."""
 
 _INDEXED_FROM = 8
 """The fewest clauses for which an index over them is quicker than a scan for each."""
@@ -249,9 +255,12 @@ def check_left(view: StreamView, stream: str, tuple_ids: Sequence[int]) -> None:
 
 
 def clause_pairs(
-    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array, *, idle: bool = True
 ) -> Iterator[tuple[Array, Array]]:
-    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones."""
+    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones.
+
+    `idle`: also find the pairs of idle clauses, without those of inactive queries.
+    """
     if not len(offsets):
         return
     results = entry.results
@@ -260,7 +269,7 @@ def clause_pairs(
         yield ids[shown], which[shown]
     uncovered = [
         clause
-        for sqc_id, clause in snapshot.clauses.items(results.covered_before)
+        for sqc_id, clause in takewhile(_is_ordinary, snapshot.clauses.items(results.covered_before))
         if clause.stream_id == view.stream_id and not results.covers(sqc_id)
     ]
     excepted = map(snapshot.clauses.get, results.gaps.ids[results.gaps.ids < results.covered_before].tolist())
@@ -268,6 +277,24 @@ def clause_pairs(
     if uncovered:
         numbers, which = _evaluated(view, entry, uncovered, offsets, snapshot.config)
         yield np.array([clause.sqc_id for clause in uncovered], np.int64)[numbers], which
+    if idle:
+        yield from _idle_pairs(snapshot, view, entry, offsets)
+
+
+def _is_ordinary(item: tuple[int, ClauseRecord]) -> bool:
+    return item[0] < ALL
+
+
+def _idle_pairs(
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
+) -> Iterator[tuple[Array, Array]]:
+    """Find the pairs of the idle clauses of active queries, some clauses at a time, as the caller checks its budget."""
+    sqc_ids = idle_clauses(snapshot.clauses, view.stream_id)
+    for start in range(0, len(sqc_ids), _IDLE_TOGETHER):
+        ids = sqc_ids[start : start + _IDLE_TOGETHER]
+        index = ClauseIndex(snapshot, view, clauses_with_places(snapshot, ids)).subset
+        numbers, which = _probed(view, entry, index, len(ids), offsets, snapshot.config, wary=True)
+        yield ids[numbers], which
 
 
 def _evaluated(
@@ -286,15 +313,28 @@ def _evaluated(
         ]
         numbers = np.flatnonzero(matched)
         return numbers, np.zeros(len(numbers), np.int64)
-    schema = view.spec.schema
-    size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
-    index, results = QuerySteM(schema, size), OpenResults(size, len(clauses))
+    index = QuerySteM(view.spec.schema, config)
     index.add_many([(slot, clause.factors) for slot, clause in enumerate(clauses)])
-    data = entry.data
-    columns = tuple(data.take(column, offsets) for column in range(len(schema.attributes)))
+    return _probed(view, entry, index, len(clauses), offsets, config, wary=len(view.outside.ids) > 0)
+
+
+def _probed(
+    view: StreamView,
+    entry: ChunkEntry,
+    index: QuerySteM | Subset,
+    clauses: int,
+    offsets: Array,
+    config: EngineConfig,
+    *,
+    wary: bool,
+) -> tuple[Array, Array]:
+    """Find pairs (slot, position among `offsets`) of some clauses in an index. `wary`: compute few rows at a time."""
+    size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
+    results, data = OpenResults(size, clauses), entry.data
+    columns = tuple(data.take(column, offsets) for column in range(len(view.spec.schema.attributes)))
     times = data.take(TIME_INDEX, offsets).values
-    wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
-    compute = every_row(wary=wary if len(view.outside.ids) else ())
+    computed = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
+    compute = every_row(wary=computed if wary else ())
     probe(index, Piece(columns, data.places.ids(offsets), times, 0), results, compute=compute)
-    seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
+    seen = results.view(len(offsets), np.arange(clauses, dtype=np.int64))
     return open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))

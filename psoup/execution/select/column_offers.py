@@ -58,7 +58,7 @@ def offer_pairs(view: StreamView, entry: ChunkEntry, sqc_ids: Array, places: Arr
     """
     if not is_wanted(view, entry) or _failed(entry, entry.results.errors):
         return
-    places = places[~np.isin(sqc_ids[places], view.outside.ids)][:MOST_LATE]
+    places = places[(sqc_ids[places] < ALL) & ~np.isin(sqc_ids[places], view.outside.ids)][:MOST_LATE]
     order = np.lexsort((pairs.offsets, pairs.which))
     which, offsets = pairs.which[order], pairs.offsets[order]
     starts, stops = np.searchsorted(which, places), np.searchsorted(which, places, "right")

@@ -102,7 +102,7 @@ class Together:
     budget: ReadBudget
     _clauses: list[tuple[Any, Array, Array]] | None = None
     """The records and blocks of the clauses. None before the first use."""
-    _index: tuple[bytes, _Index] | None = field(default=None)
+    _index: tuple[bytes, ClauseIndex] | None = field(default=None)
     """An index of the clauses that lacked the last chunk, with their places as its key."""
     wanted: WantedClauses = field(init=False)
     raw: bool = field(default=False, kw_only=True)
@@ -209,7 +209,7 @@ class Together:
         """
         name = places.tobytes()
         if self._index is None or self._index[0] != name:
-            self._index = name, _Index(self.snapshot, self.view, self._of(places))
+            self._index = name, ClauseIndex(self.snapshot, self.view, self._of(places))
         index, data, config = self._index[1], entry.data, self.snapshot.config
         slots: Array = np.arange(len(places), dtype=np.int64)
         results = OpenResults(config, len(places))
@@ -245,12 +245,7 @@ class Together:
     def _all(self) -> list[tuple[Any, Array, Array]]:
         """The clauses, as records, or as blocks with positions. Each comes with the places of its clauses in `ids`."""
         if self._clauses is None:
-            records = self.snapshot.clauses.find(self.ids)
-            self._clauses = [
-                (block, at, np.searchsorted(self.ids, picked(block.ids, at))) for block, at in records.blocks
-            ]
-            for sqc_id, record in records.records.items():
-                self._clauses.append((record, _NOTHING, np.searchsorted(self.ids, [sqc_id])))
+            self._clauses = clauses_with_places(self.snapshot, self.ids)
         return self._clauses
 
     def _of(self, wanted: Array) -> list[tuple[Any, Array, Array]]:
@@ -336,8 +331,20 @@ def _one_condition(columns: ClauseColumns) -> bool:
     return len(columns.terms) + len(columns.fixed) == 1 and all(len(factor.terms) == 1 for factor in columns.fixed)
 
 
-class _Index:
-    """A predicate index of the clauses that lack a chunk, in slots from 0 on."""
+def clauses_with_places(snapshot: Snapshot, ids: Array) -> list[tuple[Any, Array, Array]]:
+    """The clauses `ids` (SQC IDs, int64[k], ascending), as records, or as blocks with positions.
+
+    Each comes with the places of its clauses in `ids`. O(k log n), and a step of Python for each clause outside blocks.
+    """
+    found = snapshot.clauses.find(ids)
+    clauses = [(block, at, np.searchsorted(ids, picked(block.ids, at))) for block, at in found.blocks]
+    for sqc_id, record in found.records.items():
+        clauses.append((record, _NOTHING, np.searchsorted(ids, [sqc_id])))
+    return clauses
+
+
+class ClauseIndex:
+    """A predicate index of some clauses that are not in the stream's index, or lack a chunk, in slots from 0 on."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
         index = QuerySteM(view.spec.schema, snapshot.config)

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.commands import (
+    AlterQueries,
     AlterStream,
     Attach,
     Command,
@@ -53,7 +54,7 @@ def size_of(command: Command) -> int:
         case CreateStream():
             content = 0 if command.content is None else command.content.nbytes
             return COMMAND_BYTES + len(command.sql) + content
-        case UnregisterMany():
+        case UnregisterMany() | AlterQueries():
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
@@ -81,7 +82,7 @@ def grows(command: Command) -> bool:
     It refuses heartbeats by the clock, because it refuses pushes, too. So it does with deletions of expired rows.
     """
     match command:
-        case RaiseWatermarks() | ExpireRows():
+        case RaiseWatermarks() | ExpireRows() | AlterQueries():
             return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
@@ -119,7 +120,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return command.tenant, command.content.spec.name.lower()
         case CreateStream() | AlterStream() | DropStream() | ExpireRows() | Register() | RegisterMany():
             return None
-        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():
+        case Unregister() | UnregisterMany() | AlterQueries() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None
         case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
             return None

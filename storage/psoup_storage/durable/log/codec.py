@@ -7,6 +7,7 @@
            4  queries          1  first, template, request …     what each replaces a block: see `blocks`
            5  replaced         0  tenant                         earlier, then later
            6  departure        0  count, request …                                  IDs of queries: see `departures`
+           6  altered          0  the change, time: see `keepings`                  IDs of queries
            7  token            0  see `access`
            8  tenant           0  see `tenants`
            9  watermarks      -1  time                           IDs of streams, then their watermarks
@@ -37,6 +38,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
+    QueriesAltered,
     RefusedTuples,
     Registered,
     RegisteredMany,
@@ -58,7 +60,7 @@ from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 from psoup_storage.durable.log.definitions import altered, created, definition_facts
-from psoup_storage.durable.log.keepings import keeping_facts, keeping_in
+from psoup_storage.durable.log.keepings import decode_alteration, encode_alteration, keeping_facts, keeping_in
 from psoup_storage.durable.log.lists import decode_list, encode_list
 from psoup_storage.durable.log.rows import (
     INT64,
@@ -107,6 +109,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Replaced():
             pairs = np.concatenate([event.earlier, event.later]).astype(INT64).tobytes()
             return new_row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
+        case QueriesAltered():
+            return encode_alteration(event)
         case Unregistered():
             return new_row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
         case _:
@@ -276,6 +280,8 @@ class Decoder:
             case "replaced":
                 earlier, later = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
                 return Replaced(row.sequence, facts["tenant"], earlier, later)
+            case "altered":
+                return decode_alteration(row, facts)
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case "departure":

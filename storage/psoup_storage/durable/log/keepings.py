@@ -7,10 +7,15 @@ active    whether the query is active
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from psoup.plan.amounts import AS_USUAL, Amount, Keeping
+import numpy as np
+
+from psoup.events.events import QueriesAltered
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
+from psoup_storage.durable.log.rows import INT64, LogRow, checked_tuples, new_row
 
 
 def keeping_facts(keeping: Keeping) -> dict[str, Any]:
@@ -29,3 +34,21 @@ def keeping_in(facts: Mapping[str, Any]) -> Keeping:
     """The keeping in the facts of a registration. Raises KeyError for an unknown amount."""
     amount = Amount[facts["amount"]] if "amount" in facts else AS_USUAL.amount
     return Keeping(amount, facts.get("eager", AS_USUAL.eager), facts.get("active", AS_USUAL.active))
+
+
+def encode_alteration(event: QueriesAltered) -> LogRow:
+    """The row of a change."""
+    change, ids = event.change, event.query_ids.astype(INT64).tobytes()
+    facts: dict[str, Any] = {"tenant": event.tenant, "time": event.time}
+    facts |= {} if change.amount is None else {"amount": change.amount.name}
+    facts |= {} if change.eager is None else {"eager": change.eager}
+    facts |= {} if change.active is None else {"active": change.active}
+    return new_row(event.sequence, "altered", 0, None, ids, **facts, ids=len(event.query_ids), crc=zlib.crc32(ids))
+
+
+def decode_alteration(row: LogRow, facts: Mapping[str, Any]) -> QueriesAltered:
+    """The event of a row of the kind `altered`. Raises KeyError for an unknown amount, Internal for damaged IDs."""
+    amount = Amount[facts["amount"]] if "amount" in facts else None
+    change = KeepingChange(amount, facts.get("eager"), facts.get("active"))
+    ids = np.frombuffer(checked_tuples(row, dict(facts)), INT64)
+    return QueriesAltered(row.sequence, facts["tenant"], ids, change, facts["time"])

@@ -1,6 +1,7 @@
 """Rows that the log forgets in the transaction of a later event, because it revokes or replaces them.
 
 watermarks by the clock   the last row has the watermarks of all streams that earlier rows have
+changes of queries        see `alterations`
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable
 import apsw
 
 from psoup.events.access import TokenIssued, TokenRevoked
-from psoup.events.events import Event, WatermarksRaised
+from psoup.events.events import Event, QueriesAltered, WatermarksRaised
 from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.events.webhooks import WebhookChanged
 from psoup_storage.durable.log.access import forget_revoked, note_issued
+from psoup_storage.durable.log.alterations import forget_alterations
 from psoup_storage.durable.log.groups import forget_group
 from psoup_storage.durable.log.rows import OF_ALL_STREAMS
 from psoup_storage.durable.log.tenants import forget_earlier
@@ -39,6 +41,8 @@ def keep_latest(connection: apsw.Connection, events: Iterable[Event]) -> None:
             forget_earlier(connection, event)
             if isinstance(event, TenantDropped):
                 forget_webhooks(connection, event.name, event.sequence)
+        elif isinstance(event, QueriesAltered):
+            forget_alterations(connection)
         elif isinstance(event, GroupChanged):
             forget_group(connection, event)
         elif isinstance(event, WebhookChanged):

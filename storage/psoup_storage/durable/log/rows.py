@@ -16,7 +16,7 @@ from psoup.errors import Internal
 INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
 StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "watermarks", "group", "ungroup"]
-QueryKind = Literal["query", "queries", "replaced", "unregister", "departure"]
+QueryKind = Literal["query", "queries", "replaced", "unregister", "departure", "altered"]
 ListKind = Literal["token", "revoke", "tenant", "vacate", "webhook", "unhook"]
 Kind = StreamKind | QueryKind | ListKind
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""

@@ -38,7 +38,7 @@ from psoup_storage.formats.matches import SUFFIX
 
 ASIDE = "set-aside"
 LOSSES = "losses.jsonl"
-_KINDS = ("push", "query", "replaced", "unregister", "departure")
+_KINDS = ("push", "query", "replaced", "unregister", "departure", "altered")
 
 
 def losses(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,80 @@
+"""Changes of how queries are kept: the decision, and its event.
+
+    selection     as for a removal of many queries (`psoup.admission.queries.removal`)
+    event         only the queries that are kept otherwise than asked; without any, there is no event
+
+The function changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from psoup.admission.budget import IDLE_LESS
+from psoup.admission.catalog import KnownStream
+from psoup.admission.queries.registry_state import RegistryState
+from psoup.admission.queries.removal import selected_queries
+from psoup.errors import InvalidInput
+from psoup.events.acknowledgements import AlterationAcknowledgement, Prepared
+from psoup.events.commands import AlterQueries
+from psoup.events.events import QueriesAltered
+from psoup.plan.amounts import Amount, Keeping, KeepingChange, idle_codes
+
+MOST_NAMED = 1 << 20
+"""The most query IDs of one call."""
+
+
+def decide_alter_queries(
+    command: AlterQueries, standing: RegistryState, streams: Mapping[int, KnownStream], place: tuple[int, int]
+) -> Prepared:
+    """Decide on a change of some queries. `place`: the sequence that the event gets, and the clock time.
+
+    Raises NotFound, with missing IDs or an unknown label, InvalidInput, and ResourceExhausted for idle queries that
+    would enter the index. O(queries) in NumPy.
+    """
+    change, (sequence, now) = command.change, place
+    check_change(change)
+    if command.query_ids is not None and len(command.query_ids) > MOST_NAMED:
+        raise InvalidInput(
+            f"the call names {len(command.query_ids):,} queries; {MOST_NAMED:,} is the most, send it in parts, or"
+            " select the queries by labels or by a prefix of keys",
+            reason="BLOCK_TOO_LARGE",
+            found=len(command.query_ids),
+            limit=MOST_NAMED,
+        )
+    ids = selected_queries(command, standing.owners, streams, standing.tags, "altered")
+    before = standing.keepings.codes(ids)
+    after = change.of(before)
+    changed = ids[np.flatnonzero(before != after)]
+    entering = int((idle_codes(before) & ~idle_codes(after)).sum())
+    if entering:
+        standing.budget.check_queries(IDLE_LESS * entering, entering)
+    if command.dry_run or not len(changed):
+        return Prepared(AlterationAcknowledgement(sequence - 1, count=len(ids), changed=len(changed)))
+    event = QueriesAltered(sequence, command.tenant, changed, change, now)
+    return Prepared(AlterationAcknowledgement(sequence, count=len(ids), changed=len(changed)), event)
+
+
+def check_change(change: KeepingChange) -> None:
+    """Raise InvalidInput for a change of nothing, or of `eager` together with an amount that has no eager form."""
+    if change.is_empty:
+        raise InvalidInput("say what to change: amount, eager or active", reason="NO_CHANGE")
+    if change.eager and change.amount not in (None, Amount.COMPLETE):
+        raise _not_eager(change.amount)
+
+
+def check_keeping(keeping: Keeping) -> None:
+    """Raise InvalidInput for a new query that would be eager, and not COMPLETE."""
+    if keeping.eager and keeping.amount is not Amount.COMPLETE:
+        raise _not_eager(keeping.amount)
+
+
+def _not_eager(amount: Amount | None) -> InvalidInput:
+    name = "" if amount is None else amount.name
+    return InvalidInput(
+        f"eager is for queries with amount COMPLETE, and this amount is {name}; take COMPLETE, or leave eager out",
+        reason="EAGER",
+        field="eager",
+    )

@@ -1,0 +1,19 @@
+"""The state of the registered queries after the last event, on which decisions about queries depend."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psoup.admission.budget import MemoryBudget
+from psoup.admission.queries.known_keepings import KnownKeepings
+from psoup.admission.queries.query_streams import Owners
+from psoup.admission.queries.tags import KnownTags
+
+
+class RegistryState(NamedTuple):
+    """The registered queries, their keys and labels, the memory budget, and how the queries are kept."""
+
+    owners: Owners
+    tags: KnownTags
+    budget: MemoryBudget
+    keepings: KnownKeepings

@@ -1,0 +1,60 @@
+"""Idle clauses: those of queries with amount NONE, and of inactive queries. They are in no index.
+
+    SQC IDs   1 … ALL           clauses that new tuples meet
+              FIRST_IDLE …      clauses of active queries that are kept as NONE
+              FIRST_INACTIVE …  clauses of inactive queries
+
+No chunk covers an ID of at least ALL (`psoup.results.chunk_results`), so readers evaluate an idle clause. It belongs to
+one query or side. It has no slot. It gets a new ID whenever the query becomes idle again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from psoup.published.paged_map import PagedMap
+from psoup.published.record_block import picked
+from psoup.published.records import ClauseBlock, ClauseRecord
+from psoup.results.chunk_results import ALL
+from psoup.values.columns import Array
+
+FIRST_IDLE = ALL + 1
+"""The least SQC ID of an idle clause. A query that is not registered has the ID ALL."""
+FIRST_INACTIVE = ALL + (1 << 61)
+"""The least SQC ID of a clause of an inactive query."""
+NO_SLOT = 2**31 - 1
+"""The slot of an idle clause: above all slots."""
+
+
+def is_idle(sqc_id: int) -> bool:
+    """Whether a clause is idle."""
+    return sqc_id >= FIRST_IDLE
+
+
+def is_inactive(sqc_id: int) -> bool:
+    """Whether a clause is of an inactive query."""
+    return sqc_id >= FIRST_INACTIVE
+
+
+def idle_clauses(clauses: PagedMap[ClauseRecord], stream_id: int) -> Array:
+    """The SQC IDs of the idle clauses of a stream's active queries, int64, ascending.
+
+    O(blocks + pages), and a step of Python for each idle clause outside blocks.
+    """
+    parts = [np.fromiter(_single(clauses, stream_id), np.int64)]
+    for block in clauses.blocks:
+        assert isinstance(block, ClauseBlock)
+        if FIRST_IDLE <= block.first < FIRST_INACTIVE and block.stream_id == stream_id:
+            parts.append(picked(block.ids, block.standing()))
+    return np.sort(np.concatenate(parts))
+
+
+def _single(clauses: PagedMap[ClauseRecord], stream_id: int) -> Iterator[int]:
+    """The IDs of the active idle clauses of a stream outside blocks."""
+    for page in clauses.pages_by_number.values():
+        if is_idle(next(iter(page))):  # all IDs of a page are of the same kind
+            for sqc_id, record in page.items():
+                if sqc_id < FIRST_INACTIVE and record.stream_id == stream_id:
+                    yield sqc_id
