@@ -21,9 +21,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from psoup.errors import InvalidInput
+from psoup_service.process.listen_settings import TOGETHER
 from psoup_service.process.ownership import writable_by_others
 from psoup_service.process.setting_values import allowed
-from psoup_service.process.settings import TOGETHER, Settings
+from psoup_service.process.settings import Settings
 
 PREFIX = "PSOUP_"
 CONFIG_FILE = "psoup.toml"
