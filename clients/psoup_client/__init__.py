@@ -55,8 +55,9 @@ from psoup_client.ingest.refused_rows import RefusedRows
 from psoup_client.ingest.stage import Stage
 from psoup_client.queries import AnyQueries, Queries
 from psoup_client.query import AnyQuery, Query
+from psoup_client.query_info import QueryInfo, QuerySource
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
+from psoup_client.schema import ColumnInfo, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 from psoup_client.tuple_reasons import Why, WhyStep

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from psoup_client import html
 from psoup_client.phrases import counted
-from psoup_client.schema import QueryInfo
+from psoup_client.query_info import QueryInfo
 from psoup_proto.v1 import queries_pb2, server_pb2
 
 CostOrder = Literal["cpu", "candidates", "matched", "bytes"]

@@ -23,8 +23,8 @@ from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.explanation import Explanation
 from psoup_client.payload import read
+from psoup_client.query_info import QueryInfo, QuerySource
 from psoup_client.questions import question_of
-from psoup_client.schema import QueryInfo, QuerySource
 from psoup_client.session import Session
 from psoup_client.times import Instant
 from psoup_proto.v1 import queries_pb2, statements_pb2

@@ -17,7 +17,7 @@ from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
 from psoup_client.queries import Queries
 from psoup_client.query import AnyQuery, Query, fetch_info, ids_of, unregister
-from psoup_client.schema import QueryInfo
+from psoup_client.query_info import QueryInfo
 from psoup_client.session import PAGE, Session
 from psoup_client.tags import check_key, check_labels
 from psoup_proto.v1 import queries_pb2
