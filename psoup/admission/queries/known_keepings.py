@@ -82,6 +82,6 @@ class KnownKeepings:
     def _parts(self, query_ids: Array) -> Iterator[tuple[int, slice]]:
         """Yield the pages of some queries, and the places of the queries of each page."""
         numbers, starts = np.unique(query_ids // self._page, return_index=True)
-        ends = [*starts[1:].tolist(), len(query_ids)]
+        ends = [*starts.tolist(), len(query_ids)][1:]
         for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
             yield number, slice(start, end)
