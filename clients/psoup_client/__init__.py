@@ -9,6 +9,7 @@
 It speaks gRPC to a service and contains nothing of the engine.
 """
 
+from psoup_client.amounts import Altered
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
@@ -71,6 +72,7 @@ __all__ = [
     "Queries",
     "AnyQuery",
     "AnyQueries",
+    "Altered",
     "Answer",
     "AnswerStream",
     "AnswerTable",

@@ -13,12 +13,13 @@ import datetime as dt
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from psoup_client.amounts import Keeping, keeping_of
 from psoup_client.columns.casts import REFUSALS
 from psoup_client.columns.frames import columns_of_frame, guessed_series, is_pandas, is_series
 from psoup_client.columns.misfits import shown
@@ -82,15 +83,15 @@ def parameters_of(sql: str, rows: Any, zone: str | None = None) -> ParameterTabl
 
 def _localized(table: pa.Table, zone: str) -> pa.Table:
     """The same table, with the zone `zone` for columns of times without one."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz is None:
             try:
-                table = table.set_column(place, field.name, localized(table.column(place), zone))
+                table = table.set_column(place, column.name, localized(table.column(place), zone))
             except REFUSALS as problem:
                 raise InvalidData(
-                    f"parameter {field.name} has a time that does not exist in {zone}, or parts below a microsecond:"
+                    f"parameter {column.name} has a time that does not exist in {zone}, or parts below a microsecond:"
                     f" {problem}",
-                    facts={"parameter": field.name},
+                    facts={"parameter": column.name},
                 ) from problem
     return table
 
@@ -241,13 +242,16 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """The options of all queries of a call: columns of the rows with keys and labels, replacement, lifetime, pairs."""
+    """The options of all queries of a call: columns of the rows with keys and labels, replacement, lifetime, pairs,
+    amount.
+    """
 
     key: str | None = None
     labels: Sequence[str] = ()
     replace: bool = False
     expires_after: str = ""
     keep_pairs: bool = False
+    keeping: Keeping = field(default_factory=keeping_of)
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidData if the rows, whose columns are `names`, lack a column for keys or labels."""
@@ -334,6 +338,7 @@ def _of_rows(
             replace=tagging.replace,
             expires_after=tagging.expires_after,
             keep_pairs=tagging.keep_pairs,
+            **tagging.keeping,
         )
         first += payload.rows
 
@@ -353,5 +358,6 @@ def _of_statements(statements: Sequence[str], base: str, tagging: Tagging) -> It
             as_ranges=True,
             expires_after=tagging.expires_after,
             keep_pairs=tagging.keep_pairs,
+            **tagging.keeping,
         )
         part, size, first = [], 0, number + 1

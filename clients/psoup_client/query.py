@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from psoup_client import html
+from psoup_client.amounts import Altered, Amount, altering_of
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.explanation import Explanation
@@ -196,9 +197,26 @@ class Query(AnyQuery):
         reply = self._client.reflecting(wait_for, attempt)
         return Explanation.of(reply)
 
+    def alter(self, *, amount: Amount | None = None, eager: bool | None = None, active: bool | None = None) -> bool:
+        """Change how the service keeps the query, as `alter_queries` does; returns whether anything changed.
+
+        Afterwards `info` has the new facts. Raises NotFound, and ValueError if nothing is to be changed.
+        """
+        request = altering_of([self.id], amount=amount, eager=eager, active=active)
+        altered = alter(self._client, request)
+        self._info = None if self._info is None else fetch_info(self._client, self.id)
+        return altered.changed > 0
+
     def unregister(self) -> None:
         """Forget the query, for every client; raises NotFound if it is not there."""
         unregister(self._client, self.id)
+
+
+def alter(client: Session, request: queries_pb2.AlterQueriesRequest, timeout: float | None = None) -> Altered:
+    """Change how some queries are kept. Raises NotFound and InvalidRequest."""
+    reply = client.connection.call(client.connection.queries.AlterQueries, request, timeout)
+    client.note_sequence(reply.sequence)
+    return Altered(reply.count, reply.changed)
 
 
 def unregister(client: Session, query_id: str, key: str = "") -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psoup_client import html
+from psoup_client.amounts import amount_name
 from psoup_client.schema import ColumnInfo, columns_of, window_kind
 from psoup_client.times import from_proto
 from psoup_proto.v1 import queries_pb2
@@ -49,6 +50,9 @@ class QueryInfo(html.Facts):
     of a side, which only jobs ask for; else "". `keep_pairs`: whether the pairs of the join are kept, by the option of
     `register`. `outside`: the reasons why the query is not in the index, so that each answer evaluates it row by row;
     () if it is in the index.
+
+    `amount`: how much the service keeps of its answer, `none`, `partial` or `complete`. `eager`: whether a complete
+    answer is brought up to date as tuples come. `active`: whether tuples meet the query as they come.
     """
 
     query_id: str
@@ -69,6 +73,9 @@ class QueryInfo(html.Facts):
     side_of: str = ""
     keep_pairs: bool = False
     outside: tuple[str, ...] = ()
+    amount: str = "partial"
+    eager: bool = False
+    active: bool = True
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -107,4 +114,7 @@ class QueryInfo(html.Facts):
             side_of=message.side_of,
             keep_pairs=message.keep_pairs,
             outside=tuple(message.outside),
+            amount=amount_name(message.amount),
+            eager=message.eager,
+            active=message.active,
         )

@@ -167,9 +167,8 @@ class Service:
 
     def _make_metrics(self) -> Metrics:
         metrics = Metrics(self._figures)
-        metrics.by_table(self._snapshot)
+        metrics.by_snapshot(self._snapshot, self.clock.now)
         metrics.by_stage(self.host.stages)
-        metrics.by_stream(self._snapshot, self.clock.now)
         return metrics
 
     def _make_regular(self) -> RegularWork:
@@ -280,7 +279,7 @@ class Service:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
         parts = self._backend, self.settings.engine_config(), self.gate, self._server_servicer()
-        self._servicers = services_of(*parts, self.settings.webhook_hosts)
+        self._servicers = services_of(*parts, self.settings.webhook_hosts, self.settings.default_amount())
         for register, servicer in self._servicers.registered:
             added = calls.add(register, servicer, server)
             self._services += added

@@ -158,6 +158,7 @@ class AsyncClient(Shell):
         return Listing(map(AsyncQuery.of, listed), "query", lambda query: query.info._listed())
 
     top_queries = awaited(AllCalls.top_queries)
+    alter_queries = awaited(AllCalls.alter_queries)
     unregister = awaited(AllCalls.unregister)
     unregister_many = awaited(AllCalls.unregister_many)
 

@@ -45,6 +45,7 @@ class AsyncQuery(Shell, AnyQuery):
     invoke = awaited(Query.invoke)
     stream = opening_each(Query.stream, AsyncAnswerStream, pa.RecordBatch)
     explain = awaited(Query.explain)
+    alter = awaited(Query.alter)
     unregister = awaited(Query.unregister)
 
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from psoup_client.amounts import Altered, Amount, altering_of, keeping_of
 from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, check_replace, lifetime, parameters_of_one, requests_of
 from psoup_client.channel.connection import naming
@@ -16,7 +17,7 @@ from psoup_client.html import Listing
 from psoup_client.inputs import ParameterRows, Parameters
 from psoup_client.payload import split
 from psoup_client.queries import Queries
-from psoup_client.query import AnyQuery, Query, fetch_info, ids_of, unregister
+from psoup_client.query import AnyQuery, Query, alter, fetch_info, ids_of, unregister
 from psoup_client.query_info import QueryInfo
 from psoup_client.session import PAGE, Session
 from psoup_client.tags import check_key, check_labels
@@ -37,6 +38,9 @@ class QueryCalls(Session):
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
+        amount: Amount | None = None,
+        eager: bool = False,
+        active: bool = True,
         request_id: str | None = None,
     ) -> Query:
         """Register a standing query. It stands after this client has left.
@@ -56,6 +60,12 @@ class QueryCalls(Session):
         `keep_pairs`: for a join of two streams, the service keeps the pairs of tuples. Then an answer with few pairs is
         quick, however many tuples its sides have. Answers are the same with and without it. Other queries are refused.
 
+        `amount`: how much the service keeps between invocations. "none" keeps nothing: an invocation evaluates the
+        window. "partial" keeps which tuples match, and "complete" also the answer. None: the default of the service.
+        With `eager`, a complete answer is brought up to date as tuples come; other amounts are refused. Without
+        `active`, tuples do not meet the query as they come, and `matches` and `match` do not find it. It can be
+        invoked. Answers are the same in all cases. `alter_queries` changes all three.
+
         Without a key, the same holds for `request_id`; the last 65,536 are kept, also over restarts. Without key and
         request ID, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
@@ -63,7 +73,12 @@ class QueryCalls(Session):
         check_labels(labels)
         check_replace(replace, key)
         request = queries_pb2.RegisterRequest(
-            statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
+            statement=sql,
+            request_id=request_id or uuid.uuid4().hex,
+            key=key or "",
+            labels=labels,
+            replace=replace,
+            **keeping_of(amount, eager, active),
         )
         request.expires_after, request.keep_pairs = lifetime(expires_after), keep_pairs
         values = parameters_of_one(sql, params, self.timezone)
@@ -93,6 +108,9 @@ class QueryCalls(Session):
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
+        amount: Amount | None = None,
+        eager: bool = False,
+        active: bool = True,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
@@ -111,7 +129,8 @@ class QueryCalls(Session):
         texts or whole numbers; NULL means no label. These columns are parameters only if the statement has them as
         `$name`. With keys, a part is accepted if all its keys are new, or if the whole part was registered before with
         the same values. Otherwise Conflict names the first key in use; with `replace`, the queries of the part replace
-        all queries with its keys. `expires_after` and `keep_pairs` are as in `register`, for each query.
+        all queries with its keys. `expires_after`, `keep_pairs`, `amount`, `eager` and `active` are as in `register`,
+        for each query.
         """
         parts = self.register_parts(
             sql,
@@ -121,6 +140,9 @@ class QueryCalls(Session):
             replace=replace,
             expires_after=expires_after,
             keep_pairs=keep_pairs,
+            amount=amount,
+            eager=eager,
+            active=active,
             request_id=request_id,
             progress=progress,
             timeout=timeout,
@@ -137,12 +159,16 @@ class QueryCalls(Session):
         replace: bool = False,
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
+        amount: Amount | None = None,
+        eager: bool = False,
+        active: bool = True,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs)
+        keeping = keeping_of(amount, eager, active)
+        tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs, keeping)
         total, requests = requests_of(sql, rows, request_id, tagging, self.timezone)
         done = 0
         for request in requests:
@@ -210,10 +236,7 @@ class QueryCalls(Session):
         A label name that no query has, while queries have other labels, raises NotFound (UNKNOWN_LABEL).
         A repeated call with the same `request_id` returns the same number.
         """
-        check_labels(labels)
-        if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
-            raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
-        ids = [*ids_of(queries)]
+        ids = _selected(queries, labels, key_prefix)
         if queries is not None and not ids:
             return 0
         request = queries_pb2.UnregisterManyRequest(
@@ -226,6 +249,28 @@ class QueryCalls(Session):
         reply = self.connection.call(self.connection.queries.UnregisterMany, request, timeout)
         self.note_sequence(reply.sequence)
         return reply.count
+
+    def alter_queries(
+        self,
+        queries: Iterable[AnyQuery | str] | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        key_prefix: str | None = None,
+        amount: Amount | None = None,
+        eager: bool | None = None,
+        active: bool | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Altered:
+        """Change how several queries are kept, all or none: their `amount`, and whether they are `eager` and `active`.
+
+        The arguments are as in `register`; None leaves them as they are. An inactive query remembers its amount. No
+        answer changes. The queries are given as in `unregister_many`, with the same errors. With `dry_run`, the call
+        only counts them. A repeated call changes nothing. Raises ValueError if there is nothing to change.
+        """
+        ids = _selected(queries, labels, key_prefix)
+        request = altering_of(ids, labels, key_prefix, amount=amount, eager=eager, active=active, dry_run=dry_run)
+        return Altered(0, 0) if queries is not None and not ids else alter(self, request, timeout)
 
     def top_queries(
         self,
@@ -250,6 +295,16 @@ class QueryCalls(Session):
         request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=page, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.TopQueries, request, "costs", wait_for)
         return Listing(map(QueryCost.of, islice(pages, limit)), "query", QueryCost._facts)
+
+
+def _selected(
+    queries: Iterable[AnyQuery | str] | None, labels: Mapping[str, str] | None, key_prefix: str | None
+) -> list[str]:
+    """The IDs of the queries of a call. Raises ValueError unless one of IDs, labels and prefix selects the queries."""
+    check_labels(labels)
+    if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
+        raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
+    return [*ids_of(queries)]
 
 
 def _check_one(query: AnyQuery | str | None, key: str | None) -> None:

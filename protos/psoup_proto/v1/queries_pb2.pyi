@@ -23,6 +23,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Amount:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AmountEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Amount.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    AMOUNT_UNSPECIFIED: _Amount.ValueType  # 0
+    """Not set: the default of the service for a registration, and no change for AlterQueries."""
+    AMOUNT_NONE: _Amount.ValueType  # 1
+    """Nothing: new tuples do not meet the query, and an invocation evaluates its window."""
+    AMOUNT_PARTIAL: _Amount.ValueType  # 2
+    """Which tuples match: new tuples meet the query, and an invocation applies its window. A join keeps that of its sides."""
+    AMOUNT_COMPLETE: _Amount.ValueType  # 3
+    """The answer, too: an invocation brings it up to date."""
+
+class Amount(_Amount, metaclass=_AmountEnumTypeWrapper):
+    """How much the service keeps of a query's answer between two invocations. No answer depends on it."""
+
+AMOUNT_UNSPECIFIED: Amount.ValueType  # 0
+"""Not set: the default of the service for a registration, and no change for AlterQueries."""
+AMOUNT_NONE: Amount.ValueType  # 1
+"""Nothing: new tuples do not meet the query, and an invocation evaluates its window."""
+AMOUNT_PARTIAL: Amount.ValueType  # 2
+"""Which tuples match: new tuples meet the query, and an invocation applies its window. A join keeps that of its sides."""
+AMOUNT_COMPLETE: Amount.ValueType  # 3
+"""The answer, too: an invocation brings it up to date."""
+Global___Amount: _TypeAlias = Amount  # noqa: Y015
+
 class _SourceRole:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -167,6 +195,9 @@ class Query(_message.Message):
     SIDE_OF_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     OUTSIDE_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -191,6 +222,12 @@ class Query(_message.Message):
     """Of a side of a join, as ListQueries gives with `include_sides`: the ID of the join. Else empty."""
     keep_pairs: _builtins.bool
     """Whether it asked for the pairs of its join to be kept."""
+    amount: Global___Amount.ValueType
+    """How much of its answer the service keeps while it is active."""
+    eager: _builtins.bool
+    """Whether the service brings a kept answer up to date as tuples come, and not at the next invocation."""
+    active: _builtins.bool
+    """Whether new tuples meet it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """The columns of its answers."""
@@ -250,10 +287,13 @@ class Query(_message.Message):
         side_of: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
         outside: _abc.Iterable[_builtins.str] | None = ...,
+        amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool = ...,
+        active: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "amount", b"amount", "clause", b"clause", "columns", b"columns", "eager", b"eager", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -340,6 +380,9 @@ class RegisterRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
@@ -378,6 +421,18 @@ class RegisterRequest(_message.Message):
     pairs and wide sides come sooner. Explain says what is kept. Of other queries refused (INVALID_ARGUMENT, reason
     KEEP_PAIRS). No part of what must be the same: a call that gets an earlier query leaves that as it is.
     """
+    amount: Global___Amount.ValueType
+    """How much of its answer the service keeps. Not set: the setting `amount` of the service. No part of what must be the
+    same, as `keep_pairs`; AlterQueries changes it.
+    """
+    eager: _builtins.bool
+    """Bring the kept answer up to date as tuples come: the next invocation has less to do. Only with AMOUNT_COMPLETE
+    (INVALID_ARGUMENT, reason EAGER). Not set: no. No part of what must be the same.
+    """
+    active: _builtins.bool
+    """With false, new tuples do not meet the query, and matches do not include it, until AlterQueries makes it active. It
+    can be invoked. Not set: active. No part of what must be the same.
+    """
     parameters_json: _builtins.bytes
     """Instead of `parameters`: the values in JSON (UTF-8), for clients without Arrow. An array in the order of the
     parameters, or an object by their names. Values are numbers, which keep their digits, texts, true, false and null.
@@ -401,13 +456,23 @@ class RegisterRequest(_message.Message):
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
+        amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool | None = ...,
+        active: _builtins.bool | None = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
+    _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
+    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
+    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
 
 Global___RegisterRequest: _TypeAlias = RegisterRequest  # noqa: Y015
 
@@ -428,6 +493,9 @@ class RegisterManyRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
@@ -454,6 +522,12 @@ class RegisterManyRequest(_message.Message):
     """Of each of them, as in RegisterRequest."""
     keep_pairs: _builtins.bool
     """Of each of them, as in RegisterRequest."""
+    amount: Global___Amount.ValueType
+    """Of each of them, as in RegisterRequest."""
+    eager: _builtins.bool
+    """Of each of them, as in RegisterRequest."""
+    active: _builtins.bool
+    """Of each of them, as in RegisterRequest."""
     parameters_json: _builtins.bytes
     """Instead of `parameters`, as in RegisterRequest: an array of such arrays or objects, one for each query."""
     @_builtins.property
@@ -478,13 +552,23 @@ class RegisterManyRequest(_message.Message):
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
+        amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool | None = ...,
+        active: _builtins.bool | None = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "as_ranges", b"as_ranges", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
+    _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
+    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
+    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
 
 Global___RegisterManyRequest: _TypeAlias = RegisterManyRequest  # noqa: Y015
 
@@ -878,6 +962,113 @@ class UnregisterManyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnregisterManyResponse: _TypeAlias = UnregisterManyResponse  # noqa: Y015
+
+@_typing.final
+class AlterQueriesRequest(_message.Message):
+    """Of AlterQueries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEY_PREFIX_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    key_prefix: _builtins.str
+    """those whose keys begin with this text."""
+    amount: Global___Amount.ValueType
+    """Their amount from now on. Not set: as it is."""
+    eager: _builtins.bool
+    """Whether they are eager from now on. It has an effect while their amount is AMOUNT_COMPLETE. Not set: as it is."""
+    active: _builtins.bool
+    """Whether they are active from now on. An inactive query remembers its amount. Not set: as it is."""
+    dry_run: _builtins.bool
+    """Only say how many there are, and how many would change: nothing is changed."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries; or"""
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """those that have all of these labels; or"""
+
+    def __init__(
+        self,
+        *,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        key_prefix: _builtins.str = ...,
+        amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool | None = ...,
+        active: _builtins.bool | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "dry_run", b"dry_run", "eager", b"eager", "key_prefix", b"key_prefix", "labels", b"labels", "query_ids", b"query_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
+    _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
+    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
+    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
+
+Global___AlterQueriesRequest: _TypeAlias = AlterQueriesRequest  # noqa: Y015
+
+@_typing.final
+class AlterQueriesResponse(_message.Message):
+    """Of AlterQueries. A repeated call finds all as they should be: it changes none, and makes no event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The event's place in the service's order; that of the last event if nothing was changed."""
+    count: _builtins.int
+    """How many queries were meant."""
+    changed: _builtins.int
+    """How many of them changed, or would change with `dry_run`."""
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        count: _builtins.int = ...,
+        changed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "count", b"count", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterQueriesResponse: _TypeAlias = AlterQueriesResponse  # noqa: Y015
 
 @_typing.final
 class ExplainRequest(_message.Message):

@@ -70,6 +70,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.FromString,
                 _registered_method=True)
+        self.AlterQueries = channel.unary_unary(
+                '/psoup.v1.QueryService/AlterQueries',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/psoup.v1.QueryService/Explain',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.ExplainRequest.SerializeToString,
@@ -190,6 +195,19 @@ class QueryServiceServicer(object):
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
         INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
         ABORTED: the request ID was used for other queries.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterQueries(self, request, context):
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager and
+        active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
+        131,072 IDs are the most in one call; by labels and prefixes there is no limit.
+
+        NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
+        `amount`, `eager` and `active` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -338,6 +356,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.UnregisterMany,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.SerializeToString,
+            ),
+            'AlterQueries': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterQueries,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -563,6 +586,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/UnregisterMany',
             psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.UnregisterManyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterQueries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/AlterQueries',
+            psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.AlterQueriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -23,6 +23,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.published.snapshot import Snapshot
 from psoup_service.figures.call_notes import NOTES
 from psoup_service.figures.durations import SECONDS, StageDurations, StageTimes
+from psoup_service.figures.query_amounts import QueryAmounts
 from psoup_service.figures.stream_delays import StreamDelays
 from psoup_service.figures.table_sizes import TableSizes
 from psoup_service.figures.tenant_figures import TenantFigures, Usage
@@ -190,17 +191,18 @@ class Metrics:
         """Show the connections of clients of PostgreSQL. `connections`: see `pg_connections`."""
         self.registry.register(connections)
 
+    def by_snapshot(self, snapshot: Callable[[], Snapshot | None], clock: Callable[[], int]) -> None:
+        """Show the figures of the present snapshot: queries by amount, the streams furthest behind, the largest tables.
+
+        `snapshot`: as in `TableSizes`. `clock`: as in `StreamDelays`.
+        """
+        self.registry.register(QueryAmounts(snapshot))
+        self.registry.register(TableSizes(snapshot))
+        self.registry.register(StreamDelays(snapshot, clock))
+
     def by_stage(self, times: StageTimes) -> None:
         """Show the durations of the stages that commands pass."""
         self.registry.register(StageDurations(times))
-
-    def by_stream(self, snapshot: Callable[[], Snapshot | None], clock: Callable[[], int]) -> None:
-        """Show the streams furthest behind the clock. Arguments: see `StreamDelays`."""
-        self.registry.register(StreamDelays(snapshot, clock))
-
-    def by_table(self, snapshot: Callable[[], Snapshot | None]) -> None:
-        """Show the sizes of the largest tables. `snapshot`: as in `TableSizes`."""
-        self.registry.register(TableSizes(snapshot))
 
     def by_tenant(self, usage: Usage) -> None:
         """Show each tenant's use of its quotas, and its refusals, from now on."""

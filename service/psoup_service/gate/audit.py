@@ -44,6 +44,7 @@ CHANGES = frozenset(
         "QueryService/RegisterMany",
         "QueryService/Unregister",
         "QueryService/UnregisterMany",
+        "QueryService/AlterQueries",
         "GroupService/RemoveGroup",
         "WebhookService/AddWebhook",
         "WebhookService/RemoveWebhook",

@@ -52,6 +52,7 @@ PAYS: dict[str, tuple[str, ...]] = {
     "StagingService/CommitStage": _JOINS,
     "QueryService/Register": _REGISTERS,
     "QueryService/RegisterMany": _REGISTERS,
+    "QueryService/AlterQueries": _REGISTERS,
     "QueryService/Check": (*_REGISTERS, *_READS),
     "QueryService/ListQueries": _READS,
     "QueryService/Explain": _READS,

@@ -49,6 +49,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "QueryService/RegisterMany": _REGISTERS,
     "QueryService/Unregister": _REGISTERS,
     "QueryService/UnregisterMany": _REGISTERS,
+    "QueryService/AlterQueries": _REGISTERS,
     "QueryService/GetQuery": _READS,
     "QueryService/ListQueries": _READS,
     "QueryService/Explain": _READS,

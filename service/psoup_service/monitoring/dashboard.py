@@ -57,6 +57,7 @@ _BY = {
 _LABELS = {
     "freshness_seconds": ("tenant", "stream"),
     "pg_connections": ("state",),
+    "queries_by_amount": ("amount", "active"),
     "follower_lag_tuples": ("tenant", "stream", "follower"),
     "group_lag_tuples": ("tenant", "stream", "group"),
     "table_keys": ("tenant", "table"),

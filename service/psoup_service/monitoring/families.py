@@ -56,9 +56,8 @@ def families() -> list[Family]:
     metrics.by_follower(dict)
     metrics.by_group(dict)
     metrics.by_pg_connection(PgConnections(dict))
-    metrics.by_table(lambda: None)
+    metrics.by_snapshot(lambda: None, lambda: 0)
     metrics.by_stage(StageTimes())
-    metrics.by_stream(lambda: None, lambda: 0)
     metrics.by_tenant(_TwoTenants())
     listed = [Family(each.name, cast(Kind, each.type), each.documentation) for each in metrics.registry.collect()]
     return sorted(listed, key=lambda family: family.name)

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from psoup.config import EngineConfig
 from psoup.invariants import Verify
 from psoup.model import SECOND
+from psoup.plan.amounts import Amount
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.listen_settings import ListenSettings
@@ -101,6 +102,9 @@ class Settings(ListenSettings):
 
     quarantine_share: float = Field(default=0.0, ge=0, le=1)
     """from this share on, a query's clause leaves the index until the next start; 0 is off"""
+
+    amount: Literal["none", "partial", "complete"] = "partial"
+    """how much is kept of a query whose registration does not say it (docs/amounts.md)"""
 
     max_ahead_s: int = Field(default=86_400, ge=0)
     """most time by which a tuple may lie past the clock, whatever a stream's AHEAD says"""
@@ -205,6 +209,10 @@ class Settings(ListenSettings):
             key_idle=self.idempotency_key_s * SECOND,
             unstored_chunks=UNSTORED_CHUNKS,
         )
+
+    def default_amount(self) -> Amount:
+        """The amount of queries whose registration names none."""
+        return Amount[self.amount.upper()]
 
     def allowance(self, weights: Weights) -> ReadLimits:
         """The limits of reads. `weights`: the tenants' shares."""

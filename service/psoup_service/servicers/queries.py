@@ -22,6 +22,7 @@ from psoup.events.commands import Register, Unregister, UnregisterMany
 from psoup.events.tags import Labels, TagColumns
 from psoup.model import EXACT_DOUBLE
 from psoup.phrases import counted
+from psoup.plan.amounts import Amount
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
 from psoup.sql.lifetime import lifetime_days
@@ -29,6 +30,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.host.room import TakenRoom
+from psoup_service.servicers.alteration import AlterCalls
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.servicers.checks import CheckCalls
 from psoup_service.servicers.costs import CostCalls
@@ -36,6 +38,7 @@ from psoup_service.servicers.invocation import Invocation
 from psoup_service.servicers.parameters import read_parameters
 from psoup_service.servicers.table import TableCalls
 from psoup_service.wire import convert
+from psoup_service.wire.amounts import keeping_in
 from psoup_service.wire.calls import Caller
 
 _PAGE = 100
@@ -47,12 +50,14 @@ _MAX_SPANS = 1_000
 """The most parts of the archive that Explain lists one by one."""
 
 
-class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_grpc.QueryServiceServicer):
+class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, amount: Amount) -> None:
+        """`amount`: the amount of queries whose registration names none."""
         super().__init__(backend)
         self._backend = backend
+        self._amount = amount
 
     async def Register(self, request: queries_pb2.RegisterRequest, caller: Caller) -> queries_pb2.RegisterResponse:
         """Register a query, and wait until it is visible."""
@@ -61,7 +66,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        tag = tag_in(request.key, request.labels)
+        tag, keeping = tag_in(request.key, request.labels), keeping_in(request, self._amount)
         command: Register | commands.RegisterMany = Register(
             request.statement,
             request.request_id,
@@ -70,12 +75,14 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
             request.replace,
             request.expires_after,
             request.keep_pairs,
+            keeping,
         )
         place = None
         if request.parameters or request.parameters_json:
             command, place = await self._block(request, [request.statement], caller, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
             command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
+            command = replace(command, keeping=keeping)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, caller.peer())
         assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
@@ -94,12 +101,13 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         """Register a block of queries, and wait until all of them are visible."""
         backend = self._backend
         number, config = max(request.first_number, 1), backend.host.snapshot().config
+        keeping = keeping_in(request, self._amount)
         command, place = await self._block(
             request, request.statements, caller, lambda rows: check_count(rows, config), number
         )
         labels = tuple(request.label_columns)
         command = replace(command, key=request.key_column, labels=labels, replace=request.replace)
-        command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
+        command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs, keeping=keeping)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, caller.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from psoup.config import EngineConfig
+from psoup.plan.amounts import Amount
 from psoup_proto.v1 import (
     admin_pb2_grpc,
     attach_pb2_grpc,
@@ -64,9 +65,14 @@ class Services(NamedTuple):
 
 
 def services_of(
-    backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer, webhook_hosts: Sequence[str]
+    backend: Backend,
+    config: EngineConfig,
+    gate: Gate,
+    server: ServerServicer,
+    webhook_hosts: Sequence[str],
+    amount: Amount,
 ) -> Services:
-    """Make the servicers of a service, on one backend. `webhook_hosts`: the setting."""
+    """Make the servicers of a service, on one backend. `webhook_hosts`, `amount`: the settings."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)
     follow = FollowServicer(backend, sync.tokens)
     groups = GroupServicer(backend, follow)
@@ -77,7 +83,7 @@ def services_of(
         (statements_pb2_grpc.add_StatementServiceServicer_to_server, StatementServicer(backend, streams)),
         (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(backend)),
         (staging_pb2_grpc.add_StagingServiceServicer_to_server, staging),
-        (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(backend)),
+        (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(backend, amount)),
         (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(backend)),
         (server_pb2_grpc.add_ServerServiceServicer_to_server, server),
         (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(backend)),

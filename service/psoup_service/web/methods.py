@@ -28,6 +28,7 @@ ALLOWED = {
     "psoup.v1.QueryService": (
         "Register",
         "Unregister",
+        "AlterQueries",
         "GetQuery",
         "ListQueries",
         "Explain",

@@ -33,6 +33,7 @@ from psoup.values.kinds import arrow_type
 from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.process.clock import GuardedTime
+from psoup_service.wire.amounts import write_keeping
 from psoup_service.wire.status import status_of
 
 _MAX_WINDOW = 1_000
@@ -195,6 +196,7 @@ def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Quer
         outside=_outside(record, snapshot),
     )
     message.MergeFrom(standing(record.query))
+    write_keeping(record.keeping, message)
     return message
 
 

@@ -16,6 +16,7 @@ import uvloop
 
 from psoup_client import (
     AccessDenied,
+    Altered,
     Cancelled,
     Client,
     ClientOptions,
@@ -303,6 +304,9 @@ def test_many_queries_are_registered_invoked_and_loaded(running: Serving, stream
             async for answer in client.invoke_many(queries):  # leaving ends the call that was made ahead
                 assert len(answer) == 0
                 break
+            assert await client.alter_queries(queries, active=False) == Altered(50, 50)
+            assert await queries[7].alter(amount="none", active=True)
+            assert (await client.query(queries[7].id)).info.amount == "none"
             assert await client.unregister_many(queries) == 50
 
     asyncio.run(asked())

@@ -111,6 +111,9 @@ class ShimQuery(AsyncQuery):
     def explain(self, **named: Any) -> Any:  # type: ignore[override]
         return called(super().explain, **named)
 
+    def alter(self, **named: Any) -> Any:  # type: ignore[override]
+        return called(super().alter, **named)
+
     def unregister(self) -> Any:  # type: ignore[override]
         return called(super().unregister)
 

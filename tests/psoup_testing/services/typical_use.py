@@ -17,6 +17,7 @@ import pyarrow as pa
 from psoup_client import (
     AccessToken,
     AddedWebhook,
+    Altered,
     Answer,
     AnswerCopy,
     AnswerTable,
@@ -267,6 +268,9 @@ def many(client: Client, stream: str) -> int:
     assert explanation.lines
     costs: list[QueryCost] = client.top_queries("matched", stream=stream, limit=1)
     assert costs[0].selectivity >= 0
+    altered: Altered = client.alter_queries(queries, amount="complete", eager=True, active=None)
+    assert (altered.count, altered.changed) == (2, 2)
+    assert queries[0].alter(amount="none") and not queries[0].alter(active=True)
     client.unregister(queries[0].id)
     queries[1].unregister()
     gone: int = client.unregister_many(list(halves[0]), dry_run=True)

@@ -86,6 +86,7 @@ def test_labels_are_counted_before_anything_is_made_of_them() -> None:
             (stubs.queries.ListQueries, queries.ListQueriesRequest(labels=labels)),
             (stubs.queries.TopQueries, queries.TopQueriesRequest(labels=labels)),
             (stubs.queries.UnregisterMany, queries.UnregisterManyRequest(labels=labels)),
+            (stubs.queries.AlterQueries, queries.AlterQueriesRequest(labels=labels, active=True)),
             (stubs.queries.Register, queries.RegisterRequest(statement="SELECT x FROM s", labels=labels)),
         ):
             assert refusal(call, request) in (

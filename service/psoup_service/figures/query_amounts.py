@@ -1,0 +1,38 @@
+"""Metrics by amount: the number of queries of each amount, active and inactive ones apart.
+
+The sum of all rows is `psoup_queries`. The metrics thread counts at a scrape, if queries have changed since the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from psoup.answer.figures.amount_figures import queries_by_keeping
+from psoup.plan.amounts import Amount
+from psoup.published.paged_map import PagedMap
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+
+
+class QueryAmounts(Collector):
+    """The numbers of queries as gauges. `snapshot`: as in `TableSizes`."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None]) -> None:
+        self._snapshot = snapshot
+        self._counted: PagedMap[QueryRecord] | None = None
+        self._counts: dict[tuple[Amount, bool], int] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The rows. The cost is as for `queries_by_keeping`."""
+        snapshot = self._snapshot()
+        if snapshot is not None and snapshot.queries is not self._counted:
+            self._counts = queries_by_keeping(snapshot.queries)
+            self._counted = snapshot.queries
+        meaning = "Standing queries by how much is kept of their answers, and whether they are active"
+        counts = GaugeMetricFamily("psoup_queries_by_amount", meaning, labels=("amount", "active"))
+        for (amount, active), count in self._counts.items():
+            counts.add_metric((amount.name.lower(), "true" if active else "false"), count)
+        yield counts

@@ -1,0 +1,40 @@
+"""The amount that is kept of queries, on the wire and in the engine."""
+
+from __future__ import annotations
+
+from psoup.errors import InvalidInput
+from psoup.plan.amounts import Amount, Keeping, KeepingChange
+from psoup_proto.v1 import queries_pb2
+
+_AMOUNTS: dict[queries_pb2.Amount.ValueType, Amount] = {
+    queries_pb2.Amount.Value(f"AMOUNT_{amount.name}"): amount for amount in Amount
+}
+_VALUES = {amount: value for value, amount in _AMOUNTS.items()}
+
+
+def amount_in(value: queries_pb2.Amount.ValueType) -> Amount | None:
+    """The engine's amount; None if the request has none. Raises InvalidInput for an unknown value."""
+    if value == queries_pb2.AMOUNT_UNSPECIFIED:
+        return None
+    if value not in _AMOUNTS:
+        names = ", ".join(f"{amount.name} ({number})" for number, amount in sorted(_AMOUNTS.items()))
+        raise InvalidInput(f"amount is {value}; it must be one of {names}, or unset", reason="AMOUNT", field="amount")
+    return _AMOUNTS[value]
+
+
+def keeping_in(request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest, default: Amount) -> Keeping:
+    """The keeping that a registration asks for. `default`: the amount if it names none. Raises as `amount_in`."""
+    active = request.active if request.HasField("active") else True
+    return Keeping(amount_in(request.amount) or default, request.eager, active)
+
+
+def change_in(request: queries_pb2.AlterQueriesRequest) -> KeepingChange:
+    """The change that a request asks for. Raises as `amount_in`."""
+    eager = request.eager if request.HasField("eager") else None
+    active = request.active if request.HasField("active") else None
+    return KeepingChange(amount_in(request.amount), eager, active)
+
+
+def write_keeping(keeping: Keeping, message: queries_pb2.Query) -> None:
+    """Fill in the fields about the amount."""
+    message.amount, message.eager, message.active = _VALUES[keeping.amount], keeping.eager, keeping.active
