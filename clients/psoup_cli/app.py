@@ -15,6 +15,7 @@ from psoup_cli.commands.copies import recharge
 from psoup_cli.commands.directory import backup, doctor
 from psoup_cli.commands.kafka import topic as kafka
 from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top, webhook
+from psoup_cli.commands.query.alter import alter
 from psoup_cli.commands.query.unregister import unregister
 from psoup_cli.commands.service import clock, config, demo, mcp, serve, status
 from psoup_cli.commands.service.open import open_page
@@ -87,6 +88,7 @@ app.command("ask", short_help="Print the answer of a SELECT, once.")(ask.ask)
 app.command("sql", short_help="Carry out statements of any kind.")(sql.sql)
 app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
+app.command("alter", short_help="Change how much is kept of standing queries.")(alter)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.add_typer(webhook.app, name="webhook", short_help="Send the changes of answers to URLs.")
 app.add_typer(recharge.app, name="recharge", short_help="Bring copies of answers up to date.")

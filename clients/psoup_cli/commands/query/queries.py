@@ -82,9 +82,12 @@ def queries(
 
 def _print_table(shown: Sequence[Query]) -> None:
     """Print a line for each query. A column that is empty for all queries is left out."""
-    rows = [(q.id, *_tags(q), _expires(q), _streams(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
-    heads = ["id", "key", "labels", "expires", "joins", "window", "query"]
-    columns = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]
+    rows = [
+        (q.id, *_tags(q), _expires(q), _streams(q), _amount(q), q.info.window_kind, " ".join(q.sql.split()))
+        for q in shown
+    ]
+    heads = ["id", "key", "labels", "expires", "joins", "amount", "window", "query"]
+    columns = [place for place in range(len(heads)) if not 1 <= place <= 5 or any(row[place] for row in rows)]
     print_list(
         [heads[place] for place in columns], [[row[place] for place in columns] for row in rows], map(facts, shown)
     )
@@ -105,6 +108,14 @@ def _tags(query: Query) -> tuple[str, str]:
 def _streams(query: Query) -> str:
     """Return the names of a join's streams; "" for a query over one stream."""
     return ", ".join(query.streams) if len(query.sources) > 1 else ""
+
+
+def _amount(query: Query) -> str:
+    """Return what is kept of the query's answer; "" for an active query with its matches, as most have it."""
+    info = query.info
+    amount = "" if info.amount == "partial" and info.active else info.amount
+    words = [amount, "eager" if info.eager and info.amount == "complete" else "", "" if info.active else "inactive"]
+    return ", ".join(word for word in words if word)
 
 
 def _expires(query: Query) -> str:

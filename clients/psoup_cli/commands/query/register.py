@@ -14,6 +14,7 @@ from psoup_cli.common import Address, AsJson, Timeout, connect, labels_of, messa
 from psoup_cli.output import print_json
 from psoup_cli.parameters import Param, ParameterFile, read_parameters, read_statements, values_of
 from psoup_client import Client, PSoupError, Queries
+from psoup_client.amounts import Amount
 from psoup_client.phrases import counted, verb
 
 Statement = Annotated[
@@ -56,6 +57,17 @@ ExpiresAfter = Annotated[
     ),
 ]
 KeepPairs = Annotated[bool, typer.Option("--keep-pairs", help="Keep the pairs of a join of two streams, for speed.")]
+HowMuch = Annotated[
+    Amount | None,
+    typer.Option(
+        "--amount",
+        help="What to keep between invocations: nothing, the matches, or also the answer. Default: the setting amount.",
+    ),
+]
+Eager = Annotated[bool, typer.Option("--eager", help="With --amount complete: update the answer as tuples come.")]
+Inactive = Annotated[
+    bool, typer.Option("--inactive", help="Let tuples not meet it as they come, until psoup alter --active.")
+]
 
 
 def register(
@@ -68,6 +80,9 @@ def register(
     replace: Replace = False,
     expires_after: ExpiresAfter = None,
     keep_pairs: KeepPairs = False,
+    amount: HowMuch = None,
+    eager: Eager = False,
+    inactive: Inactive = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -83,6 +98,7 @@ def register(
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params airports.csv
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params searches.csv --key id --label user
       psoup register --file queries.sql
+      psoup register "SELECT * FROM flights WHERE late > 60" --amount none
 
     Register a standing query and print its ID. It stands until it is unregistered. To get its answer: psoup invoke ID
 
@@ -96,6 +112,9 @@ def register(
         "replace": replace,
         "expires_after": expires_after,
         "keep_pairs": keep_pairs,
+        "amount": amount,
+        "eager": eager,
+        "active": not inactive,
         "request_id": request_id,
     }
     with connect(address, timeout) as client:
@@ -112,6 +131,9 @@ class _Given(TypedDict):
     replace: bool
     expires_after: str | None
     keep_pairs: bool
+    amount: Amount | None
+    eager: bool
+    active: bool
     request_id: str | None
 
 

@@ -1,0 +1,83 @@
+"""psoup alter: change how much the service keeps of standing queries."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+import typer
+
+from psoup_cli.common import Address, OfKey, Timeout, Yes, confirmed, connect, labels_of, message
+from psoup_client import Altered
+from psoup_client.amounts import Amount
+from psoup_client.phrases import counted, verb
+
+
+class _Change(TypedDict):
+    """The change: None leaves a part as it is."""
+
+    amount: Amount | None
+    eager: bool | None
+    active: bool | None
+
+
+def alter(
+    query_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The queries.")] = None,
+    key: OfKey = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="All queries with this label; repeatable."),
+    ] = None,
+    key_prefix: Annotated[
+        str | None, typer.Option("--key-prefix", metavar="TEXT", help="All queries whose keys begin with this.")
+    ] = None,
+    amount: Annotated[
+        Amount | None,
+        typer.Option("--amount", help="Keep nothing between invocations, the matches, or also the answer."),
+    ] = None,
+    eager: Annotated[
+        bool | None,
+        typer.Option("--eager/--not-eager", help="Update a complete answer as tuples come, or when it is asked for."),
+    ] = None,
+    active: Annotated[
+        bool | None,
+        typer.Option("--active/--inactive", help="Let tuples meet the queries as they come, or not."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the queries.")] = False,
+    yes: Yes = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup alter ID --amount none
+      psoup alter --key search-42 --amount complete --eager
+      psoup alter --label user=u3 --inactive
+
+    Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
+    are changed together, or none of them. For labels or a prefix of keys, the command first shows the number of queries
+    and asks.
+    """
+    if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
+        raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
+    if amount is None and eager is None and active is None:
+        raise typer.BadParameter("say what to change: --amount, --eager, --not-eager, --active or --inactive")
+    change: _Change = {"amount": amount, "eager": eager, "active": active}
+    with connect(address, timeout) as client:
+        ids = query_ids or (None if key is None else [client.query(key=key).id])
+        labels = labels_of(label)
+        if ids is None or dry_run:
+            altered = client.alter_queries(ids, labels=labels, key_prefix=key_prefix, dry_run=True, **change)
+            if dry_run:
+                message(_result("Would change", altered))
+                return
+            if altered.changed and not confirmed(f"Change {counted(altered.changed, 'query')}?", yes):
+                raise typer.Exit(1)
+        altered = client.alter_queries(ids, labels=labels, key_prefix=key_prefix, **change)
+    message(_result("Changed", altered))
+
+
+def _result(done: str, altered: Altered) -> str:
+    """A sentence with the number of changed queries, and of those that are already as they should be."""
+    same = altered.count - altered.changed
+    rest = f"; {same:,} {verb(same, 'is', 'are')} so already" if same else ""
+    return f"{done} {counted(altered.changed, 'query')}{rest}."
