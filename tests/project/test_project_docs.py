@@ -26,6 +26,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
+    "docs/amounts.md",
     "docs/assistants.md",
     "docs/async.md",
     "docs/copies.md",
@@ -91,6 +92,7 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     swept(
         [
             "README.md",
+            "docs/amounts.md",
             "docs/copies.md",
             "docs/feeds.md",
             "docs/joins.md",
