@@ -1,4 +1,5 @@
 /** The client: calls, queries that are watched, and copies. */
+import { type Altered, altered, altering, amountJson, type Keeping, type Selection } from "./amounts.js";
 import { asked, type Answer, type AskOptions, invoked, type InvokeOptions } from "./answer.js";
 import { encode } from "./api/encode.js";
 import { Transport, type TransportOptions } from "./api/transport.js";
@@ -12,7 +13,7 @@ import type { RowObject } from "./sync/objects.js";
 
 export type ClientOptions = Pick<TransportOptions, "url" | "token" | "fetch" | "timeoutMs">;
 
-export type RegisterOptions = {
+export type RegisterOptions = Keeping & {
   /** Your name for the query. Other calls take it. To register the same statement under the same key again changes nothing. */
   key: string;
   /** Values of the parameters: a list for `?`, an object for `$name`. */
@@ -54,8 +55,8 @@ export class Client {
 
   /** Register a SELECT under a key, and return the query. Throws PSoupError. */
   async register<Row = RowObject>(sql: string, options: RegisterOptions): Promise<Query<Row>> {
-    const { signal, ...rest } = options;
-    const request: RegisterRequest = { statement: sql, ...rest };
+    const { signal, amount, ...rest } = options;
+    const request: RegisterRequest = { statement: sql, ...rest, amount: amountJson(amount) };
     await this.transport.ask("QueryService/Register", request, signal);
     return this.query<Row>(options.key);
   }
@@ -64,6 +65,27 @@ export class Client {
   async unregister(key: string, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     const { query } = await this.call("QueryService/GetQuery", { key }, { signal });
     await this.call("QueryService/Unregister", { queryId: query!.queryId! }, { signal });
+  }
+
+  /** Change how the query with a key is kept. Its answer stays the same. Throws PSoupError. */
+  async alter(key: string, keeping: Keeping, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Altered> {
+    const { query } = await this.call("QueryService/GetQuery", { key }, { signal });
+    return this.alterQueries({ queryIds: [query!.queryId!] }, keeping, { signal });
+  }
+
+  /** Change how some queries are kept, all or none. With `dryRun` they are only counted. Throws PSoupError. */
+  async alterQueries(
+    selection: Selection,
+    keeping: Keeping,
+    { dryRun = false, signal }: { dryRun?: boolean | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<Altered> {
+    const request = altering(selection, keeping, dryRun);
+    const reply = await this.transport.ask<ReplyOf<"QueryService/AlterQueries">>(
+      "QueryService/AlterQueries",
+      request,
+      signal,
+    );
+    return altered(reply);
   }
 
   /** Make a statement that changes streams or tables: CREATE STREAM, ALTER, DROP. Throws PSoupError. */

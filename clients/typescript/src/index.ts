@@ -1,4 +1,5 @@
 /** psoup-client: standing queries of PSoup in browsers and Node. */
+export type { Altered, Amount, Keeping, Selection } from "./amounts.js";
 export type { Answer, AskOptions, InvokeOptions } from "./answer.js";
 export { type ErrorJson, PSoupError } from "./api/errors.js";
 export type { Token } from "./api/transport.js";

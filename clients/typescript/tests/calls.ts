@@ -184,6 +184,35 @@ test("a question that has failed is asked again when it is shown again", async (
   });
 });
 
+test("queries are registered and altered with the amounts of the contract", async () => {
+  const bodies: unknown[] = [];
+  const handler: Handler = (request, response) => {
+    let text = "";
+    request
+      .on("data", (part: Buffer) => (text += part.toString()))
+      .on("end", () => {
+        bodies.push(JSON.parse(text));
+        json(response, 200, request.url!.endsWith("/AlterQueries") ? { count: "3", changed: "2" } : {});
+      });
+  };
+  await served(handler, async (url) => {
+    const client = createClient({ url });
+    await client.register("SELECT n FROM s", { key: "k", amount: "complete", eager: true });
+    await client.register("SELECT n FROM s", { key: "k" });
+    const altered = await client.alterQueries({ keyPrefix: "k" }, { amount: "none", active: false }, { dryRun: true });
+    assert.deepEqual(altered, { count: 3, changed: 2 });
+    const statement = "SELECT n FROM s";
+    assert.deepEqual(bodies, [
+      { statement, key: "k", eager: true, amount: "AMOUNT_COMPLETE" },
+      { statement, key: "k" },
+      { keyPrefix: "k", amount: "AMOUNT_NONE", active: false, dryRun: true },
+    ]);
+    const wrong = client.alterQueries({ keyPrefix: "k" }, { amount: "toString" as "none" });
+    await assert.rejects(wrong, /amount is "toString"; take one of none, partial, complete/);
+    assert.equal(bodies.length, 3);
+  });
+});
+
 test("calls that are refused together ask for one new token", async () => {
   const handler: Handler = (request, response) => {
     if (request.headers.authorization === "Bearer new") json(response, 200, {});

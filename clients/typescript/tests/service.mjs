@@ -78,8 +78,23 @@ test("ask, register and invoke give typed rows without a loss", async () => {
   ]);
   const { queries } = await client.call("QueryService/ListQueries", { labels: { who: "ann" } });
   assert.equal(queries.length, 1);
+  assert.deepEqual([queries[0].amount, queries[0].eager, queries[0].active], ["AMOUNT_PARTIAL", undefined, true]);
   await client.unregister("typed/1 ü");
   assert.equal((await failing(client.invoke("typed/1 ü"))).code, "NOT_FOUND");
+});
+
+test("a query is kept otherwise, and its answer stays the same", async () => {
+  await made("kept");
+  const options = { key: "kept/1", amount: "none", active: false };
+  const query = await client.register("SELECT n FROM kept WHERE n > 1 BEGIN (START)", options);
+  await client.push("kept", [{ n: 1 }, { n: 2 }]);
+  const { rows } = await query.invoke();
+  assert.deepEqual(rows, [{ n: 2 }]);
+  assert.deepEqual(await client.alter("kept/1", { active: true, amount: "complete" }), { count: 1, changed: 1 });
+  assert.deepEqual(await client.alterQueries({ keyPrefix: "kept/" }, { amount: "complete" }), { count: 1, changed: 0 });
+  assert.deepEqual((await query.invoke()).rows, rows);
+  const wrong = await failing(client.alterQueries({ keyPrefix: "kept/" }, {}));
+  assert.equal(wrong.reason, "NO_CHANGE");
 });
 
 test("errors have their place, their hint and the lines of bad rows", async () => {

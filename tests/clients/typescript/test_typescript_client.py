@@ -71,4 +71,4 @@ def test_its_version_is_that_of_the_project() -> None:
 def test_its_tests_pass_against_a_service(package: Path, url: str) -> None:
     done = ran(package / "tests" / "service.mjs", package, url, "--test", "--test-reporter=spec")
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
-    assert "pass 8" in done.stdout
+    assert "pass 9" in done.stdout

@@ -1,5 +1,13 @@
 /** The types that a program sees, of the package as it is packed. A line after `@ts-expect-error` must not compile. */
-import { type Answer, type contract, createClient, memory, PSoupError, type Snapshot } from "psoup-client";
+import {
+  type Altered,
+  type Answer,
+  type contract,
+  createClient,
+  memory,
+  PSoupError,
+  type Snapshot,
+} from "psoup-client";
 import * as bundle from "psoup-client/bundle";
 import { indexedDB } from "psoup-client/indexeddb";
 import { useQuery } from "psoup-client/react";
@@ -19,6 +27,13 @@ export async function program(): Promise<void> {
     void [rows[0]?.size, complete];
   const signal: AbortSignal | undefined = undefined;
   await client.register("SELECT * FROM trades", { key: "all", labels: undefined, replace: undefined, signal });
+  await client.register("SELECT * FROM trades", { key: "all", amount: "complete", eager: true, active: undefined });
+  // @ts-expect-error: there is no such amount
+  await client.register("SELECT * FROM trades", { key: "all", amount: "some" });
+  const altered: Altered = await client.alterQueries({ labels: { of: "ann" } }, { amount: "none" }, { dryRun: true });
+  void [altered.count, (await client.alter("all", { active: false }, { signal })).changed];
+  // @ts-expect-error: queries are given in one way
+  await client.alterQueries({}, { active: true });
   await client.unregister("all", { signal });
   void query.watch({ signal });
   const stop: () => void = query.subscribe((snapshot: Snapshot<Trade>) => void snapshot.rows.length);

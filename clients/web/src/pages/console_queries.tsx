@@ -11,6 +11,7 @@ import type { ListStreamsResponseJson } from "psoup-client/contract/psoup_proto/
 import { ask } from "../api/call";
 import { bytes, instant, microsOf, number } from "../format";
 import { Problem } from "../parts/basics";
+import { amountWords } from "../parts/amounts";
 import { List } from "../parts/list";
 import { Statement } from "../parts/statement";
 import { go, kept, place, route, to } from "../state";
@@ -166,7 +167,7 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
   const mine = new Set(kept.value?.map((entry) => entry.queryId));
   return (
     <List
-      head={["Query", ...(costs ? ["cpu", "candidates", "matched", "Memory"] : ["Stream", "Registered"])]}
+      head={["Query", "Amount", ...(costs ? ["cpu", "candidates", "matched", "Memory"] : ["Stream", "Registered"])]}
       label="Queries"
     >
       {rows.map(({ query, cost }) => (
@@ -178,6 +179,7 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
             {mine.has(query.queryId!) && <span class="quiet"> · kept here</span>}
             <Statement text={query.statement ?? ""} />
           </th>
+          <td>{amountWords(query)}</td>
           {cost === undefined ? (
             <>
               <td>{(query.streams ?? []).join(", ")}</td>

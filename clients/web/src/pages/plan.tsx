@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { ExplainResponseJson, PlanNodeJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 import { ask, PSoupError, words } from "../api/call";
 import { instant, microsOf, number } from "../format";
+import { amountNote } from "../parts/amounts";
 import { Choice, Head, Problem } from "../parts/basics";
 import { patternWords } from "../parts/patterns";
 import { Term, termName, termRank } from "../parts/terms";
@@ -34,6 +35,11 @@ export function Plan({ id }: { id: string }) {
               onChange={setView}
             />
           </div>
+          {amountNote(told) !== "" && (
+            <p class="quiet" data-fact="amount">
+              {amountNote(told)}
+            </p>
+          )}
           {(told.notes ?? []).map((note) => (
             <p key={note} class="note">
               {note}
