@@ -134,6 +134,7 @@ def test_the_console_turns_pages_of_many_queries_and_finds_them_by_label(tab: Op
         for order in ("processor time", "time of registration"):
             page.get_by_label("By").select_option(label=order)
             expect(lines).to_have_count(50)
+            expect(lines.first.locator("td").first).to_have_text("partial")
             first = lines.first.inner_text()
             page.get_by_role("button", name="Next").click()
             expect(pages).to_contain_text("51 to 100")
