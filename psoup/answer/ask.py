@@ -93,7 +93,7 @@ def bind_unknown(snapshot: Snapshot, sql: str, *, tenant: str) -> tuple[Standing
     """
     check_budget(sql)
     template = prepare(sql, _schemas(snapshot, tenant), snapshot.names(tenant))
-    values = dict.fromkeys(template.names) if template.names[0] else (None,) * len(template.names)
+    values = dict.fromkeys(template.names) if any(template.names) else (None,) * len(template.names)
     query = template.bind(values)
     for source in query.sources:
         check_window(source.window, source.spec)

@@ -103,3 +103,13 @@ def test_a_stream_that_is_dropped_or_not_there_yet() -> None:
         assert (await check(wire, GOOD[0])).nodes[-1].figures["tuples_in_window"] > 0
 
     run(script)
+
+
+def test_a_statement_without_parameters_may_be_checked_as_one_with_some() -> None:
+    async def script(wire: Wire) -> None:
+        await filled(wire)
+        for sql in GOOD:
+            said = await wire.queries.Check(queries.CheckRequest(statement=sql, parameters=True))
+            assert (said.query, list(said.parameter_types)) == ((await check(wire, sql)).query, []), sql
+
+    run(script)
