@@ -172,6 +172,21 @@ class ClauseNames:
         slot_of_name[new] = slots[np.searchsorted(fresh, -2 - slot_of_name[new])]
         return slot_of_name, fresh
 
+    def find(self, names: Array) -> Array:
+        """The slot of each name (uint64[n, 2]), or -1 for a name that is not in the table: int64[n]. O(n)."""
+        slots, places = np.full(len(names), -1, np.int64), np.empty(len(names), np.int64)
+        if not self._count:
+            return slots
+        table = self._table
+        if 2 * (self._count + len(names)) > len(table):
+            self._grow(self._count + len(names))
+        kernels.look_up(names, self._table, self._lanes, slots, places)
+        taken = np.flatnonzero(slots == -2 - np.arange(len(names)))
+        self._table[places[taken]] = -1  # the places that `look_up` has taken for new names
+        self._table = table  # its content is as before
+        slots[slots < 0] = -1
+        return slots
+
     def forget(self, slots: Array) -> None:
         """Remove the clauses of some slots (int64[k], distinct), which must exist.
 

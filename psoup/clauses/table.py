@@ -238,6 +238,11 @@ class ClauseTable:
         """The names of many clauses of one template, uint64[n, 2]."""
         return self._names.of_columns(columns)
 
+    def find(self, names: Array) -> Array:
+        """The SQC ID of each clause by its name (uint64[n, 2]), or -1 if there is none: int64[n]."""
+        slots = self._names.find(names)
+        return np.where(slots < 0, -1, self._slots.sqc_of_slot[slots])
+
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
         """Find the slots of clauses by their names, and give slots to new clauses.
 

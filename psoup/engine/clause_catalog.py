@@ -3,15 +3,19 @@
     add           the name of a FROM-WHERE ─ known ──> further members of that clause
                                            └ new ────> SQC ID, slot: it joins the Query SteM
     add_columns   the same for the queries of a block, in one step
-    add_idle …    an idle clause for each query: an SQC ID that no chunk covers, no slot, no index
+    add_idle …    a guest in the clause of the index that has the same name; else an idle clause: an SQC ID that
+                  no chunk covers, no slot, no index
     leave         members leave; a clause goes with its last one
+    unsettled     idle clauses that a new clause of the index equals, and clauses of the index that have only guests:
+                  their members must enter the catalog anew (`psoup.engine.query_alteration`)
 
 Only the engine's writer changes the catalog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +28,18 @@ from psoup.engine.stream.clauses import GoneClauses
 from psoup.engine.stream.state import StreamState
 from psoup.invariants import corrupt, ensure
 from psoup.plan.standing_query import StandingQuery
-from psoup.published.idle_clauses import FIRST_IDLE, FIRST_INACTIVE, NO_SLOT, is_idle
-from psoup.published.members import add, remove, remove_all
-from psoup.published.paged_map import Editor, PagedMap
+from psoup.published.idle_clauses import FIRST_IDLE, FIRST_INACTIVE, NO_SLOT, is_idle, is_inactive
+from psoup.published.members import add, remove, remove_all, with_sides
+from psoup.published.paged_map import Editor, PagedMap, PagedRecords
+from psoup.published.record_block import picked
 from psoup.published.records import ClauseBlock, ClauseRecord
 from psoup.sql.templates.block import ManyQueries
 from psoup.values.columns import Array
 
 Streams = Mapping[int, StreamState]
 """The streams by their IDs."""
+
+_NONE: Array = np.zeros(0, np.int64)
 
 
 class ClauseCatalog:
@@ -43,6 +50,12 @@ class ClauseCatalog:
         self.idle = 0
         """The number of idle clauses."""
         self._next_idle, self._next_inactive = FIRST_IDLE, FIRST_INACTIVE
+        self._guests = set[int]()
+        """The clauses of the index that idle queries may share."""
+        self._left = set[int]()
+        """The clauses among them that have lost a member since the last `unsettled`."""
+        self._twins: list[Array] = []
+        """SQC IDs of idle clauses that equal a clause that has joined the index since then."""
         self._shape = shape
         self._records: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
 
@@ -57,11 +70,22 @@ class ClauseCatalog:
         """The map for readers."""
         return self._records.freeze()
 
-    def check(self) -> None:
-        """Check the map, and the number of idle clauses. Raises Corrupt."""
+    def check(self, streams: Streams) -> None:
+        """Check the map, the number of idle clauses, and that none of them equals a clause of the index. Raises
+        Corrupt."""
         self._records.check()
-        idle = sum(is_idle(sqc_id) for sqc_id, _ in self._records.freeze().items())
-        ensure(idle == self.idle, self, "idle clauses are miscounted", counted=self.idle, found=idle)
+        idle = [record for sqc_id, record in self._records.freeze().items() if is_idle(sqc_id)]
+        ensure(len(idle) == self.idle, self, "idle clauses are miscounted", counted=self.idle, found=len(idle))
+        for stream_id, state in streams.items():
+            some = [r for r in idle if r.stream_id == stream_id and not is_inactive(r.sqc_id)]
+            names = [state.clauses.table.name_of(record.factors) for record in some]
+            if not some:
+                continue
+            twins = np.flatnonzero(state.clauses.table.find(np.concatenate(names)) >= 0)
+            ensure(not len(twins), self, "idle clauses equal clauses of the index", stream=stream_id, rows=twins)
+            found = set(state.clauses.idle_names.find(np.concatenate(names)).tolist())
+            nameless = [record.sqc_id for record in some if record.sqc_id not in found]
+            ensure(not nameless, self, "idle clauses have no name", clauses=nameless)
 
     # Clauses of queries that come --------------------------------------------------------------------------
 
@@ -91,6 +115,7 @@ class ClauseCatalog:
             self._records.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, member_set, (queries[row],)))
         self._add_members(members)
         self.next_sqc += len(fresh)
+        self._twins.append(state.clauses.idle_names.find(names[fresh]))
         return sqc_ids
 
     def add_columns(self, state: StreamState, ids: Array, queries: ManyQueries, rows: Array | None = None) -> Array:
@@ -101,7 +126,8 @@ class ClauseCatalog:
         """
         every = queries.clauses()
         columns, rows = (every, np.arange(len(ids))) if rows is None else (every.take(rows), rows)
-        slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
+        names = state.clauses.table.names_of(columns)
+        slots, fresh = state.clauses.place(names, self.next_sqc)
         attributes = state.admit_columns(
             slots[fresh], columns.take(fresh), lambda row: queries[int(rows[fresh[row]])].factors
         )
@@ -124,24 +150,53 @@ class ClauseCatalog:
         single[unshared] = True
         self._add_members(grouped(sqc_ids[~single], ids[~single]))
         self.next_sqc += len(fresh)
+        self._twins.append(state.clauses.idle_names.find(names[fresh]))
         return sqc_ids
 
-    def add_idle(self, stream_id: int, ids: Array, queries: Sequence[StandingQuery], *, active: bool) -> Array:
-        """Add an idle clause for each of some queries or sides. Returns the SQC IDs, int64[n]."""
-        sqc_ids = self._take_idle(len(ids), active)
-        for sqc_id, query_id, query in zip(sqc_ids.tolist(), ids.tolist(), queries, strict=True):
-            self._records.set(sqc_id, ClauseRecord(sqc_id, NO_SLOT, stream_id, (), (query_id,), (query,)))
+    def add_idle(self, state: StreamState, ids: Array, queries: Sequence[StandingQuery], *, active: bool) -> Array:
+        """Add some queries or sides that are idle. Returns the SQC IDs of their clauses, int64[n]."""
+        if active:
+            names = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries])
+            sqc_ids, alone = self._as_guests(state, names, ids)
+        else:
+            sqc_ids, alone = self._take_idle(len(ids), active), np.arange(len(ids))
+        for row in alone.tolist():
+            sqc_id, members = int(sqc_ids[row]), (int(ids[row]),)
+            self._records.set(sqc_id, ClauseRecord(sqc_id, NO_SLOT, state.stream_id, (), members, (queries[row],)))
         return sqc_ids
 
     def add_idle_columns(
-        self, stream_id: int, ids: Array, queries: ManyQueries, rows: Array | None = None, *, active: bool
+        self, state: StreamState, ids: Array, queries: ManyQueries, rows: Array | None = None, *, active: bool
     ) -> Array:
-        """Add an idle clause for each query in some `rows` of a block, as `add_columns` does. They stay in columns."""
-        sqc_ids = self._take_idle(len(ids), active)
-        rows = np.arange(len(ids)) if rows is None else rows
-        slots = np.full(len(ids), NO_SLOT, np.int32)
-        self._records.add_block(ClauseBlock(sqc_ids, slots, rows.astype(np.int32), ids, queries, stream_id, ()))
+        """Add the queries in some `rows` of a block, which are idle. Their idle clauses stay in columns."""
+        if active:
+            every = queries.clauses()
+            names = state.clauses.table.names_of(every if rows is None else every.take(rows))
+            sqc_ids, alone = self._as_guests(state, names, ids)
+        else:
+            sqc_ids, alone = self._take_idle(len(ids), active), np.arange(len(ids))
+        if len(alone):
+            rows = alone if rows is None else rows[alone]
+            slots = np.full(len(alone), NO_SLOT, np.int32)
+            columns = sqc_ids[alone], slots, rows.astype(np.int32), ids[alone]
+            self._records.add_block(ClauseBlock(*columns, queries, state.stream_id, ()))
         return sqc_ids
+
+    def _as_guests(self, state: StreamState, names: Array, ids: Array) -> tuple[Array, Array]:
+        """Add queries to the clauses of the index with their names, and give the other queries IDs of idle clauses.
+
+        Returns the SQC ID of each query, int64[n], and the rows of the others, int64[m].
+        """
+        sqc_ids = state.clauses.table.find(names)
+        alone = np.flatnonzero(sqc_ids < 0)
+        guests = np.flatnonzero(sqc_ids >= 0)
+        if len(guests):
+            shared = grouped(sqc_ids[guests], ids[guests])
+            self._add_members(shared)
+            self._guests.update(shared)
+        sqc_ids[alone] = self._take_idle(len(alone), active=True)
+        state.clauses.name_idle(names[alone], sqc_ids[alone])
+        return sqc_ids, alone
 
     def _take_idle(self, count: int, active: bool) -> Array:
         """The SQC IDs of new idle clauses, int64[count]."""
@@ -177,11 +232,14 @@ class ClauseCatalog:
         members = remove(clause.members, query_id)
         if len(members):
             self._records.set(sqc_id, replace(clause, members=members))
+            self._left.update({sqc_id} & self._guests)
             return
         self._records.remove(sqc_id)
         if is_idle(sqc_id):
             self.idle -= 1
+            state.clauses.idle_names.removed(1, self._exist)
             return
+        self._guests.discard(sqc_id)
         columns = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
         state.remove_clauses(GoneClauses(*columns, dict.fromkeys(clause.attributes, 1)))
 
@@ -196,7 +254,52 @@ class ClauseCatalog:
                 self._records.set(sqc_id, replace(clause, members=members))
                 stay.append(sqc_id)
         sqc_ids = np.setdiff1d(leaving.sqc_ids, np.array(stay, np.int64), assume_unique=True)
-        self.idle -= int((sqc_ids >= FIRST_IDLE).sum())
-        for stream_id, gone in gone_clauses(self._records.remove_all(sqc_ids)).items():
+        self._left.update(self._guests.intersection(stay))
+        if self._guests:
+            self._guests.difference_update(sqc_ids.tolist())
+        removed = self._records.remove_all(sqc_ids)
+        for stream_id, gone in gone_clauses(removed).items():
             if stream_id in streams:
                 streams[stream_id].remove_clauses(gone)
+        self._forget_idle(removed, sqc_ids, streams)
+
+    def _forget_idle(self, removed: PagedRecords, sqc_ids: Array, streams: Streams) -> None:
+        """Count the idle clauses among removed ones (int64[k], ascending), and note that their names have gone."""
+        idle = int((sqc_ids >= FIRST_IDLE).sum())
+        if not idle:
+            return
+        self.idle -= idle
+        counts = Counter(r.stream_id for r in removed.records.values() if FIRST_IDLE <= r.sqc_id < FIRST_INACTIVE)
+        for block, places in removed.blocks:
+            counts.update({block.stream_id: len(places) if FIRST_IDLE <= block.first < FIRST_INACTIVE else 0})
+        for stream_id, count in counts.items():
+            if stream_id in streams:
+                streams[stream_id].clauses.idle_names.removed(count, self._exist)
+
+    def _exist(self, sqc_ids: Array) -> Array:
+        """Whether each clause exists: bool[k]."""
+        order = np.argsort(sqc_ids)
+        missing = self._records.find(sqc_ids[order]).missing
+        return ~np.isin(sqc_ids, missing)
+
+    # Clauses whose members must enter anew -------------------------------------------------------------------
+
+    def unsettled(self, is_idle_query: Callable[[int], bool]) -> Array:
+        """The queries and sides that must leave their clauses and enter anew: int64[k], ascending.
+
+        They are the members of idle clauses that equal a new clause of the index, and of clauses of the index that have
+        only guests. O(1) if there are none, else O(members).
+        """
+        twins = np.unique(np.concatenate(self._twins)) if any(map(len, self._twins)) else _NONE
+        members = list[Array]()
+        if len(twins):
+            found = self._records.find(twins)
+            members += [picked(block.members, places) for block, places in found.blocks]
+            members += [np.array(record.members, np.int64) for record in found.records.values()]
+        for sqc_id in self._left:
+            clause = self._records.get(sqc_id)
+            if clause is not None and all(map(is_idle_query, with_sides(clause.members, 0))):
+                members.append(np.fromiter(with_sides(clause.members, 0), np.int64))
+        self._twins.clear()
+        self._left.clear()
+        return np.sort(np.concatenate(members)) if members else _NONE

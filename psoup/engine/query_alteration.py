@@ -1,10 +1,11 @@
 """Changes of how queries are kept: the records get another keeping, and a query whose place changes another clause.
 
     place      ordinary   the clause is in the index, and shared        PARTIAL and COMPLETE
-               idle       a clause of the query's own, in no index      NONE
+               idle       a clause of the query's own, in no index, or a guest's place       NONE
                inactive   the same, and not told of new tuples          inactive
     ordinary -> idle      the query leaves its clause; a clause goes with its last member
     idle -> ordinary      as at a registration: the clause has a new SQC ID, or is shared with others
+    settle                an idle query is a guest in a clause of the index, while another query keeps that clause there
 
 The sides of a join move with it. Queries of a block are handled as columns: Python takes a few steps for each block,
 and one for each other query.
@@ -76,6 +77,25 @@ class QueryAlteration:
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
+    def settle(self) -> None:
+        """Let idle queries enter the catalog anew whose clause has joined the index, or has only guests left.
+
+        O(1) if there are none.
+        """
+        ids = self._clauses.unsettled(self._is_idle)
+        if not len(ids):
+            return
+        found = self._queries.find(ids)
+        every = [(block, places, np.ones(len(places), np.bool_)) for block, places in found.blocks]
+        blocks = [_BlockPart(block, places, block.codes_at(places), moves) for block, places, moves in every]
+        parts = _Parts(blocks, [_SinglePart(record, record.keeping, True) for record in found.records.values()])
+        self._clauses.leave(LeavingQueries(parts.moving(), PagedRecords({}, [], _NONE)), self._streams)
+        self._enter(parts)
+
+    def _is_idle(self, query_id: int) -> bool:
+        record = self._queries.get(query_id)
+        return record is not None and record.keeping.idle
+
     def _parts(self, found: PagedRecords, change: KeepingChange) -> _Parts:
         """The queries with their codes after the change."""
         blocks, single = list[_BlockPart](), list[_SinglePart]()
@@ -129,15 +149,15 @@ class QueryAlteration:
                 sqc_ids[here] = self._clauses.add_columns(state, ids, block.queries, rows)
             else:
                 active = place == _IDLE
-                sqc_ids[here] = self._clauses.add_idle_columns(block.stream_id, ids, block.queries, rows, active=active)
+                sqc_ids[here] = self._clauses.add_idle_columns(state, ids, block.queries, rows, active=active)
         return sqc_ids
 
     def _clause_of(self, record: QueryRecord, keeping: Keeping) -> int:
         """The SQC ID of a single query after the change."""
-        ids, queries, stream_id = np.array([record.query_id], np.int64), [record.query], record.stream_id
+        ids, queries, state = np.array([record.query_id], np.int64), [record.query], self._streams[record.stream_id]
         if keeping.idle:
-            return int(self._clauses.add_idle(stream_id, ids, queries, active=keeping.active)[0])
-        return int(self._clauses.add(self._streams[stream_id], ids, queries)[0])
+            return int(self._clauses.add_idle(state, ids, queries, active=keeping.active)[0])
+        return int(self._clauses.add(state, ids, queries)[0])
 
 
 def _place_of(codes: Array) -> Array:

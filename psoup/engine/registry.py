@@ -96,10 +96,14 @@ class Registry:
         if event.expires:
             self.lifetimes.add(event.query_id, 1, event.expires, event.time)
         if event.side_streams:
-            return self._add_joins(event, streams, [event.query_id], [event.query], [event.side_streams], [event.tag])
+            joined = [event.query_id], [event.query], [event.side_streams], [event.tag]
+            changed = self._add_joins(event, streams, *joined)
+            self._settle(streams)
+            return changed
         state = streams[event.stream_id]
         self._add(event, state, np.array([event.query_id], np.int64), [event.query], [event.tag], event.expires)
         state.clauses.count_queries(1)
+        self._settle(streams)
         return [state]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
@@ -115,7 +119,9 @@ class Registry:
         stand[np.array(event.gone, np.int64)] = False
         with without_collector():
             if isinstance(queries, BoundBlock):
-                return self._add_block(event, streams, ids, queries, np.flatnonzero(stand))
+                changed = self._add_block(event, streams, ids, queries, np.flatnonzero(stand))
+                self._settle(streams)
+                return changed
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             joins = [row for row, of_query in enumerate(event.side_streams) if of_query and stand[row]]
             owners[joins] = 0
@@ -130,6 +136,7 @@ class Registry:
                 some, of_sides = [queries[row] for row in joins], [event.side_streams[row] for row in joins]
                 joined = ids[joins].tolist(), some, of_sides, tags_of(event, joins)
                 changed += self._add_joins(event, streams, *joined)
+        self._settle(streams)
         return changed
 
     def unregister(self, query_id: int, streams: Streams) -> list[StreamState]:
@@ -147,6 +154,7 @@ class Registry:
         state = streams[record.stream_id]
         state.clauses.count_queries(-1)
         self._clauses.leave_one(record.sqc_id, query_id, state)
+        self._settle(streams)
         return [state]
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
@@ -175,6 +183,7 @@ class Registry:
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
         self._clauses.leave(leaving, streams)
+        self._settle(streams)
         states = [streams[stream_id] for stream_id in leaving.streams if stream_id in streams]
         for state in states:
             state.clauses.count_queries(-leaving.streams[state.stream_id])
@@ -184,6 +193,7 @@ class Registry:
         """Change how some queries are kept. Returns the streams with clauses that join an index."""
         self.alterations += 1
         entered = QueryAlteration(self._queries, self._clauses, streams).apply(event)
+        self._settle(streams)
         return [streams[stream_id] for stream_id in sorted(entered)]
 
     def note_expired(self, tenant: str, query_ids: Array) -> None:
@@ -217,7 +227,7 @@ class Registry:
     def check(self, streams: Streams) -> None:
         """Check that queries and clauses refer to each other, and that the streams have the clauses. Raises Corrupt."""
         self._queries.check()
-        self._clauses.check()
+        self._clauses.check(streams)
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         self._tags.check(queries)
         self.lifetimes.check({i: record.expires for i, record in queries.items() if record.expires})
@@ -228,6 +238,11 @@ class Registry:
         ensure(joined == sides, self, "joins have other sides than there are", wanted=joined, found=sides)
         ensure(self._sides == len(sides), self, "sides are miscounted", counted=self._sides, found=len(sides))
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
+        busy = {record.sqc_id for record in queries.values() if not record.keeping.idle}
+        only_guests = [i for i in clauses if not is_idle(i) and i not in busy]
+        ensure(not only_guests, self, "clauses of the index have only idle queries", clauses=only_guests)
+        misplaced = [i for i, record in queries.items() if is_idle(record.sqc_id) and not record.keeping.idle]
+        ensure(not misplaced, self, "queries that are not idle have idle clauses", queries=misplaced)
         for state in streams.values():
             of_stream = (clause for clause in clauses.values() if clause.stream_id == state.stream_id)
             clauses_here = [clause for clause in of_stream if not is_idle(clause.sqc_id)]
@@ -238,6 +253,10 @@ class Registry:
             ensure(counted == users, self, "queries are miscounted", stream=stream, counted=counted, found=users)
 
     # Inside ----------------------------------------------------------------------------------------------
+
+    def _settle(self, streams: Streams) -> None:
+        """Let idle queries change their clauses, if the clauses of other queries have come or gone."""
+        QueryAlteration(self._queries, self._clauses, streams).settle()
 
     def _add_joins(
         self,
@@ -252,8 +271,8 @@ class Registry:
         common = event.time, event.sequence
         for query_id, query, of_sides, tag in zip(ids, queries, side_streams, tags, strict=True):
             first, expires = of_sides[0], event.expires
-            last = tag, expires, 0, event.keeping
-            record = QueryRecord(query_id, event.tenant, first, NO_CLAUSE, *common, (query,), 0, *last)
+            place, keeping = (query_id, event.tenant, first, NO_CLAUSE), event.keeping
+            record = QueryRecord(*place, *common, (query,), 0, tag, expires, keeping=keeping)
             self._queries.set(query_id, record)
         by_stream = sides_by_stream(ids, queries, side_streams)
         for stream_id, sides in by_stream.items():
@@ -278,7 +297,7 @@ class Registry:
         """Add one record for each of some queries or sides of a stream. `made`: see `ClauseCatalog.add`."""
         keeping = event.keeping.of_side if is_side(int(ids[0])) else event.keeping
         if keeping.idle:
-            sqc_ids = self._clauses.add_idle(state.stream_id, ids, queries, active=keeping.active)
+            sqc_ids = self._clauses.add_idle(state, ids, queries, active=keeping.active)
         else:
             sqc_ids = self._clauses.add(state, ids, queries, made)
         common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
@@ -324,7 +343,7 @@ class Registry:
     def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries, keeping: Keeping) -> Array:
         """Add the clauses of a block. Returns the SQC IDs of its queries, int64[n]."""
         if keeping.idle:
-            return self._clauses.add_idle_columns(state.stream_id, ids, queries, active=keeping.active)
+            return self._clauses.add_idle_columns(state, ids, queries, active=keeping.active)
         return self._clauses.add_columns(state, ids, queries)
 
 

@@ -1,5 +1,7 @@
 """Idle clauses: those of queries with amount NONE, and of inactive queries. They are in no index.
 
+A query with amount NONE has no idle clause while its clause is in the index for the sake of another query or side.
+
     SQC IDs   1 … ALL           clauses that new tuples meet
               FIRST_IDLE …      clauses of active queries that are kept as NONE
               FIRST_INACTIVE …  clauses of inactive queries

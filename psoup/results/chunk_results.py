@@ -26,7 +26,8 @@ from psoup.results.places import ChunkPlaces, places_of
 from psoup.values.columns import Array
 
 ALL = 2**62
-"""A `covered_before` above every SQC ID: the open chunk covers all clauses."""
+"""A `covered_before` above the SQC IDs of all clauses in the index, which the open chunk covers. No chunk covers an ID
+from here on: those of idle clauses, and of a query that is not registered (`psoup.published.idle_clauses`)."""
 
 _MOST_PACKS = Shape().most_packs
 _NO_ERRORS: Mapping[int, int] = MappingProxyType({})
@@ -70,7 +71,7 @@ class ChunkResults:
 
     @property
     def closed(self) -> bool:
-        """Whether the chunk gets no more tuples. An open chunk covers also every future clause."""
+        """Whether the chunk gets no more tuples. An open chunk covers also every future clause of the index."""
         return self.covered_before < ALL
 
     def covers(self, sqc_id: int) -> bool:

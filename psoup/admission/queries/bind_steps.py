@@ -16,7 +16,7 @@ from contextlib import nullcontext
 
 import pyarrow as pa
 
-from psoup.admission.budget import MemoryBudget, block_charge, tags_charge, text_charge
+from psoup.admission.budget import IDLE_LESS, MemoryBudget, block_charge, tags_charge, text_charge
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.queries.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
@@ -74,7 +74,8 @@ class Binding:
         self.queries: Sequence[StandingQuery] = ()
         self.rows: Rows = ()
         """The values of each query of a template, as tuples. Empty if the queries are a `BoundBlock`."""
-        self.charge = 0
+        count = command.count if isinstance(command, RegisterMany) else 1
+        self.charge = -IDLE_LESS * count if command.keeping.idle else 0
         """Bytes charged for the queries."""
         self._digest = b""
         self._tags: TagColumns | None = None

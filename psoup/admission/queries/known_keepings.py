@@ -81,6 +81,8 @@ class KnownKeepings:
 
     def _parts(self, query_ids: Array) -> Iterator[tuple[int, slice]]:
         """Yield the pages of some queries, and the places of the queries of each page."""
+        if not len(query_ids):
+            return
         numbers, starts = np.unique(query_ids // self._page, return_index=True)
         ends = [*starts.tolist(), len(query_ids)][1:]
         for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):

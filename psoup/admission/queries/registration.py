@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.admission.budget import IDLE_LESS, MemoryBudget
+from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.queries.alteration import check_keeping
 from psoup.admission.queries.bind_steps import Binding
@@ -204,8 +204,7 @@ def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None
         raise FailedPrecondition(
             "a stream of this registration was changed while it was prepared; send it again", reason="STREAM_CHANGED"
         )
-    count = len(binding.queries)
-    budget.check_queries(binding.charge - (IDLE_LESS * count if binding.command.keeping.idle else 0), count)
+    budget.check_queries(binding.charge, len(binding.queries))
 
 
 def check_block(command: RegisterMany, config: EngineConfig) -> None:

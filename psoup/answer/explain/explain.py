@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from psoup.answer.copies.rows_since import Travel, travel_in
+from psoup.answer.explain.amount import amount_lines, amount_reason
 from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups
@@ -29,8 +30,10 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
+from psoup.plan.amounts import Amount, Keeping
 from psoup.plan.nodes import Aggregate, Join, Node, PartnerJoin, Source, Values
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.idle_clauses import is_idle
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
@@ -52,6 +55,12 @@ class Explanation:
     """The expected spend of an invocation now, for each budget for which it is known."""
     notes: tuple[str, ...] = ()
     """Remarks for the author of the statement."""
+    amount: str = Amount.PARTIAL.name
+    """The amount that is kept of the answer, also while the query is inactive."""
+    eager: bool = False
+    active: bool = True
+    amount_reason: str = ""
+    """The reason why an invocation evaluates the window, if the amount is NONE, or the query is inactive."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -75,14 +84,18 @@ class Explanation:
         name = name or str(self.query_id)
         if len(self.sources) == 1:
             source = self.source
-            lines = [f"query {name} on {source.kind} {source.stream} ({source.time_domain})", *source.head_lines()]
+            lines = [f"query {name} on {source.kind} {source.stream} ({source.time_domain})", *self._amount_lines()]
+            lines += source.head_lines()
             return [*lines, *self._plan_lines(), *source.result_lines(name), *self._cost_lines()]
-        lines = [f"query {name} on {_named(self.sources)}"]
+        lines = [f"query {name} on {_named(self.sources)}", *self._amount_lines()]
         for number, source in enumerate(self.sources, 1):
             noun = "table " if source.kind == "table" else ""
             lines.append(f"  source {number} {noun}{source.name} ({source.time_domain})")
             lines += [f"  {line}" for line in (*source.head_lines(), *source.result_lines(name))]
         return [*lines, *self._plan_lines(), *self._cost_lines()]
+
+    def _amount_lines(self) -> list[str]:
+        return amount_lines(Keeping(Amount[self.amount], self.eager, self.active), self.amount_reason)
 
     def _cost_lines(self) -> list[str]:
         return [*self.cost.lines(), *spend_lines(self.budgets)]
@@ -137,6 +150,10 @@ def explain(
         copies=travel_in(query.plan, seen).name.lower(),
         budgets=expected_spends(query.plan, nodes, sources, measured, config, groups, budget),
         notes=query.notes,
+        amount=record.keeping.amount.name,
+        eager=record.keeping.eager,
+        active=record.keeping.active,
+        amount_reason=amount_reason(record.keeping, guest=not any(is_idle(side.sqc_id) for side in sides)),
     )
 
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from psoup.errors import InvalidInput, NotFound
 from psoup.model import Anchor, WindowClause
+from psoup.plan.amounts import idle_codes
 from psoup.plan.nodes import Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN
-from psoup.published.idle_clauses import FIRST_IDLE
 from psoup.published.record_block import picked
 from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord
 from psoup.published.selection import with_labels
@@ -105,18 +105,20 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool)
     """
     facts = ToldQueries(ids, *(np.full(len(ids), value, np.int64) for value in (NO_CLAUSE, NEVER, _LEAST, NEVER)))
     lookup = snapshot.queries.find(ids)
+    idle = np.zeros(len(ids), np.bool_)
     for block, at in lookup.blocks:
         assert isinstance(block, QueryBlock)
         sample = block.make(int(at[0]))
         if _is_here(snapshot, view, sample):
-            clauses = picked(block.sqc_ids, at)
-            _note(facts, np.searchsorted(ids, picked(block.ids, at)), clauses, sample)
+            places = np.searchsorted(ids, picked(block.ids, at))
+            _note(facts, places, picked(block.sqc_ids, at), sample)
+            idle[places] = idle_codes(block.codes_at(at))
     if lookup.records:
         places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
         for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
                 _note(facts, place, record.sqc_id, record)
-    idle = facts.sqc_ids >= FIRST_IDLE
+                idle[place] = record.keeping.idle
     facts.first[idle], facts.end[idle] = NEVER, _LEAST
     if old:
         facts.first[facts.first != NEVER] = _LEAST

@@ -22,6 +22,7 @@ import numpy as np
 from psoup.clauses.block import Clauses
 from psoup.clauses.costs import CostTally
 from psoup.clauses.factor_table import FactorTable
+from psoup.clauses.idle_names import IdleNames
 from psoup.clauses.index.combine import MergeResult
 from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
 from psoup.clauses.query_stem import QuerySteM
@@ -71,6 +72,8 @@ class StreamClauses:
         self._attention = attention
         self.index = QuerySteM(schema, config)
         self.table = ClauseTable(next_sqc)
+        self.idle_names = IdleNames()
+        """The names of the idle clauses of active queries."""
         self.quarantine = Quarantine()
         self.met = next_sqc
         """Clauses with smaller SQC IDs were evaluated over the open chunk, or are in quarantine."""
@@ -105,6 +108,10 @@ class StreamClauses:
         if len(fresh):
             self._tell()
         return slots, fresh
+
+    def name_idle(self, names: Array, sqc_ids: Array) -> None:
+        """Record the names of new idle clauses, uint64[n, 2], with their SQC IDs, int64[n]."""
+        self.idle_names.add(names, sqc_ids)
 
     def count_queries(self, more: int) -> None:
         """Add `more` to the number of queries. A negative number stands for removed queries."""
@@ -281,8 +288,8 @@ class StreamClauses:
 
     def bill(self) -> dict[str, int]:
         """The bytes of each structure by name. `reclaimable_slots`: the number of slots of removed clauses."""
-        table = self.table
-        return {"reclaimable_slots": table.dead_count, "clause_names_bytes": table.nbytes, **self.index.bill()}
+        table, names = self.table, self.table.nbytes + self.idle_names.nbytes
+        return {"reclaimable_slots": table.dead_count, "clause_names_bytes": names, **self.index.bill()}
 
     # Inside ----------------------------------------------------------------------------------------------
 

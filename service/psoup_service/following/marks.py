@@ -35,8 +35,9 @@ class StreamMarks:
         self._by_tag: dict[tuple[str, str], set[FollowClient]] = {}
         """The followers by the first of their labels, and by their keys, under the name ""."""
         self._stale = set[FollowClient]()
-        """Followers that a new query may concern."""
+        """Followers that a new or altered query may concern."""
         self._queries: PagedMap[QueryRecord] = snapshot.queries
+        self._alterations = snapshot.alterations
         self._last_query = snapshot.queries.last_before(FIRST_SIDE)
 
     def enter(self, client: FollowClient) -> None:
@@ -97,6 +98,9 @@ class StreamMarks:
 
     def look(self, snapshot: Snapshot, view: StreamView) -> None:
         """Mark the followers that have new matches since the last look. O(new matches + clauses + marked followers)."""
+        if snapshot.alterations != self._alterations:  # a query may have another clause, or none that is told
+            self._alterations = snapshot.alterations
+            self._concerned(self.clients - self._every)
         if snapshot.queries is not self._queries:
             self._learn(snapshot.queries, view)
         if view.next_id == self.seen:

@@ -12,11 +12,11 @@ The cost of a check depends on the new matches, not on the number of watched que
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from psoup.answer.copies.watched_clauses import WatchedClauses
+from psoup.answer.copies.watched_clauses import WatchedClause, WatchedClauses
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup_service.watching.pages import Target
@@ -66,6 +66,8 @@ class Topics:
         """The watched streams as the last look saw them."""
         self._slow = set[Topic]()
         self._queries: object = None
+        self._alterations = 0
+        """The alterations of queries as of the last look."""
         self._unchecked: Array = np.zeros(0, np.int64)
         self._numbers: Array | None = None
         """The IDs of all watched queries, ascending; None after a topic has come or gone."""
@@ -89,12 +91,16 @@ class Topics:
             self._slow.add(topic)
             watcher.slow.add(place)
             return
-        (stream_id,) = target.streams
-        members = self._by_clause.setdefault((stream_id, target.clause.sqc_id), set())
+        self._watch(topic, target.clause, snapshot)
+
+    def _watch(self, topic: Topic, clause: WatchedClause, snapshot: Snapshot) -> None:
+        """Look for new matches of a topic's clause."""
+        (stream_id,) = topic.target.streams
+        members = self._by_clause.setdefault((stream_id, clause.sqc_id), set())
         if not members:
             if stream_id not in self._streams:
                 self._streams[stream_id] = WatchedClauses(snapshot.by_id[stream_id])
-            self._streams[stream_id].add(target.clause)
+            self._streams[stream_id].add(clause)
         members.add(topic)
 
     def of(self, watcher: Watcher, place: int) -> Target | None:
@@ -115,7 +121,11 @@ class Topics:
         self._slow.discard(topic)
         if target.clause is None:
             return
-        name = target.streams[0], target.clause.sqc_id
+        self._unwatch(topic, target.clause)
+
+    def _unwatch(self, topic: Topic, clause: WatchedClause) -> None:
+        """Look for new matches of a topic's clause no more."""
+        name = topic.target.streams[0], clause.sqc_id
         self._by_clause[name].discard(topic)
         if not self._by_clause[name]:
             del self._by_clause[name]
@@ -123,11 +133,28 @@ class Topics:
             if not len(self._streams[name[0]]):
                 del self._streams[name[0]]
 
+    def _follow_alterations(self, snapshot: Snapshot) -> None:
+        """Watch the new clauses of queries that were altered, and mark their topics. O(topics) after an alteration."""
+        if snapshot.alterations == self._alterations:
+            return
+        self._alterations = snapshot.alterations
+        for topic in self._topics.values():
+            before, record = topic.target.clause, snapshot.queries.get(topic.target.query_id)
+            if before is None or record is None or record.sqc_id == before.sqc_id:
+                continue
+            clause = snapshot.clause(record.sqc_id)
+            watched = WatchedClause(clause.sqc_id, clause.slot, not clause.factors)
+            self._unwatch(topic, before)
+            topic.target = replace(topic.target, clause=watched)
+            self._watch(topic, watched, snapshot)
+            topic.mark()
+
     def look(self, snapshot: Snapshot) -> bool:
         """Mark the topics that new tuples have matched, and the topics whose queries are gone.
 
         Returns whether a watched stream has changed since the last look.
         """
+        self._follow_alterations(snapshot)
         before, self._views = self._views, {}
         for stream_id, clauses in self._streams.items():
             view = snapshot.by_id.get(stream_id)

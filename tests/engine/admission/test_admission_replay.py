@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
-from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.commands import AlterQueries, Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, first_positions
 from psoup.events.tags import Tag
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.events.webhooks import AddWebhook, AdvanceWebhook, DropWebhook, PauseWebhook, ResumeWebhook, RotateWebhook
 from psoup.model import SECOND
+from psoup.plan.amounts import Amount, Keeping, KeepingChange
 from psoup_testing.engines.admission_gate import Gate, rows
 from psoup_testing.suite.budget import scaled
 
@@ -73,6 +75,22 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(Heartbeat, NAMES, st.integers(-2, 12).map(lambda t: t * SECOND), TENANTS),
     st.builds(Register, st.sampled_from(QUERIES), st.sampled_from(["", "r1", "r2", "r3"]), TENANTS),
     st.builds(Unregister, st.integers(0, 4), TENANTS),
+    st.builds(
+        Register,
+        st.sampled_from(QUERIES[:2]),
+        TENANTS.map(lambda _: ""),
+        TENANTS,
+        keeping=st.sampled_from([Keeping(Amount.NONE), Keeping(active=False), Keeping(eager=True)]),
+    ),
+    st.builds(
+        AlterQueries,
+        st.lists(st.integers(0, 4), max_size=3).map(lambda ids: np.array(ids, np.int64)),
+        change=st.builds(
+            KeepingChange, st.sampled_from([None, *Amount]), st.none(), st.sampled_from([None, True, False])
+        ),
+        tenant=TENANTS,
+        dry_run=st.booleans(),
+    ),
     st.builds(FormGroup, NAMES, GROUPS, st.sampled_from(["all", "some"]), st.integers(0, 3), TENANTS),
     st.builds(ConfirmGroup, st.integers(1, 4), GROUPS, st.just(0), st.integers(0, 9).map(first_positions), TENANTS),
     st.builds(DropGroup, NAMES, GROUPS, TENANTS),

@@ -32,8 +32,10 @@ from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.histories import (
     BASE,
     SPAN,
+    Alter,
     Invoke,
     Matches,
+    draw_change,
     draw_config,
     draw_declaration,
     draw_invocation,
@@ -139,6 +141,13 @@ class EngineMachine(RuleBasedStateMachine):
     def unregister(self, draw: Any) -> None:
         """A query goes."""
         self.duel.unregister(self.make(draw).pick(sorted(self.duel.standing)))
+
+    @precondition(lambda self: self.duel.standing)
+    @rule(draw=draws())
+    def alter(self, draw: Any) -> None:
+        """A query is kept in another way."""
+        make = self.make(draw)
+        self.duel.alter(Alter(make.pick(sorted(self.duel.standing)), draw_change(make)))
 
     @rule(draw=draws(), user=st.sampled_from(["", *USERS]), prefix=st.sampled_from(["", "a", "se"]))
     def unregister_many(self, draw: Any, user: str, prefix: str) -> None:

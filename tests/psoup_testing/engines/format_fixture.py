@@ -8,7 +8,7 @@ Contents: every type, NULLs, both time domains, sealed, expired, passed and thin
 Tuples that wait for the watermark, late and far ones, and tuples without a push. Producers with epochs, a push whose
 tuples were there before it. Queries one by one and in blocks, one unregistered and many at once, one replaced twice.
 A stream dropped alone and with its queries, joins alone and in a block, a table. Access tokens, tenants, groups of
-followers, webhooks.
+followers, webhooks. Queries that are not kept as usual.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """
@@ -43,6 +43,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_testing.engines.fixture_amounts import keep_otherwise, shown_amounts
 from psoup_testing.engines.fixture_table import fill_table, shown_table, thin_chunks
 from psoup_testing.engines.fixture_tenants import let_in, part, shown_tenants, shown_tokens
 from psoup_testing.histories.follower_groups import share_matches, shown_groups
@@ -177,6 +178,7 @@ def tell(soup: Soup) -> None:
     part(soup)
     tell_programs(soup)
     fill_table(soup, START)
+    keep_otherwise(soup)
     push_ahead(soup)
 
 
@@ -255,7 +257,7 @@ def ask(soup: Soup) -> list[Any]:
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
     said += [shown_tokens(soup), shown_tenants(soup), _spooled(soup), _passed(soup), shown_groups(soup)]
-    return [*said, *shown_table(soup, START), *shown_webhooks(soup)]
+    return [*said, *shown_table(soup, START), *shown_webhooks(soup), *shown_amounts(soup)]
 
 
 def _joined(soup: Soup) -> Any:

@@ -28,6 +28,7 @@ from psoup_testing.histories.histories import (
     BASE,
     Action,
     Advance,
+    Alter,
     Heartbeat,
     History,
     Invoke,
@@ -105,8 +106,11 @@ class Player:
                 return done.accepted, done.late, done.ahead, done.watermark
             case Heartbeat(time):
                 psoup.heartbeat(name, time)
+            case Alter(number, change) if (query_id := self._query(number)) is not None:
+                parts = {"amount": change.amount, "eager": change.eager, "active": change.active}
+                return psoup.alter_queries([query_id], **parts)  # type: ignore[arg-type]
             case Register(query):
-                self.query_ids.append(psoup.register(query.sql()))
+                self.query_ids.append(psoup.register(query.sql(), keeping=action.keeping))
                 return self.query_ids[-1]
             case Unregister(number) if (query_id := self._query(number)) is not None:
                 psoup.unregister(query_id)

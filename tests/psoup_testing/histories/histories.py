@@ -1,6 +1,6 @@
 """Random histories: a stream, an engine configuration, and what happens, in order. A history can be run many times.
 
-    CREATE STREAM …; register; push; invoke; maintain; push; heartbeat; unregister; invoke as of …
+    CREATE STREAM …; register; push; invoke; maintain; push; heartbeat; alter; unregister; invoke as of …
 
 Data comes from small pools of values, so that constants of queries meet them, and NULLs and duplicates are common. The
 rows of a push cost Hypothesis one number.
@@ -9,17 +9,30 @@ rows of a push cost Hypothesis one number.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from psoup.config import EngineConfig, Shape
 from psoup.model import TIMESTAMP, Attribute, Schema
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.near_far import near_and_far
 from psoup_testing.histories.queries import Query, draw_query
 from psoup_testing.histories.values import TYPES, Value, iso_time, values
 from psoup_testing.histories.windows import SECOND, WINDOW_KINDS, Window, draw_window
 from psoup_testing.oracles.model import Declaration, Row
+
+T = TypeVar("T")
+
+
+class Picks(Protocol):
+    """A source of choices."""
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Pick from `options`."""
+        ...
+
 
 BASE = 1_577_836_800 * SECOND
 """2020-01-01 00:00:00: the clock when a history begins."""
@@ -45,9 +58,18 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A registration; registrations are numbered from 0."""
+    """A registration; registrations are numbered from 0. `keeping`: how the query is kept, which changes no answer."""
 
     query: Query
+    keeping: Keeping = AS_USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """A change of how the registration of this number is kept."""
+
+    number: int
+    change: KeepingChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +108,7 @@ class Advance:
     seconds: int
 
 
-Action = Push | Heartbeat | Register | Unregister | Invoke | Matches | Maintain | Advance
+Action = Push | Heartbeat | Register | Unregister | Alter | Invoke | Matches | Maintain | Advance
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +130,7 @@ class History:
         lines = [self.declaration.sql(), repr(self.config), f"shards: {self.shards}"]
         for action in self.actions:
             if isinstance(action, Register):
-                lines.append(f"Register {action.query.sql()}")
+                lines.append(f"Register {action.query.sql()} {action.keeping}")
             elif isinstance(action, Push):
                 lines.append(f"Push {len(action.rows)} rows: {action.rows[:3]!r}…")
             elif isinstance(action, Heartbeat):
@@ -231,7 +253,7 @@ def draw_history(draw: Any, events: int = 14, name: str = "s") -> History:
     registered: list[Query] = []
     at = 0
     for step in range(events):
-        choice = make.number(0, 11)
+        choice = make.number(0, 12)
         if choice <= 2 and (step or choice):
             at += make.number(0, 60)
             rows = make_rows(declaration, pools, make.number(0, 90), at, make.number(0, 1 << 16))
@@ -240,7 +262,9 @@ def draw_history(draw: Any, events: int = 14, name: str = "s") -> History:
             query = _another(make, declaration, registered)
             standing.append(len(registered))
             registered.append(query)
-            actions.append(Register(query))
+            actions.append(Register(query, draw_keeping(make)))
+        elif choice == 12:
+            actions.append(Alter(make.pick(standing), draw_change(make)))
         elif choice <= 8:
             actions.append(draw_invocation(make, make.pick(standing)))
         elif choice == 9:
@@ -259,6 +283,18 @@ def _another(make: Maker, declaration: Declaration, queries: list[Query]) -> Que
     if queries and make.number(0, 4) == 4:
         return replace(query, where=make.pick(queries).where)
     return query
+
+
+def draw_keeping(make: Picks) -> Keeping:
+    """Mostly the usual keeping."""
+    return make.pick((AS_USUAL, AS_USUAL, AS_USUAL, Keeping(Amount.NONE), Keeping(active=False)))
+
+
+def draw_change(make: Picks) -> KeepingChange:
+    """Another amount, or the end or the begin of activity."""
+    amounts = tuple(KeepingChange(amount) for amount in (*Amount, Amount.NONE))
+    others = KeepingChange(active=False), KeepingChange(active=True), KeepingChange(Amount.COMPLETE, True, True)
+    return make.pick((*amounts, *others))
 
 
 def _promise(make: Maker, declaration: Declaration, at: int) -> Action:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -25,12 +26,14 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_AHEAD
+from psoup.plan.amounts import AS_USUAL, Keeping
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.shards import Shards
 from psoup_testing.histories.histories import (
     BASE,
     Action,
     Advance,
+    Alter,
     Heartbeat,
     History,
     Invoke,
@@ -97,6 +100,10 @@ class Duel:
         self.oracle = self.Asked(declaration.schema)
         self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}
+        self.keeping = AS_USUAL
+        """How the next query is kept."""
+        self.keepings: dict[int, Keeping] = {}
+        """How each query is kept, by its ID."""
         self.registrations = 0
         self.compared = 0
         self.forgets = make is not None
@@ -125,7 +132,10 @@ class Duel:
             case Heartbeat():
                 self.heartbeat(action.time)
             case Register():
+                self.keeping = action.keeping
                 self.register(action.query)
+            case Alter():
+                self.alter(action)
             case Unregister():
                 self.unregister(action.number)
             case Invoke():
@@ -180,7 +190,8 @@ class Duel:
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
         outcome_once = self._ask_before(query, outcome)
         try:
-            query_id = self.psoup.register(query.sql(), key=tag.key, labels=dict(tag.labels))
+            more: dict[str, Any] = {"key": tag.key, "labels": dict(tag.labels), "keeping": self.keeping}
+            query_id = self.psoup.register(query.sql(), **more)
         except PSoupError as problem:
             if query.folded() and problem.reason == "INVALID_VALUE":
                 self.coverage.refused[problem.reason] += 1
@@ -191,6 +202,7 @@ class Duel:
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
         self.standing[number] = Standing(query_id, query, len(self.released()), tag)
+        self.keepings[query_id] = self.keeping
         if self.forgets:  # it may have started anew with this registration, and forgotten what was refused
             outcome_once = asked_once(self.psoup, query.sql())
         same_answers(lambda: self.psoup.invoke(query_id), outcome_once, query.sql())
@@ -208,6 +220,19 @@ class Duel:
                 problem = self.difference(query, expected, again[0])
                 assert problem is None, f"{problem}\n{query.sql()}"
         return once
+
+    def alter(self, action: Alter) -> None:
+        """Change how a query is kept, twice: the second change finds it as asked. No answer changes."""
+        standing = self.standing.get(action.number)
+        if standing is None:
+            return
+        before, change = self.keepings[standing.query_id], action.change
+        after = Keeping.of(int(change.of(np.array([before.code], np.uint8))[0]))
+        parts: dict[str, Any] = {"amount": change.amount, "eager": change.eager, "active": change.active}
+        for changed in (before != after, False):
+            assert self.psoup.alter_queries([standing.query_id], **parts) == changed
+        self.keepings[standing.query_id] = after
+        assert self.psoup.engine.snapshot().query(standing.query_id, "default").keeping == after
 
     def unregister(self, number: int) -> None:
         """Unregister a query; asking for it afterwards is an error."""
@@ -262,7 +287,9 @@ class Duel:
         tuple_id, oldest = self.tuple_id(position), self.tuple_id(edge)
         self._load()
         wanted = sorted(
-            s.query_id for s in self.standing.values() if self.oracle.matching(s.query, position, position + 1)
+            s.query_id
+            for s in self.standing.values()
+            if self.keepings[s.query_id].active and self.oracle.matching(s.query, position, position + 1)
         )
         actual = self.psoup.matches(self.declaration.name, tuple_id)
         assert actual == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {actual}"

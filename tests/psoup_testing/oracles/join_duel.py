@@ -21,7 +21,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import HOT, Made, RestartingPSoup
-from psoup_testing.histories.histories import EAGER
+from psoup_testing.histories.histories import EAGER, draw_change, draw_keeping
 from psoup_testing.histories.join_groups import GroupedJoin, draw_groups
 from psoup_testing.histories.join_past import attach_history, cover_sides
 from psoup_testing.histories.join_statements import SCHEMA, TIMED, Chance, JoinQuery, draw_join
@@ -202,11 +202,11 @@ class JoinDuel:
         """Register a query, sometimes with its pairs kept, if they can be."""
         if len(query.streams) == 2 and self.make.likely(60):
             try:
-                return self.soup.register(query.sql(), keep_pairs=True)
+                return self.soup.register(query.sql(), keep_pairs=True, keeping=draw_keeping(self.make))
             except PSoupError as problem:
                 if "keep_pairs" not in str(problem):
                     raise
-        return self.soup.register(query.sql())
+        return self.soup.register(query.sql(), keeping=draw_keeping(self.make))
 
     def _go_on(self) -> None:
         self.clock.set(self.clock.now() + self.make.pick((1, 3, 9)) * SECOND)
@@ -236,6 +236,11 @@ class JoinDuel:
             self._attach(number)
         elif step == 6:
             self._cover(number)
+        elif step == 7 and self.standing:
+            change = draw_change(make)
+            some = [query_id for query_id in self.standing if make.likely(50)] or [*self.standing]
+            parts: dict[str, Any] = {"amount": change.amount, "eager": change.eager, "active": change.active}
+            self.soup.alter_queries(some, **parts)
         for query_id in list(self.standing)[-2:]:
             self._compare(query_id, self.standing[query_id])
 

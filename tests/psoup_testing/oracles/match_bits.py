@@ -17,12 +17,16 @@ _PUSHES = 4
 
 
 def compare_bits(psoup: LocalPSoup, stream: str, first: int, standing: Iterable[int]) -> None:
-    """Check that the bits of all standing queries say of some tuples from `first` on what `matches` says of them."""
+    """Check that the bits of all standing queries say of some tuples from `first` on what `matches` says of them.
+
+    `matches` leaves inactive queries out.
+    """
     end = psoup.engine.snapshot().stream(stream, psoup.tenant).next_id
     ids = range(first, min(end, first + _TOGETHER))
     found, together = psoup.results(stream, ids=ids), psoup.matches_between(stream, ids.start, len(ids))
     bits = {record.query_id: found.of(record.query_id) for record in found.queries}
     assert list(bits) == sorted(standing)
+    bits = {record.query_id: bits[record.query_id] for record in found.queries if record.keeping.active}
     for at, tuple_id in enumerate(ids):
         of_tuple = [query_id for query_id in bits if bits[query_id][at]]
         assert of_tuple == together.of(at), f"tuple {tuple_id}: bits {of_tuple}, matches {together.of(at)}"
