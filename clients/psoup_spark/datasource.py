@@ -156,6 +156,7 @@ def _check_growing(query: Query) -> None:
         "aggregate": "counts over several tuples",
         **dict.fromkeys(("join", "partnerjoin", "relation", "setoperation"), "brings together tuples"),
         "over": "compares each tuple with other tuples",
+        "lastrows": "shows the last tuples of each key",
         "distinct": "shows one of the tuples that look the same",
         "limit": "shows some of all tuples",
     }

@@ -63,8 +63,9 @@ def over_keys(limit: int) -> ResourceExhausted:
     if isinstance(limit, GroupQuota):
         return limit.refusal()
     return ResourceExhausted(
-        f"GROUP BY, or an aggregate of DISTINCT values, has more than {limit:,} keys, as many as one invocation may"
-        " hold (group_keys); narrow the window or the WHERE clause, or group by fewer or coarser keys",
+        f"GROUP BY, PARTITION BY of a window, or an aggregate of DISTINCT values, has more than {limit:,} keys, as many"
+        " as one invocation may hold (group_keys); narrow the window or the WHERE clause, or group by fewer or coarser"
+        " keys",
         reason="GROUP_BUDGET",
         **GROUP_KEYS.over(f"{limit + 1} or more", limit),
     )

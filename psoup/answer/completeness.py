@@ -20,7 +20,7 @@ from psoup.data.windows import WindowRange, retention_edge
 from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
 from psoup.plan.absences import absences
-from psoup.plan.nodes import Node
+from psoup.plan.nodes import Node, partitioned
 from psoup.published.snapshot import StreamView
 from psoup.values.columns import Array
 
@@ -79,8 +79,11 @@ class Completeness(NamedTuple):
 
 def parts_of(plan: Node, seen: Sequence[Reach]) -> tuple[SourcePart, ...]:
     """The parts for all sources of an answer. `seen`: by place."""
-    places = absences(plan)
-    return tuple([_of_absence(reach) if place in places else part_of(reach) for place, reach in enumerate(seen)])
+    places, windows = absences(plan), partitioned(plan)
+    parts = [_of_absence(reach) if place in places else part_of(reach) for place, reach in enumerate(seen)]
+    for place, source in windows.items():
+        parts[place] = parts[place]._replace(window_kind=source.window_kind)
+    return tuple(parts)
 
 
 def _of_absence(reach: Reach) -> SourcePart:

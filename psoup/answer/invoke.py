@@ -21,13 +21,14 @@ from psoup.execution.aggregate.window_case import WindowCase
 from psoup.execution.join.located_side import chunks_of, count_of, errors_of, found_sides
 from psoup.execution.plan import Reading, rows_of
 from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
+from psoup.execution.rows.last_rows import in_window, in_windows, limits_of
 from psoup.execution.rows.record_batch import Message, form_of, read
-from psoup.execution.select.match_forms import Matches, packed
+from psoup.execution.select.match_forms import ChunkMatches, Matches, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.execution.ways import ANSWER, WINDOW
 from psoup.joins.pairs_store import PairTable, join_with_pairs
 from psoup.model import Kind
-from psoup.plan.nodes import Node
+from psoup.plan.nodes import Node, partitioned
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Column
@@ -266,8 +267,13 @@ def answer_over(
     texts = config.texts
     plan = record.query.plan
     matched, between = WINDOW.take(plan, WindowCase(view, clause, low, high, plan, snapshot, budget))
+    part = part_of(seen)
+    if windows := partitioned(plan):
+        of_chunks = [match for match in matched if isinstance(match, ChunkMatches)]  # folds serve no such window
+        matched = in_window(windows[0], view, low, high, of_chunks, limits_of(snapshot, view.tenant, budget))
+        part = part._replace(window_kind=windows[0].window_kind)
     errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
-    completeness = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
+    completeness = Completeness(snapshot.sequence, seen.now, errors, (part,))
     reading = Reading(
         [matched], seen.now, texts, budget, config.sort_rows, groups=snapshot.groups_of(view.tenant), between=between
     )
@@ -290,6 +296,10 @@ def join_answer(
     budget.check()
     wanted = [(part.view, clause, *part.range[:2]) for part, (_, clause) in zip(seen, sides, strict=True)]
     matches_of_sides = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    if windows := partitioned(record.query.plan):
+        ranges_of_sides = [(part.view, *part.range[:2]) for part in seen]
+        limits_of_windows = limits_of(snapshot, record.tenant, budget)
+        matches_of_sides = in_windows(windows, ranges_of_sides, matches_of_sides, limits_of_windows)
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
     groups = snapshot.groups_of(record.tenant)
     limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)

@@ -16,6 +16,7 @@ from psoup.data.windows import last_rows
 from psoup.execution.join.located_side import ChunkRun, Located, run_of
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import Ranges, Reach, joint_now, reaches, windows_of
+from psoup.plan.nodes import partitioned
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.reader_notes import NoteKind
 from psoup.published.records import QueryRecord
@@ -69,7 +70,7 @@ def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
 def _placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
     sources = snapshot.sources_of(record)
     views = [view for view, _ in sources]
-    if any(view.spec.table is not None for view in views):
+    if any(view.spec.table is not None for view in views) or partitioned(record.query.plan):
         return None
     by_clock = not views[0].spec.event_time
     times = [view.last_time if by_clock else view.watermark for view in views]

@@ -43,6 +43,7 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.kernels.fold.segments import spread_names
 from psoup.model import Kind, WindowClause
 from psoup.plan.absences import absences
+from psoup.plan.nodes import partitioned
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot, StreamView
@@ -169,7 +170,8 @@ class TableQuestion:
         joined = record.sqc_id == NO_CLAUSE
         windows = self.question.windows(query)
         views = snapshot.views_of(record)
-        key = tuple(view.stream_id for view in views), windows, absences(alike.plan)
+        per_key = tuple(source.window_text for source in partitioned(alike.plan).values())
+        key = tuple(view.stream_id for view in views), windows, per_key, absences(alike.plan)
         existing = by_window.get(key)
         if isinstance(existing, PSoupError):
             raise existing

@@ -52,6 +52,7 @@ from psoup.plan.nodes import (
     Filter,
     Having,
     Join,
+    LastRows,
     Leaf,
     Limit,
     Node,
@@ -77,6 +78,11 @@ def rows_of(node: Node, reading: Reading) -> Rows:
 
 def _source(node: Source, reading: Reading) -> Rows:
     return SourceRows(reading, reading.matches[node.place])
+
+
+def _last_rows(node: LastRows, reading: Reading) -> Rows:
+    """The rows of the source, whose matches are in the window already (`psoup.execution.rows.last_rows`)."""
+    return _source(node.input, reading)
 
 
 def _join(node: Join, reading: Reading) -> Rows:
@@ -224,6 +230,7 @@ def _limit(node: Limit, reading: Reading) -> Rows:
 
 _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Source: _source,
+    LastRows: _last_rows,
     Join: _join,
     PartnerJoin: _partner_join,
     Filter: _filter,

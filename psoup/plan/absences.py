@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from psoup.plan.nodes import Aggregate, Limit, Node, Over, PartnerJoin, SetOperation, SetOperator, Source, walk
+from psoup.plan.nodes import (
+    Aggregate,
+    LastRows,
+    Limit,
+    Node,
+    Over,
+    PartnerJoin,
+    SetOperation,
+    SetOperator,
+    Source,
+    walk,
+)
 from psoup.plan.partners import JoinKind
 from psoup.plan.plan_facts import plan_fact
 
 _ASOF = (JoinKind.ASOF, JoinKind.ASOF_LEFT)
-_CHANGING = (Aggregate, Limit, Over)
+_CHANGING = (Aggregate, LastRows, Limit, Over)
 """Nodes in which a new row may replace other rows of their results."""
 
 

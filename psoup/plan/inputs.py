@@ -2,6 +2,7 @@
 
 Output, OrderKey    a column of SELECT, a key of ORDER BY
 Source              a stream, and its window
+RowsPerKey          the window PARTITION BY … ROWS n of a stream
 Join, PairFactor    the joined rows of several sources
 """
 
@@ -62,6 +63,26 @@ VERSIONS_THEN = "the version at the time of each row"
 
 
 @dataclass(frozen=True, slots=True)
+class RowsPerKey:
+    """The window `PARTITION BY keys ROWS rows`: for each combination of keys, the last `rows` tuples up to NOW.
+
+    NULL is a key like any other. The last tuples are those with the greatest tuple IDs. `keys`: columns of the source.
+    With none, all tuples have one key. `matching`: the window counts only tuples that satisfy the clause of the source,
+    as with WHERE in the brackets.
+    """
+
+    keys: tuple[AttributeRef, ...]
+    rows: int
+    matching: bool = False
+
+    @property
+    def text(self) -> str:
+        """The window as the statement has it in brackets. The clause of the source has the condition of its WHERE."""
+        keys = f"PARTITION BY {', '.join(exact_name(key.name) for key in self.keys)} " if self.keys else ""
+        return f"{keys}ROWS {self.rows}{' WHERE …' * self.matching}"
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source of a query: the stream at a `place` in FROM, with its window."""
 
@@ -73,6 +94,8 @@ class Source:
     """The name of the source in the statement of a join. "" for the only source of a query."""
     as_of: int | None = None
     """For a table AS OF a stream: the place of the stream. The source then has all versions, not the present ones."""
+    partition: RowsPerKey | None = None
+    """The rows for each key to which `LastRows` above the source cuts the window. The window itself is unbounded."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -116,6 +139,8 @@ class Source:
     @property
     def window_text(self) -> str:
         """The window for people. A table has none: the text says which of its rows are read."""
+        if self.partition is not None:
+            return self.partition.text
         if self.spec.table is None:
             return written_window(self.window)
         return ROWS_NOW if self.as_of is None else VERSIONS_THEN
@@ -123,6 +148,8 @@ class Source:
     @property
     def window_kind(self) -> str:
         """As `WindowClause.kind`, or `table` for the rows of a table that hold. Versions AS OF a stream only come."""
+        if self.partition is not None:
+            return "sliding"
         return "table" if self.spec.table is not None and self.as_of is None else self.window.kind
 
 

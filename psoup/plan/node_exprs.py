@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from psoup.expressions.tree import Expr, reads_now
-from psoup.plan.nodes import Aggregate, Filter, Having, Join, Node, Over, PartnerJoin, Project, Sort, walk
+from psoup.plan.nodes import Aggregate, Filter, Having, Join, LastRows, Node, Over, PartnerJoin, Project, Sort, walk
 from psoup.plan.plan_facts import plan_fact
 
 
@@ -24,6 +24,8 @@ def exprs_of(node: Node) -> Iterator[Expr]:
             yield from node.rest
             if isinstance(node, PartnerJoin):
                 yield from node.member or ()
+        case LastRows():
+            yield from () if node.input.partition is None else node.input.partition.keys
         case Filter() | Having():
             yield node.condition
         case Project():

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from psoup.plan.above import Distinct, Limit, Project, Sort
 from psoup.plan.aggregate import Aggregate, Having, Measure
 from psoup.plan.inputs import Join, OrderKey, Output, PairFactor, Source, names_of
+from psoup.plan.last_rows import LastRows, partitioned, windowed
 from psoup.plan.over import Over, WindowFunction
 from psoup.plan.partners import MISSING, JoinKind, PartnerJoin
 from psoup.plan.relations import Filter, Relation, SetOperation, SetOperator, Values
@@ -29,6 +30,7 @@ __all__ = [
     "Having",
     "Join",
     "JoinKind",
+    "LastRows",
     "Leaf",
     "Limit",
     "Measure",
@@ -46,13 +48,17 @@ __all__ = [
     "Source",
     "Values",
     "WindowFunction",
+    "as_leaf",
     "names_of",
+    "partitioned",
     "plan_text",
     "walk",
+    "windowed",
 ]
 
 Node = (
     Source
+    | LastRows
     | Join
     | PartnerJoin
     | Relation
@@ -70,6 +76,12 @@ Node = (
 
 Leaf = Source | Relation
 """A leaf whose columns expressions can read, by its place."""
+
+
+def as_leaf(node: Node) -> Leaf | None:
+    """The leaf whose rows a node gives, perhaps only those in a partitioned window. None for other nodes."""
+    node = node.input if isinstance(node, LastRows) else node
+    return node if isinstance(node, Source | Relation) else None
 
 
 def plan_text(plan: Node) -> str:

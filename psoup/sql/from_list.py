@@ -18,8 +18,10 @@ from sqlglot import exp
 
 from psoup.errors import SqlError
 from psoup.model import StreamSpec, WindowClause
+from psoup.plan.inputs import RowsPerKey
 from psoup.plan.sides import MOST_JOINED
 from psoup.sql.instead import feature_hint, join_hint
+from psoup.sql.last_rows import rows_per_key
 from psoup.sql.names import NamedStream, Names, listed
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.windows import window
@@ -31,13 +33,15 @@ Lookup = Callable[[str], StreamSpec | None]
 class FromList:
     """The FROM of a statement: its sources, and a window for each.
 
-    `conditions`: the conditions of ON. `using`: the pairs of columns that USING makes equal.
+    `conditions`: the conditions of ON. `using`: the pairs of columns that USING makes equal. `partitions`: for each
+    source the rows for each key of its window, None for other windows.
     """
 
     names: Names
     windows: tuple[WindowClause, ...]
     conditions: tuple[exp.Expr, ...] = ()
     using: tuple[tuple[exp.Expr, exp.Expr], ...] = ()
+    partitions: tuple[RowsPerKey | None, ...] = ()
 
     @property
     def joined(self) -> bool:
@@ -69,7 +73,11 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
     windows = _windows(source, select, tables, named)
     conditions = tuple(join.args["on"] for join in joins if join.args.get("on") is not None)
     merged, using = _using(source, joins, named)
-    return FromList(Names(source, named, merged), windows, conditions, using)
+    partitions = tuple(
+        rows_per_key(source, _own_window(source, table), item, place)
+        for place, (table, item) in enumerate(zip(tables, named, strict=True))
+    )
+    return FromList(Names(source, named, merged), windows, conditions, using, partitions)
 
 
 def _check_join(source: StatementText, join: exp.Join) -> None:

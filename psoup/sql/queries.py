@@ -29,7 +29,7 @@ _SIGNS = frozenset(
     {
         *(TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
         *(TokenType.NATURAL, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT, TokenType.VALUES, TokenType.WITH),
-        TokenType.EXISTS,
+        *(TokenType.EXISTS, TokenType.L_BRACKET),
     }
 )
 """Tokens that may belong to a composed statement."""

@@ -128,7 +128,7 @@ SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Extract), _PAIR),
     exp.Table: frozenset({"this", "alias", "window", "as_of"}),
     exp.Join: frozenset({"this", "kind", "on", "using"}),
-    BoundsNode: frozenset({"begin", "end"}),
+    BoundsNode: frozenset({"begin", "end", "partition", "rows", "where"}),
     exp.TableAlias: frozenset({"this", "window", "as_of"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Order: frozenset({"this", "expressions"}),  # of an aggregate; no rule binds it in another function

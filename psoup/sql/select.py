@@ -15,7 +15,19 @@ from sqlglot import exp
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
-from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, OrderKey, Output, Project, Sort, Source
+from psoup.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Join,
+    Limit,
+    Node,
+    OrderKey,
+    Output,
+    Project,
+    Sort,
+    Source,
+    windowed,
+)
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
@@ -88,8 +100,8 @@ def bind_select(
         return _bind_join(source, select, origin, binder, lookup, parameters or {}, known)
     factors = factors_of(None if where is None else binder.condition(where.this))
     ((spec, _),) = origin.names.sources
-    leaf = Source(0, spec, origin.windows[0])
-    plan = _plan(source, select, binder, leaf, distinct)
+    leaf = Source(0, spec, origin.windows[0], partition=origin.partitions[0])
+    plan = _plan(source, select, binder, windowed(leaf), distinct)
     clause = clause_text(spec.name, [factor_text(factor) for factor in factors])
     return StandingQuery(source.text, (Selection(leaf, clause, factors),), plan)
 
@@ -108,15 +120,17 @@ def _bind_join(
     constants = {start: literal_text(literal) for start, literal in parameters.items()}
     parts = split(source, origin, None if where is None else where.this, binder, filled(source.text, constants))
     leaves = tuple(
-        Source(place, spec, window, alias)
-        for place, ((spec, alias), window) in enumerate(zip(origin.names.sources, origin.windows, strict=True))
+        Source(place, spec, window, alias, partition=partition)
+        for place, ((spec, alias), window, partition) in enumerate(
+            zip(origin.names.sources, origin.windows, origin.partitions, strict=True)
+        )
     )
     _check_domains(source, leaves, select)
     texts = [side_text(origin, place, conditions) for place, conditions in enumerate(parts.texts)]
     known_sides = [None if known is None else known(text) for text in texts]
     sides = tuple(side or selected(StatementText(text), lookup) for side, text in zip(known_sides, texts, strict=True))
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
-    join = Join(leaves, tuple(parts.keys), tuple(parts.bands), tuple(parts.rest))
+    join = Join(tuple(map(windowed, leaves)), tuple(parts.keys), tuple(parts.bands), tuple(parts.rest))
     plan = _plan(source, select, binder, join, _distinct(select))
     return StandingQuery(source.text, selections, plan, sides)
 

@@ -53,6 +53,7 @@ ROWS = """
     join.registered.w16m join.disk.w4m join.growth.queries.1024 join.growth.window.4096 join.growth.streams.2
     join.few.w16m join.few.w16m.half
     over.row_number over.sum over.first
+    partition.rows
     aggregate.one.count.w2^12 aggregate.one.sum.w2^12 aggregate.one.max.w2^12
     aggregate.group.10 aggregate.group.1k aggregate.group.100k
     aggregate.group.10.w2^24 aggregate.group.1k.w2^24 aggregate.group.100k.w2^24 aggregate.buckets

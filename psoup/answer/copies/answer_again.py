@@ -24,9 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.completeness import Completeness, parts_of
-from psoup.answer.copies.id_intervals import Interval, Intervals, without
-from psoup.answer.copies.rows_since import RangeSearch
-from psoup.answer.copies.versions_since import ended_since
+from psoup.answer.copies.id_intervals import Intervals, without
+from psoup.answer.copies.moved_tuples import any_moved, is_behind
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
 from psoup.answer.question import Question
 from psoup.budgets import COPIED_BYTES
@@ -170,11 +169,11 @@ def again(
     if (
         former.whole
         and not plan_reads_now(record.query.plan)
-        and not _any_moved(snapshot, sides, former.ranges, ranges, budget)
+        and not any_moved(snapshot, record, sides, former.ranges, ranges, budget)
     ):
         completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(record.query.plan, seen))
         return Unchanged(
-            completeness, replace(former, ranges=ranges, now=seen[0].now), _is_behind(sides, former.ranges, ranges)
+            completeness, replace(former, ranges=ranges, now=seen[0].now), is_behind(sides, former.ranges, ranges)
         )
     if record.sqc_id == NO_CLAUSE:
         answer = join_answer(snapshot, record, sides, replace(question, accept_truncation=True))
@@ -185,7 +184,7 @@ def again(
         stay = at = np.arange(rows)
         if former.whole and rows == table.num_rows:
             now_held = replace(former, ranges=ranges, now=seen[0].now)
-            return Unchanged(answer.completeness, now_held, _is_behind(sides, former.ranges, ranges))
+            return Unchanged(answer.completeness, now_held, is_behind(sides, former.ranges, ranges))
     else:
         stay = at = np.arange(0)
         if max(rows, table.num_rows) > 1:  # one row for another needs no comparison
@@ -199,34 +198,6 @@ def again(
 def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
     """Stream and clause of each source."""
     return snapshot.sources_of(record)
-
-
-def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
-    """Whether a tuple that entered or left the window of a source, or a version that ended, may satisfy WHERE."""
-    for (view, clause), old, new in zip(sides, before, after, strict=True):
-        search = RangeSearch(snapshot, view, clause.sqc_id, budget)
-        if old == new:
-            continue
-        if search.any_in([*without(*old, [new]), *without(*new, [old])]) or _any_ended(search, old):
-            return True
-    return False
-
-
-def _any_ended(search: RangeSearch, before: Interval) -> bool:
-    """Whether a later entry may have ended a version of a table that matched. `before`: the former tuple IDs."""
-    if search.view.spec.table is None or before[0] >= before[1]:
-        return False
-    ended = ended_since(search.snapshot, search.view, search.sqc_id, [before], before[1], search.budget)
-    return ended is None or len(ended) > 0
-
-
-def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
-    """Whether retention may soon drop tuples of the former answer.
-
-    The rule: the former begin of a window is nearer to the oldest tuple of the stream than to the current begin.
-    """
-    parts = zip(sides, before, after, strict=True)
-    return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
 
 
 def former_rows(snapshot: Snapshot, record: QueryRecord, former: Earlier, question: Question) -> pa.Table | None:

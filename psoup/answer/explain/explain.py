@@ -21,6 +21,7 @@ from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups
 from psoup.answer.explain.join import explain_join, reading_of
+from psoup.answer.explain.last_rows import explain_last_rows
 from psoup.answer.explain.partners import explain_partners
 from psoup.answer.explain.source import SourceExplanation, explain_source
 from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
@@ -31,7 +32,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
 from psoup.plan.amounts import Amount, Keeping
-from psoup.plan.nodes import Aggregate, Join, Node, PartnerJoin, Source, Values
+from psoup.plan.nodes import Aggregate, Join, LastRows, Node, PartnerJoin, Source, Values
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.idle_clauses import is_idle
 from psoup.published.snapshot import Snapshot
@@ -190,6 +191,8 @@ def _nodes(
         if isinstance(node, Aggregate):
             side = alone if counted and isinstance(node.input, Source) else None
             return explain_groups(node, side, now, snapshot, budget, stored=not sources[0].folded)
+        if isinstance(node, LastRows):
+            return explain_last_rows(node, wanted[node.input.place], snapshot, tenant, budget) if counted else NOTHING
         if isinstance(node, Values):
             return Findings({"rows": len(node.rows)})
         return sources[node.place].findings if isinstance(node, Source) else NOTHING

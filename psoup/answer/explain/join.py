@@ -18,12 +18,13 @@ from psoup.config import GroupLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.join.sides import MatchedSide
+from psoup.execution.rows.last_rows import Limits, in_windows
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.joins.join_pieces import Joined, joined
 from psoup.joins.pairs_store import PairTable, join_with_pairs
 from psoup.phrases import counted
-from psoup.plan.nodes import Join, Node
+from psoup.plan.nodes import Join, Node, partitioned
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 
@@ -69,6 +70,9 @@ def reading_of(
         if problem.reason != "ARCHIVE_BUDGET":
             raise
         return problem
+    if windows := partitioned(plan):
+        limits_of_windows = Limits(config.texts, budget, groups, snapshot.run)
+        matches = in_windows(windows, [(view, low, high) for view, _, low, high in wanted], matches, limits_of_windows)
     join = join_with_pairs(plan)
     pairs = None if join is None else snapshot.pairs.of(join, [view.stream_id for view in views])
     limits = config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs

@@ -22,7 +22,6 @@ from psoup.matching.search import Search
 from psoup.model import WindowClause, time_text
 from psoup.phrases import counted, verb
 from psoup.plan.absences import absences
-from psoup.plan.canonical import written_window
 from psoup.plan.nodes import Node
 from psoup.plan.source_roles import SourceRole, source_roles
 from psoup.plan.standing_query import Selection
@@ -226,8 +225,8 @@ def explain_source(
     `folded`: the places of folded chunks, whose tuples an invocation does not read. `plan`: the plan that has the
     source, for its role.
     """
-    view, window, extent, place = seen.view, seen.window, seen.range, selection.source.place
-    begin, end = _ends(window, view, extent)
+    view, extent, source = seen.view, seen.range, replace(selection.source, window=seen.window)
+    begin, end = _ends(seen.window, view, extent)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
     aside = folded.intersection(unknown)
@@ -239,12 +238,12 @@ def explain_source(
     return SourceExplanation(
         stream=view.spec.name,
         kind=view.spec.noun,
-        alias=selection.source.alias,
+        alias=source.alias,
         time_domain="event time" if view.spec.event_time else "system time",
         clause=selection.written,
         shared_by=len(clause.members),
-        window=selection.source.window_text if view.spec.table is not None else written_window(window),
-        window_kind=selection.source.window_kind if view.spec.table is not None else window.kind,
+        window=source.window_text,
+        window_kind=source.window_kind,
         begin=begin,
         end=end,
         factors=explain_factors(selection.factors, view, clause, sample),
@@ -263,8 +262,8 @@ def explain_source(
         outside=tuple(map(str, outside)),
         sample=sample.rows,
         idle=seen.idle,
-        role=SourceRole.ROWS.value if plan is None else source_roles(plan)[place].value,
-        may_take_away=plan is not None and place in absences(plan),
+        role=SourceRole.ROWS.value if plan is None else source_roles(plan)[source.place].value,
+        may_take_away=plan is not None and source.place in absences(plan),
     )
 
 

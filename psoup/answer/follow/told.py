@@ -18,7 +18,7 @@ import numpy as np
 from psoup.errors import InvalidInput, NotFound
 from psoup.model import Anchor, WindowClause
 from psoup.plan.amounts import idle_codes
-from psoup.plan.nodes import Limit, Node, Project, Sort, Source
+from psoup.plan.nodes import LastRows, Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN
@@ -88,7 +88,7 @@ def is_selection(plan: Node) -> bool:
     """Whether the rows of an answer are the matches of one stream, possibly sorted and cut by LIMIT."""
     node = plan.input if isinstance(plan, Limit) else plan
     node = node.input if isinstance(node, Sort) else node
-    return isinstance(node, Project) and isinstance(node.input, Source)
+    return isinstance(node, Project) and isinstance(node.input, Source | LastRows)
 
 
 def _ends(window: WindowClause) -> tuple[int, int] | None:

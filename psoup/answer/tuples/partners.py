@@ -25,6 +25,7 @@ from psoup.model import BIGINT, BOOLEAN, ID_COLUMN
 from psoup.plan.nodes import (
     Filter,
     Join,
+    LastRows,
     Node,
     PairFactor,
     PartnerJoin,
@@ -63,7 +64,7 @@ class Subject:
 
     def rows_in(self, node: Node) -> Node:
         """The rows of a node that have the tuple. A FULL JOIN also has rows without any tuple of the source."""
-        if isinstance(node, Source):
+        if isinstance(node, Source | LastRows):
             return node
         if isinstance(node, Project):
             return replace(node, input=self.rows_in(node.input))
@@ -94,7 +95,7 @@ def _above(plan: Node, place: int) -> list[tuple[Node, int]]:
         path.append((node, at))
         node = node.inputs[at]
     path.reverse()
-    single = (Join, PartnerJoin, Filter, Project, Sort)
+    single = (LastRows, Join, PartnerJoin, Filter, Project, Sort)
     end = next((at for at, (each, _) in enumerate(path) if not isinstance(each, single)), len(path))
     return path[: end + 1] if end < len(path) and isinstance(path[end][0], SetOperation) else path[:end]
 

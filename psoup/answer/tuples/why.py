@@ -28,14 +28,17 @@ from psoup.answer.tuples.version_conditions import is_deletion, times_of_version
 from psoup.data.windows import retention_edge
 from psoup.errors import InvalidInput, OutOfRange
 from psoup.execution.join.located_side import found_sides
+from psoup.execution.rows.last_rows import Limits, in_window, in_windows, limits_of
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.match_forms import ChunkMatches
+from psoup.execution.select.clause_matches import matches_in
+from psoup.execution.select.match_forms import ChunkMatches, Known
 from psoup.execution.select.window import Reach, instant, reach, reaches, windows_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
-from psoup.plan.canonical import literal_text, written_window
+from psoup.plan.canonical import exact_name, literal_text, written_window
+from psoup.plan.nodes import Source, partitioned
 from psoup.plan.standing_query import StandingQuery
 from psoup.plan.written_text import guards, is_difference, written_expr, written_factor
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
@@ -104,7 +107,10 @@ def why(
     if row is None:
         return Why((MatchCondition("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
     steps = [*_of_clause(snapshot, part.view, snapshot.clause(side.sqc_id), row, budget)]
-    steps += _of_time(part, row, edge) if version is None else [version, _arrival(row)]
+    per_key = record.query.sources[place] if place in partitioned(record.query.plan) else None
+    limits = limits_of(snapshot, tenant, budget)
+    window = _of_window(part, row) if per_key is None else _of_key(snapshot, side, per_key, part, row, limits)
+    steps += [window, *_of_time(row, edge)] if version is None else [version, _arrival(row)]
     if record.sqc_id == NO_CLAUSE and row.tuple_id is not None:
         steps += _of_partners(snapshot, record, place, row.tuple_id, seen, budget)
     return Why(tuple(steps))
@@ -150,6 +156,9 @@ def _of_partners(
         (part.view, snapshot.clause(side.sqc_id), *part.range[:2]) for part, side in zip(seen, sides, strict=True)
     ]
     matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    if windows := partitioned(record.query.plan):
+        ranges = [(part.view, *part.range[:2]) for part in seen]
+        matches = in_windows(windows, ranges, matches, limits_of(snapshot, record.tenant, budget))
     groups, view = snapshot.groups_of(record.tenant), seen[place].view
     limits = config.sort_rows, config.joins, groups, snapshot.run, seen[0].view.keys
     reading = Reading(matches, seen[0].now, config.texts, budget, *limits)
@@ -205,8 +214,8 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
     return Row(columns, int(data.take(TIME_INDEX, at).values[0]), tuple_id)
 
 
-def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[MatchCondition]:
-    """The conditions other than factors: window, retention and arrival."""
+def _of_window(seen: Reach, row: Row) -> MatchCondition:
+    """The condition that a tuple is in the window."""
     extent, at = seen.range, (("_time", time_value(row.time)),)
     bounds = [(">=", extent.begin), ("<=", extent.end)]
     text = " AND ".join(f"_time {sign} {time_value(bound)}" for sign, bound in bounds if bound is not None)
@@ -217,7 +226,35 @@ def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[MatchCondition]:
         text = f"_id >= {extent.low} AND _id < {extent.high}"
         at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)
         inside = row.tuple_id is not None and extent.low <= row.tuple_id < extent.high
-    yield MatchCondition("window", text or "TRUE", inside, (*at, ("window", written_window(seen.window))))
+    return MatchCondition("window", text or "TRUE", inside, (*at, ("window", written_window(seen.window))))
+
+
+def _of_key(
+    snapshot: Snapshot, side: QueryRecord, source: Source, seen: Reach, row: Row, limits: Limits
+) -> MatchCondition:
+    """The condition that a tuple is among the last of its key. O(tuples that came after it)."""
+    partition, view, tuple_id, high = source.partition, seen.view, row.tuple_id, seen.range.high
+    assert partition is not None
+    inside = False
+    if tuple_id is not None and seen.range.low <= tuple_id < high:
+        clause, config = snapshot.clause(side.sqc_id), snapshot.config
+        entry = view.chunk_of(tuple_id)
+        counted: list[Known] = [
+            ChunkMatches(entry, entry.data.places.rows(np.array([tuple_id], np.int64)), 0, covered=True)
+        ]
+        if partition.matching:
+            counted = [*matches_in(view, clause, tuple_id, high, snapshot.run, config.archive_rows, limits.budget)]
+        matches = in_window(source, view, seen.range.low, high, counted, limits)
+        inside = any(tuple_id in match.data.places.ids(match.offsets) for match in matches)
+    keys = ", ".join(exact_name(key.name) for key in partition.keys)
+    over = f"PARTITION BY {keys} ORDER BY _id DESC" if keys else "ORDER BY _id DESC"
+    text = f"row_number() OVER ({over}) <= {partition.rows}"
+    shown = ("_id", "NULL" if tuple_id is None else str(tuple_id))
+    return MatchCondition("window", text, inside, (shown, ("window", partition.text)))
+
+
+def _of_time(row: Row, edge: int) -> Iterator[MatchCondition]:
+    """The conditions other than factors and the window: retention and arrival."""
     if row.tuple_id is not None:
         yield MatchCondition("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
     yield _arrival(row)

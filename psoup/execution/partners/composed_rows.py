@@ -14,13 +14,13 @@ from psoup.execution.partners.composition import Composition
 from psoup.execution.partners.evaluation import Evaluation, Openers
 from psoup.execution.partners.row_counts import counts_by_key
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafRows
-from psoup.plan.nodes import Filter, Join, Node, PartnerJoin, Relation, Source
+from psoup.plan.nodes import Filter, Join, Node, PartnerJoin, as_leaf
 
 
 def is_composed(node: Node) -> bool:
     """Whether the rows of a node are positions in leaves, found by joins and filters."""
     if isinstance(node, Filter | Join | PartnerJoin):
-        return all(isinstance(below, Source | Relation) or is_composed(below) for below in node.inputs)
+        return all(as_leaf(below) is not None or is_composed(below) for below in node.inputs)
     return False
 
 

@@ -34,7 +34,7 @@ from psoup.execution.partners.partner_rows import outer_rows, positions_of
 from psoup.execution.partners.row_counts import outer_count
 from psoup.execution.partners.unknown_versions import is_certain
 from psoup.execution.rows.leaf_rows import LeafPieces, LeafSide, Piece, leaf_facts
-from psoup.plan.nodes import Filter, Join, JoinKind, Node, PartnerJoin, Relation, Source
+from psoup.plan.nodes import Filter, Join, JoinKind, LastRows, Node, PartnerJoin, Source, as_leaf
 from psoup.values.columns import Array
 
 _ROWS = 65_536
@@ -56,7 +56,7 @@ class Composition:
         """The rows of a node. `few`: the caller reads only the first rows. Raises ResourceExhausted (JOIN_BUDGET)."""
         if isinstance(node, Filter):
             return self._filter(node, few)
-        if isinstance(node, Join) and all(isinstance(below, Source) for below in node.inputs):
+        if isinstance(node, Join) and all(isinstance(below, Source | LastRows) for below in node.inputs):
             return self._streams(node, few)
         if isinstance(node, Join):
             return self._join(node, few)
@@ -139,7 +139,7 @@ class Composition:
         return left, right
 
     def _input(self, node: Node) -> JoinInput:
-        if isinstance(node, Source | Relation):
+        if as_leaf(node) is not None:
             leaf = self._leaf(node)
             return JoinInput(leaf_facts(node), [leaf], leaf, None)
         with self.evaluation.closing_parts():
@@ -148,8 +148,9 @@ class Composition:
         return JoinInput(leaf_facts(node), opened.sides, None, positions)
 
     def _leaf(self, node: Node) -> InputSide:
-        assert isinstance(node, Source | Relation), "rows are joined as they come from their leaves"
-        return self.evaluation.leaf(node)
+        leaf = as_leaf(node)
+        assert leaf is not None, "rows are joined as they come from their leaves"
+        return self.evaluation.leaf(leaf)
 
 
 class ComposedPieces:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, of_source, sources_of, with_columns
-from psoup.plan.nodes import Join, Node, PairFactor, PartnerJoin, Relation, Source
+from psoup.plan.nodes import Join, Node, PairFactor, PartnerJoin, Relation, Source, as_leaf
 from psoup.plan.plan_facts import plan_fact
 
 Reads = tuple[AttributeRef, ...]
@@ -50,7 +50,7 @@ def numbered(node: Join | PartnerJoin, composite: bool = False) -> Numbered:
     columns = dict[AttributeRef, AttributeRef]()
     for at, below in enumerate(inputs):
         columns_here = tuple([column for column in read if place_of[column.source] == at])
-        if isinstance(below, Source | Relation) and not composite:
+        if as_leaf(below) is not None and not composite:
             reads.append(None)
             columns |= {column: AttributeRef(column.type, column.index, column.name, at) for column in columns_here}
         else:
@@ -75,6 +75,7 @@ def over_streams(node: Join) -> Join:
 
 def _stand_in(below: Node, at: int, reads: Reads | None) -> Node:
     """A leaf that stands for an input in the text of factors."""
+    below = as_leaf(below) or below
     if reads is None and isinstance(below, Source):
         return Source(at, below.spec, below.window, below.alias)
     used = {column.source for column in reads or ()}

@@ -22,7 +22,7 @@ from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
-from psoup.plan.nodes import Node, PartnerJoin, Relation, Source
+from psoup.plan.nodes import Node, PartnerJoin, as_leaf
 from psoup.plan.plan_facts import plan_fact
 from psoup.values.columns import Array, Column, spread_column
 
@@ -88,8 +88,8 @@ class LeafFacts(NamedTuple):
 @plan_fact
 def leaf_facts(node: Node) -> LeafFacts:
     """The facts about the rows of a node. O(nodes), cached."""
-    if isinstance(node, Source | Relation):
-        return LeafFacts((node.place,), (False,))
+    if (leaf := as_leaf(node)) is not None:
+        return LeafFacts((leaf.place,), (False,))
     if isinstance(node, PartnerJoin):
         left, right = leaf_facts(node.left), leaf_facts(node.right)
         if node.kind.filters:

@@ -13,13 +13,13 @@ from psoup.data.chunk import ChunkView
 from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
 from psoup.execution.rows.record_batch import Message, form_of
 from psoup.execution.rows.source_rows import SourceRows
-from psoup.plan.nodes import Limit, Node, Project, Source
+from psoup.plan.nodes import LastRows, Limit, Node, Project, Source
 
 
 def serves(plan: Node) -> bool:
     """Whether a plan shows columns of one source, with or without LIMIT."""
     node = plan.input if isinstance(plan, Limit) else plan
-    return isinstance(node, Project) and isinstance(node.input, Source) and form_of(plan.schema) is not None
+    return isinstance(node, Project) and isinstance(node.input, Source | LastRows) and form_of(plan.schema) is not None
 
 
 def source_messages(case: AnswerCase) -> Iterator[AnswerPart]:

@@ -142,6 +142,7 @@ def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[Windo
         return tuple([selection.source.window for selection in query.selections])
     sources = query.sources
     _refuse_windows_of_tables(sources, choice)
+    _refuse_windows_per_key(sources, choice)
     if isinstance(choice, WindowClause):
         return tuple([choice if source.spec.table is None else source.window for source in sources])
     names = [(source.alias or source.spec.name).lower() for source in sources]
@@ -175,6 +176,20 @@ def _refuse_windows_of_tables(sources: Sequence[Source], choice: WindowChoice) -
             reason="WINDOW_OF_TABLE",
             field="windows",
         )
+
+
+def _refuse_windows_per_key(sources: Sequence[Source], choice: WindowChoice) -> None:
+    """Raise InvalidInput if a window is given to a source that has the last rows of each key."""
+    for source in sources:
+        name = source.alias or source.spec.name
+        given = isinstance(choice, WindowClause) or any(each.lower() == name.lower() for each in choice)
+        if source.partition is not None and given:
+            raise InvalidInput(
+                f"the window of {name!r} is [{source.partition.text}], which BEGIN and END cannot replace; ask a query"
+                " without PARTITION BY, or give windows to the other sources by their names",
+                reason="WINDOW_PER_KEY",
+                field="windows",
+            )
 
 
 Ranges = Sequence[tuple[int, int]]

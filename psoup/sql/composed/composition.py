@@ -16,18 +16,26 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from psoup.errors import SqlError
-from psoup.expressions.tree import Expr, Literal
+from psoup.expressions.tree import Expr, Literal, of_source
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.canonical import literal_text
+from psoup.plan.inputs import RowsPerKey
 from psoup.plan.nodes import Node, Project, Relation, Source
 from psoup.plan.sides import FIRST_RELATION, MOST_SOURCES
+from psoup.sql.binder import Binder
 from psoup.sql.composed.scope import Hidden
 from psoup.sql.composed.with_items import WithItem, with_items
 from psoup.sql.from_list import Lookup, refuse_window_of_table
 from psoup.sql.join_conditions import Written, filled, selection_text
-from psoup.sql.names import NamedStream
+from psoup.sql.last_rows import bounds_of, rows_per_key
+from psoup.sql.names import NamedStream, Names
+from psoup.sql.parser.grammar import EXTENT
+from psoup.sql.select import check_conjuncts
 from psoup.sql.source import StatementText
 from psoup.sql.windows import window
+
+_NAMING = {"partition": "PARTITION BY", "where": "WHERE"}
+"""The parts of a window in brackets that name columns."""
 
 MOST_RELATIONS = 64
 """The most subselects of a statement that are computed as a whole. An item of WITH counts each time it is used."""
@@ -110,9 +118,25 @@ class Composition:
                 hint="split the query; a WITH item counts each time it is used",
                 reason="TOO_MANY_SOURCES",
             )
-        leaf = Source(len(self.drafts), spec, self._window(spec, table), self._unique(alias))
+        place, bounds = len(self.drafts), self._window(spec, table)
+        partition = self._partition(NamedStream(spec, alias), table, place)
+        leaf = Source(place, spec, bounds, self._unique(alias), partition=partition)
         self.drafts.append(Draft(leaf, alias))
+        self._add_inner_where(self.drafts[-1], table)
         return leaf
+
+    def _add_inner_where(self, draft: Draft, table: exp.Expr) -> None:
+        """Add the condition of WHERE in the brackets of a source, if there is one, to its side. Raises SqlError."""
+        node = own_window(self.source, table)
+        where = None if node is None else node.args.get("where")
+        if where is None:
+            return
+        names = Names(self.source, [NamedStream(draft.leaf.spec, draft.alias)])
+        check_conjuncts(self.source, where)
+        condition = Binder(self.source, names, self.parameters).condition(where)
+        draft.texts.append(self.written(*where.meta[EXTENT]))
+        draft.conditions.append(of_source(condition, draft.leaf.place))
+        draft.extents.append(where.meta[EXTENT])
 
     def _window(self, spec: StreamSpec, table: exp.Expr) -> WindowClause:
         """The window of a source; a table has none."""
@@ -122,6 +146,16 @@ class Composition:
         if node is not None:
             raise refuse_window_of_table(self.source, spec, node)
         return WindowClause()
+
+    def _partition(self, stream: NamedStream, table: exp.Expr, place: int) -> RowsPerKey | None:
+        """The rows for each key in the window of a source. Raises SqlError, also if the source has new names for its
+        columns."""
+        node, alias = own_window(self.source, table), table.args.get("alias")
+        named = [] if node is None else [word for part, word in _NAMING.items() if node.args.get(part)]
+        if node is not None and named and alias is not None and alias.args.get("columns"):
+            hint = "rename the columns in SELECT: SELECT k AS key"
+            raise self.source.unsupported(f"{named[0]} of a window beside new names for columns", node, hint=hint)
+        return rows_per_key(self.source, node, stream, place)
 
     def add_relation(self, plan: Node, alias: str, names: Sequence[str], *, single: bool = False) -> Relation:
         """Add a relation for a subselect that is computed as a whole. Raises SqlError if there are too many."""
@@ -194,6 +228,12 @@ class Composition:
         if self.enclosing is not None:
             raise _two_windows(self.source, node)
         clause = window(self.source, node.args.get("begin"), node.args.get("end"))
+        if node.args.get("partition"):
+            hint = "write it in the subselect, after the stream: FROM s [PARTITION BY k ROWS 10]"
+            raise self.source.unsupported("a window for each key (PARTITION BY) of a subselect", node, hint=hint)
+        if (where := node.args.get("where")) is not None:
+            hint = "write it in the subselect, after the stream: FROM s [ROWS 50 WHERE …]"
+            raise self.source.unsupported("WHERE in the window of a subselect", where, hint=hint)
         if clause.begin.rows is not None or clause.end.rows is not None:
             hint = "write it in the subselect, after the stream: FROM s [ROWS 10]"
             raise self.source.unsupported("a window of rows of a subselect", node, hint=hint)
@@ -235,8 +275,7 @@ class Windows:
         node = own_window(source, table)
         if node is not None and enclosing is not None:
             raise _two_windows(source, node)
-        node = node or enclosing
-        return window(source, None, None) if node is None else window(source, node.args.get("begin"), node.args["end"])
+        return bounds_of(source, node or enclosing)
 
 
 def _two_windows(source: StatementText, node: exp.Expr) -> SqlError:

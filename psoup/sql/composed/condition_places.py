@@ -20,7 +20,7 @@ from sqlglot import exp
 from psoup.expressions.tree import TIME_INDEX, AttributeRef, Call, Expr, Literal, sources_of
 from psoup.model import BOOLEAN, TIME_COLUMN, TIMESTAMP
 from psoup.plan.inputs import Join, PairFactor
-from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source
+from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source, windowed
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.null_rejection import rejected_by
 from psoup.sql.composed.scope import Renamed
@@ -214,7 +214,8 @@ class Placing:
 
     def _place_at(self, part: Part, condition: Condition) -> None:
         leaf = part.leaf
-        text = condition.text(self._composition.written) if isinstance(leaf, Source) else None
+        goes_below = isinstance(leaf, Source) and not (leaf.partition and leaf.partition.matching)
+        text = condition.text(self._composition.written) if goes_below else None
         if text is not None:
             draft = self._composition.drafts[leaf.place]
             draft.texts.append(text)
@@ -227,7 +228,7 @@ class Placing:
         """The plan of a tree whose conditions are placed."""
         if isinstance(tree, Inner):
             return self._inner(tree)
-        node = tree.leaf if isinstance(tree, Part) else self._kept(tree)
+        node = _leaf_node(tree.leaf) if isinstance(tree, Part) else self._kept(tree)
         return Filter(node, all_of(list(dict.fromkeys(tree.filters)))) if tree.filters else node
 
     def _inner(self, tree: Inner) -> Node:
@@ -254,6 +255,11 @@ class Placing:
         rest = [part for part in parts if (pair := pair_factor(part)) is None or _towards(pair, tree) not in keys]
         tested = tuple(dict.fromkeys([*rest, *tree.right.filters]))
         return PartnerJoin(left, table, tree.kind, tuple(keys), (PairFactor("ge", tree.time, begin),), tested)
+
+
+def _leaf_node(leaf: Leaf) -> Node:
+    """The node that gives the rows of a leaf in its window."""
+    return windowed(leaf) if isinstance(leaf, Source) else leaf
 
 
 def _ignores_left(kind: JoinKind) -> bool:

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from psoup.sql.aggregates import AGGREGATES
+from psoup.sql.parser.syntax import BoundsNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def is_composed(tree: exp.Expr) -> bool:
     """Whether a statement is composed. O(nodes).
 
     A composed statement has another statement inside, or a join with a rule for rows without a partner. New names for
-    the columns of a source make it composed, too.
+    the columns of a source make it composed, too. So does WHERE in the brackets of a window.
     """
     if isinstance(tree, exp.Subquery | exp.SetOperation):
         return True
@@ -71,6 +72,8 @@ def is_composed(tree: exp.Expr) -> bool:
         if isinstance(node, exp.Table) and as_of(node) is not None:
             return True
         if isinstance(node, exp.TableAlias) and node.args.get("columns"):
+            return True
+        if isinstance(node, BoundsNode) and node.args.get("where") is not None:
             return True
     return False
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from psoup.expressions.tree import Literal
 from psoup.plan.above import Above
 from psoup.plan.canonical import factor_text
-from psoup.plan.nodes import Filter, Node, Source
+from psoup.plan.nodes import Filter, LastRows, Node, Source, windowed
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.composed.composition import Composition, Draft, windows_of
 from psoup.sql.composed.condition_places import all_of
@@ -73,7 +73,9 @@ def _selection(plan: Node, draft: Draft) -> Selection | None:
     """
     node, conditions = plan, list(draft.conditions)
     while isinstance(node, Above):
-        if isinstance(node, Filter) and isinstance(node.input, Source):
+        if isinstance(node, Filter) and isinstance(node.input, Source | LastRows):
+            if isinstance(node.input, LastRows) and node.input.counts_matches:
+                return None
             conditions.append(node.condition)
         node = node.input
     if not isinstance(node, Source):
@@ -85,8 +87,10 @@ def _selection(plan: Node, draft: Draft) -> Selection | None:
 
 def _over(plan: Node, leaf: Source) -> Node:
     """The plan over `leaf`, without the Filter directly above it."""
-    if isinstance(plan, Source) or (isinstance(plan, Filter) and isinstance(plan.input, Source)):
-        return leaf
+    if isinstance(plan, Source | LastRows):
+        return windowed(leaf)
+    if isinstance(plan, Filter) and isinstance(plan.input, Source | LastRows):
+        return windowed(leaf)
     assert isinstance(plan, Above)
     return replace(plan, input=_over(plan.input, leaf))
 

@@ -1,6 +1,6 @@
 """Brackets in a statement: the windows of sources, and lists, which are refused.
 
-    FROM s [RANGE 1 HOUR]   a window
+    FROM s [RANGE 1 HOUR]   a window; so is [PARTITION BY k ROWS 10]
     FROM s [1]              refused: '1' does not begin a window
     SELECT [1, 2]           refused: a list
 
@@ -19,7 +19,10 @@ LIST = "a list or a struct"
 """The name of lists and structs in messages."""
 
 _T = TokenType
-_WINDOW = "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
+_WINDOW = (
+    "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED], [BEGIN … END …] or"
+    " [PARTITION BY k ROWS 10]"
+)
 _PLACES = frozenset(
     (
         *(_T.SELECT, _T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY),
@@ -33,8 +36,12 @@ _NOT_SOURCES = frozenset({_T.L_PAREN, _T.COMMA})
 
 
 def begins_window(following: list[Token]) -> bool:
-    """Whether the token after [, if there is one, may begin the window of a source."""
-    return any(token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END") for token in following)
+    """Whether the token after [, if there is one, may begin the window of a source. WHERE is refused by its name."""
+    return any(
+        token.token_type in (_T.PARTITION_BY, _T.WHERE)
+        or token.text.upper() in ("RANGE", "ROWS", "NOW", "UNBOUNDED", "BEGIN", "END")
+        for token in following
+    )
 
 
 def is_name(tokens: list[Token], at: int) -> bool:
@@ -60,6 +67,4 @@ def bracket_error(source: StatementText, tokens: list[Token], at: int) -> SqlErr
     following = tokens[at + 1]
     if is_name(tokens, at) and before.token_type in (_T.FROM, _T.JOIN):
         return source.unsupported("a name in brackets", tokens[at].start, hint=quoted_name(following))
-    if following.text.upper().startswith("PARTITION"):
-        return source.unsupported("a window for each key (PARTITION BY)", following.start, hint=_WINDOW)
     return source.error(f"{following.text[:40]!r} does not begin a window", following.start, hint=_WINDOW)

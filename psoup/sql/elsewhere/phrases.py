@@ -32,7 +32,7 @@ _WITHIN = (
     "write ON t.k = u.k AND u.at BETWEEN t.at - INTERVAL 10 MINUTE AND t.at + INTERVAL 10 MINUTE; a window of each"
     " source stands in brackets: FROM t [RANGE 10 MINUTES]"
 )
-_LATEST = "GROUP BY k, and take arg_max(x, t) of each column, or last(x)"
+_LATEST = "FROM t [PARTITION BY k ROWS 1] has the last row of each k; GROUP BY k takes arg_max(x, t) of each column"
 _REGISTER = "a query has no stream of its own: psoup register 'SELECT …', or register(sql), keeps its answer ready"
 _LEAVE = "leave it out"
 _STREAM_OPTIONS = (
@@ -102,7 +102,7 @@ OF_SELECT: dict[str, Phrase] = {
     "DISTRIBUTE BY": Phrase("DISTRIBUTE BY", f"{_LEAVE}: work is divided as it is needed"),
     "CLUSTER BY": Phrase("CLUSTER BY", f"{_LEAVE}: work is divided as it is needed"),
     "SORT BY": Phrase("SORT BY", "write ORDER BY"),
-    "PARTITION BY": Phrase("PARTITION BY", "GROUP BY k has a row for each k", frozenset({"OVER", "WINDOW"})),
+    "PARTITION BY": Phrase("PARTITION BY", "GROUP BY k has a row for each k", frozenset({"OVER", "WINDOW", "["})),
     "TIMESTAMP BY": Phrase("TIMESTAMP BY in a SELECT", "it is part of the stream: CREATE STREAM … TIMESTAMP BY at"),
     "DIV": Phrase("the operator DIV", "write a // b"),
     "XOR": Phrase("the operator XOR", "write xor(a, b) of numbers, a <> b of conditions"),

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from psoup.sql.parser.grammar import Grammar
+from psoup.sql.parser.window_grammar import WindowGrammar
 
 OPERATOR = "operator"
 """The key in the `meta` of a set operation for the offset of its operator: UNION, INTERSECT or EXCEPT."""
@@ -27,7 +27,7 @@ _WITHIN: dict[type[exp.Expr], type[exp.Expr]] = {exp.EQ: exp.Any, exp.NEQ: exp.A
 """Comparisons, each with the quantifier that makes it IN or NOT IN."""
 
 
-class Compositions(Grammar):
+class Compositions(WindowGrammar):
     """The parser of queries inside of queries."""
 
     SET_OP_MODIFIERS: ClassVar[set[str]] = parser.Parser.SET_OP_MODIFIERS | {"begin", "end"}

@@ -30,9 +30,19 @@ class BoundNode(exp.Expression):
 
 
 class BoundsNode(exp.Expression):
-    """A window clause without a SELECT, or the window of one source in brackets."""
+    """A window clause without a SELECT, or the window of one source in brackets.
 
-    arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
+    `partition`: the expressions of PARTITION BY. `rows`: the Duration of its ROWS. Without PARTITION BY both are None.
+    `where`: the condition of WHERE in brackets.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "begin": False,
+        "end": False,
+        "partition": False,
+        "rows": False,
+        "where": False,
+    }
 
 
 class StreamColumn(exp.Expression):

@@ -55,6 +55,9 @@ STATEMENTS = [
     "SELECT r.a, count(*) FROM s AS r, s AS t WHERE r.b = t.b GROUP BY r.a {w}",
     "SELECT a, b, row_number() OVER (PARTITION BY a ORDER BY b DESC) AS n FROM s QUALIFY n < 9 {w}",
     "SELECT DISTINCT ON (a) a, b FROM s ORDER BY b {w}",
+    "SELECT a, b FROM s [PARTITION BY a ROWS 3] WHERE b < 30",
+    "SELECT a, b FROM s [PARTITION BY a ROWS 3 WHERE b < 60] WHERE b > 9 ORDER BY b DESC",
+    "SELECT b % 5 AS k, count(*) FROM s [PARTITION BY x ROWS 9] GROUP BY k",
     "SELECT b, sum(b) OVER (ORDER BY b) FROM s QUALIFY max(_time) OVER () > now() - INTERVAL 12 SECONDS {w}",
 ]
 WINDOWS = [
@@ -293,10 +296,10 @@ def at_the_present(snapshot: Any, record: Any, sides: Any, held: Earlier, now: i
     return computed(snapshot, record, sides, replace(held, now=now), now, budget)
 
 
-def only_what_came(snapshot: Any, sides: Any, before: Any, after: Any, budget: Any) -> bool:
+def only_what_came(snapshot: Any, record: Any, sides: Any, before: Any, after: Any, budget: Any) -> bool:
     """Does not look at what has left."""
     pairs = zip(before, after, strict=True)
-    return moved(snapshot, sides, [(max(old[0], new[0]), old[1]) for old, new in pairs], after, budget)
+    return moved(snapshot, record, sides, [(max(old[0], new[0]), old[1]) for old, new in pairs], after, budget)
 
 
 def never_now(plan: Any) -> bool:
@@ -309,7 +312,7 @@ def none_moves(stay: Any) -> Any:
     return np.zeros(len(stay), bool)
 
 
-computed, moved = module._computed, module._any_moved
+computed, moved = module._computed, module.any_moved
 
 
 def no_digest(table: pa.Table) -> bytes:
@@ -325,7 +328,7 @@ def no_digest(table: pa.Table) -> bytes:
         ({"digest_of": no_digest}, 20),
         ({"_computed": at_the_present, "digest_of": no_digest}, 20),
         ({"_moves": none_moves}, 20),
-        ({"_any_moved": only_what_came}, 20),
+        ({"any_moved": only_what_came}, 20),
         ({"plan_reads_now": never_now}, 60),
     ],
     ids=["a lost range", "no digest", "NOW of now", "rows that move", "rows that leave", "NOW in HAVING"],

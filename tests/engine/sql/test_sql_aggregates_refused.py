@@ -137,9 +137,9 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
             "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
         ),
         (
-            "SELECT count(*) FROM trades [PARTITION BY sym ROWS 5]",
-            "a window for each key (PARTITION BY) is not supported",
-            "the window of a source is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]",
+            "SELECT count(*) FROM (SELECT sym FROM trades) t [PARTITION BY sym ROWS 5]",
+            "a window for each key (PARTITION BY) of a subselect is not supported",
+            "write it in the subselect, after the stream: FROM s [PARTITION BY k ROWS 10]",
         ),
         ("SELECT sum(sym) FROM trades", f"sum needs a number, not TEXT; {OTHERWISE}", ""),
         ("SELECT sum(at) FROM trades", "sum needs a number, not TIMESTAMP; min, max and avg take times", ""),

@@ -1,4 +1,4 @@
-"""Cases of `psoup.kernels.fold.segments`: rows of a few clauses, some without a row and some with many."""
+"""Cases of the kernels `segments` and `last_of_group`: rows of a few clauses, some without a row and some with many."""
 
 from __future__ import annotations
 
@@ -58,7 +58,15 @@ def _cut_within(rng: Rng) -> Arguments:
     return starts, skip, limit, rng.permutation(starts[-1]), np.zeros_like(starts)
 
 
+def _keep_last(rng: Rng) -> Arguments:
+    """Some groups are full already, and some have no row."""
+    numbers = rng.integers(0, int(rng.choice([1, 5, 40])), int(rng.integers(0, 60))).astype(np.int32)
+    left = rng.integers(0, 6, 40).astype(np.int32)
+    return numbers, left, rng.integers(0, 2, len(numbers)).astype(np.uint8)
+
+
 CASES = {
+    "fold.last_of_group.keep_last": _keep_last,
     "fold.segments.count_rows": _count_rows,
     "fold.segments.place_rows": _place_rows,
     "fold.segments.put_values": _put_values,
