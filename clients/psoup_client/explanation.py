@@ -41,13 +41,14 @@ class PlanStep(html.Facts):
 class PlanNode(html.Facts):
     """A node of the plan. `id`: its place in the list. `inputs`: the IDs of its input nodes.
 
-    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort`, `limit`, `filter`, `over`,
-    `values`; `relation` is a subselect that is evaluated whole. Outer joins and their like have the words of SQL,
-    such as `left join` or `not in`. Set operations are `union`, `intersect` or `except`. `figures` are numbers, and
-    `facts` are texts, by their names. A source has the tuples and the matches in its window, its stream and its
+    `operator`: `source`, `join`, `aggregate`, `hop`, `having`, `project`, `distinct`, `sort`, `limit`, `filter`,
+    `over`, `values`; `relation` is a subselect that is evaluated whole. Outer joins and their like have the words of
+    SQL, such as `left join` or `not in`. Set operations are `union`, `intersect` or `except`. `figures` are numbers,
+    and `facts` are texts, by their names. A source has the tuples and the matches in its window, its stream and its
     clause. An aggregate has the numbers of its groups, aggregates and states. Over one stream it also has the numbers
-    of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come
-    chunks without a fold (`unfolded`), and tuples at the two `ends` of the window.
+    of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come chunks
+    without a fold (`unfolded`), and tuples at the two `ends` of the window. A hop has the number of `panes` of a
+    bucket, and the number of `buckets` that contain a tuple.
 
     `update_pattern`: as in `PlanStep`. `clocks`: the clocks by which rows leave, `time` or `rows of` a stream.
     `settled_pattern`: the simpler pattern of rows that the answer has shown for more than `settled_after`. An

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from psoup.aggregates.state import Rows, State, places_in
+from psoup.aggregates.state import Rows, State
 from psoup.kernels.fold import group_numbers
 from psoup.kernels.names import clause_names
 from psoup.kernels.rows.radix_sort import order_keys
@@ -83,7 +83,14 @@ class Sketch(ABC):
 
     def arrange(self, state: State, order: Array) -> State:
         """Copy the state, with its groups in the given order."""
-        return self.combine(self.empty(len(order)), state, places_in(order))
+        keys, values = self._entries(state)
+        places = np.full(int(max(keys.max(initial=0) >> self.bits, order.max(initial=0))) + 1, -1)
+        places[order] = np.arange(len(order))
+        groups = places[keys >> self.bits]
+        here = np.flatnonzero(groups >= 0)
+        return self._more(
+            self.empty(len(order)), groups[here] << self.bits | keys[here] & (1 << self.bits) - 1, values[here]
+        )
 
     def _more(self, state: State, keys: Array, values: Array) -> State:
         """Add entries to a state. Amortised O(log n) for each entry."""

@@ -79,7 +79,10 @@ class Folding(Protocol):
         ...
 
     def arrange(self, state: State, order: Array) -> State:
-        """Copy the state, with its groups in a new order. `order`: int64, all groups with rows, each once."""
+        """Copy the state, with its groups in a new order. `order`: int64, all groups with rows, each once.
+
+        A state that lists values (`list_states`, `ordered_rows`) needs all of them. Other states leave out the rest.
+        """
         ...
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:

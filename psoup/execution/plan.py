@@ -21,7 +21,7 @@ SELECT has plain columns only, `psoup.execution.rows.record_batch` gathers them 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -42,7 +42,7 @@ from psoup.execution.rows.leaf_rows import LeafRows
 from psoup.execution.rows.plan_rows import PlanRows
 from psoup.execution.rows.sort import Sorting, over_rows
 from psoup.execution.rows.source_rows import Reading, SourceRows
-from psoup.execution.ways import GROUPS, JOIN, JOIN_WAYS
+from psoup.execution.ways import BUCKETS, GROUPS, JOIN, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt, ensure
 from psoup.plan.canonical import exact_name
@@ -51,6 +51,7 @@ from psoup.plan.nodes import (
     Distinct,
     Filter,
     Having,
+    Hop,
     Join,
     LastRows,
     Leaf,
@@ -192,6 +193,12 @@ def _aggregate(node: Aggregate, reading: Reading) -> Rows:
     return GroupRows(rows, node, GROUPS)
 
 
+def _hop(node: Hop, reading: Reading) -> Rows:
+    panes = rows_of(node.input, reading)
+    assert isinstance(panes, GroupRows)
+    return replace(panes, ways=BUCKETS, hop=node)
+
+
 def _having(node: Having, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
     assert isinstance(rows, GroupRows)
@@ -238,6 +245,7 @@ _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     SetOperation: _set_operation,
     Values: _values,
     Aggregate: _aggregate,
+    Hop: _hop,
     Having: _having,
     Over: _over,
     Project: _project,

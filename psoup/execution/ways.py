@@ -4,6 +4,7 @@
     JOIN     how pairs of a join are found   kept_pairs small_pairs key_join band_join routed_join
     COUNT    how pairs of a join are counted kept_pairs small_pairs key_join join_rows
     GROUPS   how rows become groups          window_ends fold_rows
+    BUCKETS  how rows become groups of HOP   combined_panes repeated_rows
     WINDOW   how a window is read            window_middle window_folds window_rows all_matches
 
 `psoup.plan.way` chooses the first way that accepts the case. Each way has the name of its module, and EXPLAIN prints
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 from psoup.execution.aggregate import (
     all_matches,
+    combined_panes,
     fold_rows,
+    repeated_rows,
     single_row,
     window_case,
     window_ends,
@@ -227,6 +230,25 @@ GROUPS: Ways[GroupCase, GroupTable] = Ways(
     ),
 )
 
+BUCKETS: Ways[GroupCase, GroupTable] = Ways(
+    "buckets of a hop",
+    Way(
+        "combined_panes",
+        needs="aggregates whose states are exact for combined panes",
+        gives="a table with a row for each group and bucket",
+        cost="rows * measures + groups of panes * panes of a bucket",
+        run=combined_panes.combined_panes,
+        serves=combined_panes.serves,
+    ),
+    Way(
+        "repeated_rows",
+        needs="nothing",
+        gives="a table with a row for each group and bucket",
+        cost="rows * buckets of a tuple * measures",
+        run=repeated_rows.repeated_rows,
+    ),
+)
+
 WINDOW: Ways[WindowCase, Ends] = Ways(
     "window",
     Way(
@@ -267,6 +289,6 @@ WINDOW: Ways[WindowCase, Ends] = Ways(
     ),
 )
 
-STEPS = (WINDOW, ANSWER, JOIN, COUNT, GROUPS)
+STEPS = (WINDOW, ANSWER, JOIN, COUNT, GROUPS, BUCKETS)
 """All steps, in the order in which an invocation takes them."""
 JOIN_WAYS = join_rows.JoinWays(JOIN, COUNT)

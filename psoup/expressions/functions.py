@@ -232,6 +232,7 @@ BUILT_IN = frozenset(
         *(name for name, function in FUNCTIONS.items() if not function.operator),
         *ALIASES,
         *SUGAR,
+        "hop",
         "time_bucket",
         "tumble",
     ]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from psoup.plan.above import Distinct, Limit, Project, Sort
 from psoup.plan.aggregate import Aggregate, Having, Measure
+from psoup.plan.hop import Hop
 from psoup.plan.inputs import Join, OrderKey, Output, PairFactor, Source, names_of
 from psoup.plan.last_rows import LastRows, partitioned, windowed
 from psoup.plan.over import Over, WindowFunction
@@ -28,6 +29,7 @@ __all__ = [
     "Distinct",
     "Filter",
     "Having",
+    "Hop",
     "Join",
     "JoinKind",
     "LastRows",
@@ -67,6 +69,7 @@ Node = (
     | Filter
     | Over
     | Aggregate
+    | Hop
     | Having
     | Project
     | Distinct

@@ -33,6 +33,11 @@ def _bucket(call: Call, texts: list[str]) -> str:
     return f"time_bucket({interval_text(months, micros)}, {texts[2]})"
 
 
+def _hop(call: Call, texts: list[str]) -> str:
+    lengths = [interval_text(0, int(arg.value or 0)) for arg in call.args[1:] if isinstance(arg, Literal)]
+    return f"hop({', '.join([texts[0], *lengths])})"
+
+
 def _case(call: Call, texts: list[str]) -> str:
     branches = [f"WHEN {when} THEN {then}" for when, then in zip(texts[:-1:2], texts[1::2], strict=True)]
     return f"CASE {' '.join(branches)} ELSE {texts[-1]} END"
@@ -54,6 +59,7 @@ WRITTEN: Forms = {
     "case": _case,
     "difference": lambda _, texts: f"({texts[0]} - {texts[1]})",
     "extract": _part,
+    "hop": _hop,
     "narrow": _narrow,
     "neg": lambda _, texts: f"(-{texts[0]})",
     "not": lambda _, texts: f"(NOT {texts[0]})",

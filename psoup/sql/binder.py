@@ -24,6 +24,7 @@ from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.elsewhere.advice import advised_arguments
 from psoup.sql.elsewhere.refused_functions import refuse_function
+from psoup.sql.hop import bind_hop, is_hop
 from psoup.sql.names import Names
 from psoup.sql.output_names import OutputNames, output_of
 from psoup.sql.over import INSIDE, QUALIFY, Windows
@@ -331,6 +332,8 @@ class Binder:
         refuse_function(self.source, name, node)
         if name in BUCKETS:
             return bucket(self, name, node)
+        if is_hop(name):
+            return bind_hop(self, node)
         if name == "position":
             return self.call(name, node, [self.bind(arg) for arg in position_arguments(node)])
         if name in SPANNED and node.expressions:

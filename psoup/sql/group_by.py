@@ -21,9 +21,11 @@ from psoup.expressions.conversion import truth
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import GROUPED, OVER, AttributeRef, Call, Expr, Literal, columns_of, reads_now
 from psoup.model import BIGINT
-from psoup.plan.nodes import Aggregate, Having, Measure, Node, OrderKey, Output
+from psoup.plan.hop import HOP
+from psoup.plan.nodes import Aggregate, Having, Hop, Measure, Node, OrderKey, Output
 from psoup.sql.aggregates import GROUP_BY, HAVING
 from psoup.sql.binder import Binder
+from psoup.sql.hop import check_hops, not_a_key
 from psoup.sql.output_names import output_names
 from psoup.sql.over import reads_over, refused_in
 from psoup.sql.source import StatementText
@@ -34,8 +36,13 @@ def group_keys(
 ) -> tuple[Expr, ...]:
     """The distinct keys of GROUP BY that read tuples. Raises SqlError."""
     group = select.args.get("group")
-    if group is None:
-        return ()
+    keys = () if group is None else _group_keys(source, group, binder, outputs)
+    if group is not None:
+        check_hops(source, group, keys)
+    return keys
+
+
+def _group_keys(source: StatementText, group: exp.Expr, binder: Binder, outputs: Sequence[Output]) -> tuple[Expr, ...]:
     if group.args.get("all"):
         return tuple(dict.fromkeys(output.expr for output in outputs if _of_tuples(output.expr)))
     names = output_names(outputs)
@@ -151,12 +158,12 @@ class SingleValues:
 class Groups:
     """Rewrites expressions of a statement, so that they read the table of its groups."""
 
-    def __init__(self, source: StatementText, aggregate: Aggregate, select: exp.Select) -> None:
-        self._aggregate = aggregate
+    def __init__(self, source: StatementText, table: Aggregate | Hop, select: exp.Select) -> None:
+        self._table = table
         self._source = source
         self._select = select
-        columns, count = aggregate.columns, len(aggregate.keys)
-        self._keys = dict(zip(aggregate.keys, columns, strict=False))
+        columns, count = table.columns, len(table.keys)
+        self._keys = dict(zip(table.keys, columns, strict=False))
         self._measures = columns[count:]
 
     def of(self, expr: Expr) -> Expr:
@@ -166,6 +173,8 @@ class Groups:
         if key is not None:
             return key
         if isinstance(expr, Call):
+            if expr.name == HOP:
+                raise not_a_key(self._source, self._select)
             return Call(expr.type, expr.name, tuple([self.of(arg) for arg in expr.args]))
         if not isinstance(expr, AttributeRef):
             return expr
@@ -177,7 +186,7 @@ class Groups:
 
     def node(self, having: Expr | None) -> Node:
         """The plan node of the table, without the groups for which HAVING is not TRUE. Raises SqlError."""
-        return self._aggregate if having is None else Having(self._aggregate, self.of(having))
+        return self._table if having is None else Having(self._table, self.of(having))
 
     def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
         """The outputs rewritten over the table. Raises SqlError."""

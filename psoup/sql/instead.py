@@ -60,7 +60,6 @@ FOR_FUNCTION = {
         ("string_split", "str_split", "split", "string_to_array", "regexp_split_to_array"),
         "split_part(x, ',', 2) takes one of the parts",
     ),
-    "hop": "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
     "mode": "GROUP BY x ORDER BY count(*) DESC LIMIT 1 has the value that is there most often",
     "approx_top_k": "GROUP BY x ORDER BY count(*) DESC LIMIT k",
     "histogram": "SELECT x, count(*) … GROUP BY x has a row for each value",

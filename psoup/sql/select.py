@@ -15,8 +15,8 @@ from sqlglot import exp
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
+from psoup.plan.hop import grouped
 from psoup.plan.nodes import (
-    Aggregate,
     Distinct,
     Join,
     Limit,
@@ -33,6 +33,7 @@ from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
 from psoup.sql.group_by import Groups, SingleValues, group_keys, having_condition, in_having
+from psoup.sql.hop import written_hops
 from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.over_plan import OverPlan, qualify_condition
 from psoup.sql.parser.guards import tokens_of
@@ -181,17 +182,17 @@ def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Nod
     keys = order_keys(source, select, binder, outputs, distinct)
     qualify = qualify_condition(source, select, binder, outputs)
     first_of = distinct_keys(source, select, binder, outputs)
-    group, grouped = select.args.get("group"), _itself
-    if grouped_by or having is not None or binder.measures.listed or (group is not None and not group.args.get("all")):
+    group, rewritten = select.args.get("group"), _itself
+    if grouped_by or having is not None or binder.measures.listed or _names_keys(group, select):
         if binder.single_values:
             single = SingleValues(binder, grouped_by, select)
             outputs = tuple(Output(output.name, single.of(output.expr)) for output in outputs)
             keys = tuple(OrderKey(single.of(key.expr), key.descending, key.nulls_first) for key in keys)
             having = None if having is None else single.of(having)
-        groups = Groups(source, Aggregate(origin, grouped_by, binder.measures.listed), select)
+        groups = Groups(source, grouped(origin, grouped_by, binder.measures.listed), select)
         outputs, keys, origin = groups.outputs(outputs), groups.order(keys), groups.node(having)
-        grouped = groups.of
-    over = OverPlan(origin, binder.windows.listed, grouped)
+        rewritten = groups.of
+    over = OverPlan(origin, binder.windows.listed, rewritten)
     outputs, keys = over.outputs(outputs), over.order(keys)
     if qualify is not None:
         over.qualify(qualify)
@@ -216,6 +217,11 @@ def _distinct(select: exp.Select) -> bool:
     """Whether equal rows count once. DISTINCT ON is another matter."""
     distinct = select.args.get("distinct")
     return distinct is not None and distinct.args.get("on") is None
+
+
+def _names_keys(group: exp.Expr | None, select: exp.Select) -> bool:
+    """Whether a GROUP BY makes groups without a key that reads tuples, and without an aggregate."""
+    return group is not None and (not group.args.get("all") or bool(written_hops(select)))
 
 
 def _itself(expr: Expr) -> Expr:

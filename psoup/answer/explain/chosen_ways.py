@@ -4,6 +4,7 @@
       Join r.k = s.k       | by small_pairs, else key_join, else routed_join
     Project sum            | by single_row, else computed_rows
       Aggregate sum(x)     | by window_folds, else window_rows
+    Hop BY hop(t, …)       | by combined_panes
 
 No way is run, so the next invocation is not affected. A way has the name of its module.
 """
@@ -22,8 +23,8 @@ from psoup.execution.plan import rows_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
-from psoup.execution.ways import ANSWER, JOIN, WINDOW
-from psoup.plan.nodes import Aggregate, Join, Limit, Node, Source, walk
+from psoup.execution.ways import ANSWER, BUCKETS, JOIN, WINDOW
+from psoup.plan.nodes import Aggregate, Hop, Join, Limit, Node, Source, walk
 from psoup.plan.way import Way, always
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
@@ -58,6 +59,9 @@ def with_ways(findings: Findings, names: Sequence[str]) -> Findings:
 def _steps(
     plan: Node, alone: Side | None, reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Iterator[tuple[Node, Sequence[Way[Any, Any]]]]:
+    for _, node in walk(plan):
+        if isinstance(node, Hop):
+            yield node, BUCKETS.serving(node)[:1]  # each accepts every case
     if alone is not None:
         serving = ANSWER.serving(plan)
         yield plan, serving[: 1 + next(at for at, way in enumerate(serving) if way.accepts is always)]

@@ -19,7 +19,7 @@ from psoup.answer.copies.rows_since import Travel, travel_in
 from psoup.answer.explain.amount import amount_lines, amount_reason
 from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
-from psoup.answer.explain.groups import explain_groups
+from psoup.answer.explain.groups import explain_groups, explain_hop
 from psoup.answer.explain.join import explain_join, reading_of
 from psoup.answer.explain.last_rows import explain_last_rows
 from psoup.answer.explain.partners import explain_partners
@@ -32,7 +32,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
 from psoup.plan.amounts import Amount, Keeping
-from psoup.plan.nodes import Aggregate, Join, LastRows, Node, PartnerJoin, Source, Values
+from psoup.plan.nodes import Aggregate, Hop, Join, LastRows, Node, PartnerJoin, Source, Values
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.idle_clauses import is_idle
 from psoup.published.snapshot import Snapshot
@@ -193,6 +193,8 @@ def _nodes(
             return explain_groups(node, side, now, snapshot, budget, stored=not sources[0].folded)
         if isinstance(node, LastRows):
             return explain_last_rows(node, wanted[node.input.place], snapshot, tenant, budget) if counted else NOTHING
+        if isinstance(node, Hop):
+            return explain_hop(node)
         if isinstance(node, Values):
             return Findings({"rows": len(node.rows)})
         return sources[node.place].findings if isinstance(node, Source) else NOTHING

@@ -4,6 +4,7 @@
                                                  | 3 aggregates from 2 states
                                                  | folds of 0 nodes and 2 chunks, 900 tuples at the two ends
     Aggregate max(x)                             | folds of 2 nodes and 9 chunks, 7,000 tuples at the two ends
+    Hop BY hop(t, …)                             | buckets of 12 panes of 5 MINUTES, a tuple is in 12 of them
 
 EXPLAIN counts groups as an invocation does, if the window has at most `_MOST` tuples. It does not count groups of a
 join.
@@ -24,7 +25,8 @@ from psoup.execution.aggregate.row_parts import parts_of
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.select.clause_matches import Side, matches_in
 from psoup.phrases import counted
-from psoup.plan.nodes import Aggregate
+from psoup.plan.canonical import describe_duration
+from psoup.plan.nodes import Aggregate, Hop
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
@@ -70,6 +72,21 @@ def explain_groups(
     figures |= {"groups": folder.groups, "rows": rows.count}
     groups = f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}"
     return Findings(figures, {}, [groups, state_line, *reused])
+
+
+def explain_hop(node: Hop) -> Findings:
+    """Explain a Hop: the panes of its buckets, and the number of buckets that have a tuple. O(1)."""
+    pane, size = describe_duration(node.pane), describe_duration(node.size)
+    figures = {"panes": node.panes, "buckets": node.buckets}
+    facts = {"pane": pane, "slide": describe_duration(node.slide), "size": size}
+    line = f"buckets of {counted(node.panes, 'pane')} of {pane}; a tuple is in {_buckets(node)}"
+    return Findings(figures, facts, [line])
+
+
+def _buckets(node: Hop) -> str:
+    """The number of buckets that have a tuple, in words."""
+    whole = node.size // node.slide
+    return counted(whole, "bucket") if whole == node.buckets else f"{whole} or {counted(node.buckets, 'bucket')}"
 
 
 def _state_bytes(node: Aggregate) -> float:

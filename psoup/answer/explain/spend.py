@@ -121,7 +121,11 @@ def _of_node(
 ) -> Iterator[Spend]:
     """The spends of a step of the plan that can be estimated."""
     figures = node.figures
-    if node.operator == "join" and "candidates" in figures:
+    if node.operator == "hop":
+        yield from _of_hop(node, nodes, groups, budget)
+    elif any(above.operator == "hop" and above.inputs == (node.id,) for above in nodes):
+        return  # its groups are panes: the hop has the spends of both
+    elif node.operator == "join" and "candidates" in figures:
         bound = _NEITHER if figures["whole"] else "at least"
         yield spend(budgets.JOIN_PAIRS, figures["candidates"], config.joins.pairs, bound)
         yield spend(budgets.JOIN_BYTES, figures["bytes"], config.joins.bytes, bound)
@@ -141,6 +145,19 @@ def _of_node(
         yield spend(
             budgets.SORT_BYTES, 2 * _VALUE * rows_or_bytes * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER
         )
+
+
+def _of_hop(hop: PlanNode, nodes: Sequence[PlanNode], groups: GroupLimits, budget: ReadBudget) -> Iterator[Spend]:
+    """The spends of a hop and of the aggregate below it: the panes, and a group for each pane and bucket at most."""
+    aggregate = nodes[hop.inputs[0]]
+    panes, figures = _rows_of(aggregate, nodes, counted=True)[0], aggregate.figures
+    if panes is None:
+        return
+    yield spend(budgets.GROUP_KEYS, panes * hop.figures["buckets"], groups.keys, _MOST)
+    yield spend(budgets.GROUP_ROWS, panes * hop.figures["buckets"], groups.rows, _MOST)
+    key_bytes = figures["key_bytes"] if "groups" in figures else panes * _VALUE * figures["keys"]
+    each = key_bytes + panes * figures["state_bytes"]
+    yield spend(budgets.GROUP_BYTES, each * (1 + hop.figures["buckets"]), budget.sort_bytes, _NEITHER)
 
 
 def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[Spend]:
@@ -176,6 +193,8 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
     if not node.inputs:
         return figures.get("matches_in_window"), _NEITHER if counted else _LEAST
     rows, bound = _rows_of(nodes[node.inputs[0]], nodes, counted=counted)
+    if node.operator == "hop":
+        return (None if rows is None else rows * figures["buckets"]), _MOST
     if node.operator == "union" and rows is not None:
         second, bound = _rows_of(nodes[node.inputs[1]], nodes, counted=counted)
         rows = None if second is None else rows + second
@@ -197,6 +216,8 @@ def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
     """The rows that enter a step: the count of the nearest of its inputs that has one. Returns None if none has."""
     while node.inputs:
         node = nodes[node.inputs[0]]
+        if node.operator == "hop":
+            return _rows_of(node, nodes, counted=True)[0]
         for figure in ("groups", "rows", "matches_in_window"):
             if figure in node.figures:
                 return node.figures[figure]

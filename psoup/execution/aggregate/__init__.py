@@ -15,7 +15,10 @@ Files, in reading order (a star: a way, see `psoup.execution.ways`):
     row_parts        keys and arguments of an Aggregate, in parts of rows
     fold_rows        * keys become group numbers, and arguments become states
     window_ends      * the row of an aggregate from plain columns at both ends
-    groups           the rows of Aggregate and HAVING
+    pane_facts       facts about a HOP: whether the states of panes can be combined
+    combined_panes   * states of panes become states of buckets
+    repeated_rows    * each row of a HOP in all of its buckets
+    groups           the rows of Aggregate, HOP and HAVING
     check_folds      the check that kept folds equal recomputed folds of their chunks
 
 Invariant: an answer from folds equals the answer from rows, bit for bit. If a fold is missing, the reader folds the

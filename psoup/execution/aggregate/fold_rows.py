@@ -10,8 +10,8 @@ the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,16 +71,26 @@ class Kept:
 
 def fold_rows(case: GroupCase) -> GroupTable:
     """Fold all rows into the table of groups. Raises ResourceExhausted if the groups are too many, or too large."""
+    return folded(case).table()
+
+
+def folded(case: GroupCase) -> Folder:
+    """Fold all rows into groups. Raises ResourceExhausted if the groups are too many, or too large."""
     reading = case.rows.reading
     between = reading.between
     folder = Folder(case.node, reading, case.hold, None if between is None else between.fold)
-    most = min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
-    with reading.texts_within(reading.texts.in_pieces(most)):
-        for rows in _pieces(case.rows, folder):
+    with text_pieces(reading):
+        for rows in row_pieces(case.rows, folder.join):
             with closing(parts_of(rows, folder.wanted, folder.coded)) as parts:  # a refused row leaves no bytes held
                 for part in parts:
                     folder.add(*part)
-    return folder.table()
+    return folder
+
+
+def text_pieces(reading: Reading) -> AbstractContextManager[None]:
+    """A context in which the texts of a piece of rows take a small part of the bytes of groups."""
+    most = min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
+    return reading.texts_within(reading.texts.in_pieces(most))
 
 
 def fold_of(
@@ -110,22 +120,22 @@ def fold_of(
         held.give_back()
 
 
-def _pieces(rows: SourceRows | FoldableRows, folder: Folder) -> Iterator[SourceRows | FoldableRows]:
-    """Yield the rows in their order. Add the kept fold to the folder between the two ends of the window.
+def row_pieces(rows: SourceRows | FoldableRows, join: Callable[[Fold], None]) -> Iterator[SourceRows | FoldableRows]:
+    """Yield the rows in their order. Call `join` with the kept fold between the two ends of the window.
 
-    A fold whose states commute is added first. Then the rows come as one piece.
+    A fold whose states commute is joined first. Then the rows come as one piece.
     """
     between = rows.reading.between
     if between is None or between.fold is None or not isinstance(rows, SourceRows):
         yield rows
         return
     if between.recipe.commutes:
-        folder.join(between.fold)
+        join(between.fold)
         yield rows
         return
     some = [match for match in rows.matches if match.count]
     yield replace(rows, matches=[match for match in some if first_of(match) < between.begins])
-    folder.join(between.fold)
+    join(between.fold)
     yield replace(rows, matches=[match for match in some if first_of(match) >= between.begins])
 
 

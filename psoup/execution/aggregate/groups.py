@@ -1,4 +1,4 @@
-"""The evaluator of Aggregate and Having, over a table with a row for each group.
+"""The evaluator of Aggregate, Hop and Having, over a table with a row for each group.
 
     rows below ─ a way of folding ─> a table: keys, measures
                                        │ HAVING
@@ -24,7 +24,7 @@ from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
-from psoup.plan.nodes import Aggregate
+from psoup.plan.nodes import Aggregate, Hop
 from psoup.plan.way import Ways
 from psoup.values.columns import Array, Column
 
@@ -34,11 +34,15 @@ _MAX_ROWS = 65_536
 
 @dataclass(slots=True)
 class GroupRows:
-    """The groups of an Aggregate that satisfy `having`. `limit`: the most rows that remain after the first `skip`."""
+    """The groups of an Aggregate, or of the `hop` above it, that satisfy `having`.
+
+    `limit`: the most rows that remain after the first `skip`.
+    """
 
     rows: SourceRows | FoldableRows
     node: Aggregate
     ways: Ways[GroupCase, GroupTable]
+    hop: Hop | None = None
     having: Expr | None = None
     limit: int | None = None
     skip: int = 0
@@ -102,8 +106,8 @@ class GroupRows:
     def _fold(self) -> None:
         """Fold the rows into the table and apply HAVING, unless an earlier call did."""
         if self._table is None:
-            case = GroupCase(self.rows, self.node, self._hold)
-            self._table, self._size = self.ways.take(self.node, case)
+            case = GroupCase(self.rows, self.node, self._hold, self.hop)
+            self._table, self._size = self.ways.take(self.hop or self.node, case)
             if self.having is not None:
                 self._keep(self.having)
 

@@ -20,7 +20,7 @@ from psoup.execution.rows.select_list import Group
 from psoup.execution.rows.source_rows import SourceRows
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import Kind
-from psoup.plan.nodes import Aggregate
+from psoup.plan.nodes import Aggregate, Hop
 from psoup.values.columns import Column
 
 _MAX_ROWS = 65_536
@@ -43,11 +43,21 @@ GroupTable = tuple[dict[int, Column], int]
 
 @dataclass(slots=True)
 class GroupCase:
-    """Rows that a way folds into groups. `hold`: charges the bytes of keys and states before they are allocated."""
+    """Rows that a way folds into groups. `hold`: charges the bytes of keys and states before they are allocated.
+
+    `hop`: the buckets into which the groups of `node`, which are panes, are combined. None for other plans.
+    """
 
     rows: SourceRows | FoldableRows
     node: Aggregate
     hold: Hold
+    hop: Hop | None = None
+
+    @property
+    def buckets(self) -> Hop:
+        """The buckets, of a plan with a HOP."""
+        assert self.hop is not None
+        return self.hop
 
 
 def parts_of(

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from psoup.aggregates.recipes import Recipe, recipe_of
+from psoup.execution.aggregate.pane_facts import combines_panes
 from psoup.execution.aggregate.window_ends import fits_ends, row_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.expressions.tree import AttributeRef
-from psoup.plan.nodes import Aggregate, Node, Project, Source
+from psoup.plan.nodes import Aggregate, Hop, Node, Project, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.values.columns import Column
 
@@ -34,9 +35,14 @@ class StreamAggregate(NamedTuple):
 
 
 def aggregate_of(plan: Node) -> Aggregate | None:
-    """The Aggregate of a plan over one stream. None if the plan has a join or no aggregate."""
+    """The Aggregate of a plan over one stream. None if the plan has a join or no aggregate.
+
+    None also if the plan has a HOP whose rows cannot be folded by pane.
+    """
     while not isinstance(plan, Aggregate):
         if isinstance(plan, Source) or len(plan.inputs) != 1:
+            return None
+        if isinstance(plan, Hop) and not combines_panes(plan):
             return None
         (plan,) = plan.inputs
     return plan if isinstance(plan.input, Source) else None

@@ -148,7 +148,7 @@ def to_timestamp(call: Call, frame: Frame) -> Column:
     return finish(TIMESTAMP, np.where(in_range, micros, 0.0).astype(np.int64), columns, ~in_range)
 
 
-_MONDAY = 10_959 * DAY_MICROS
+MONDAY = 10_959 * DAY_MICROS
 """2000-01-03, the origin of buckets of days and hours; buckets of months begin at 2000-01-01."""
 _JANUARY = 2_000 * 12
 
@@ -175,7 +175,7 @@ def time_bucket(call: Call, frame: Frame) -> Column:
             return finish(DATE, start, [column])
         return finish(TIMESTAMP, values, [column], overflow | (values < FIRST_MICRO))
     at, far = (column.values, None) if column.type == TIMESTAMP else mul_int64(days, np.full(frame.rows, DAY_MICROS))
-    first = np.full(frame.rows, _MONDAY % width)
+    first = np.full(frame.rows, MONDAY % width)
     moved, overflow = sub_int64(at, first)
     values, under = add_int64(moved // width * width, first)
     failed = overflow | under | (values > at) | (values < FIRST_MICRO) | (False if far is None else far)
@@ -184,7 +184,7 @@ def time_bucket(call: Call, frame: Frame) -> Column:
 
 def _begun(times: Array, width: int) -> Array | None:
     """The beginnings of the buckets of times. Returns None if the first bucket may begin before the first TIMESTAMP."""
-    offset = _MONDAY % width
+    offset = MONDAY % width
     if times.min(initial=0) < FIRST_MICRO + offset + width:
         return None
     begun: Array = times - offset

@@ -10,7 +10,8 @@ another number of arguments.
 from __future__ import annotations
 
 _BUCKET = "GROUP BY tumble(t, INTERVAL '1' HOUR) makes windows side by side, and tumble(t, …) is where each begins"
-_SLIDING = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slides; " + _BUCKET
+_HOP = "GROUP BY hop(t, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) makes windows of an hour that begin every five minutes"
+_SLIDING = f"{_HOP}, and hop(t, …) is where each begins; BEGIN (NOW - 1 HOUR) at the end is one that slides with NOW"
 _NO_LIST = "a value is not a list: select the rows, in order, and put them together where they arrive"
 _NOW = "now() in the SELECT list is the NOW; BEGIN (NOW - 1 HOUR) bounds the time"
 _FORMAT = "write strftime(t, '%Y-%m-%d %H:%M:%S')"
@@ -45,7 +46,9 @@ FUNCTIONS: dict[str, str] = {
     **_all("tumble_start tumble_rowtime tumblingwindow tumbling_window window time_slice", _BUCKET),
     **_all("tumble_end window_end windowend", "write tumble(t, INTERVAL '1' HOUR) + INTERVAL '1' HOUR"),
     **_all("window_start windowstart", "write tumble(t, INTERVAL '1' HOUR)"),
-    **_all("hop_start hop_end hoppingwindow slidingwindow hop_window cumulate", _SLIDING),
+    **_all("hop_start hop_rowtime hoppingwindow hopping_window slidingwindow sliding_window hop_window", _SLIDING),
+    "hop_end": f"{_HOP}; add the size to hop(t, …): it is where each begins",
+    "cumulate": f"BEGIN (START) is a window that grows; {_BUCKET}",
     **_all("session session_start session_end session_window sessionwindow", _SESSION),
     "tostartofinterval": "write tumble(t, INTERVAL 15 MINUTE)",
     "time_bucket_gapfill": "write time_bucket(INTERVAL '15' MINUTE, t); a bucket without tuples has no row",

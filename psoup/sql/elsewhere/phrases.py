@@ -21,6 +21,7 @@ class Phrase(NamedTuple):
 
 
 _BUCKET = "FROM trades … GROUP BY tumble(t, INTERVAL '10' MINUTE) makes windows side by side"
+_HOP = "FROM trades … GROUP BY hop(t, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) makes windows that overlap"
 _SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slides"
 _EMIT = "register the SELECT without EMIT; invoke gives the answer, and watch([client.copy(query)]) tells each change"
 _AS_OF = (
@@ -47,13 +48,14 @@ OF_SELECT: dict[str, Phrase] = {
     "EMIT ON WINDOW CLOSE": Phrase("EMIT ON WINDOW CLOSE", _EMIT),
     "EMIT": Phrase("EMIT", _EMIT),
     "WINDOW TUMBLING": Phrase("WINDOW TUMBLING", f"{_BUCKET}; {_SLIDE}"),
-    "WINDOW HOPPING": Phrase("WINDOW HOPPING", f"{_SLIDE}; {_BUCKET}"),
+    "WINDOW HOPPING": Phrase("WINDOW HOPPING", f"{_HOP}; {_SLIDE}"),
     "WINDOW SESSION": Phrase("WINDOW SESSION", f"there are no session windows: {_BUCKET}"),
     "TUMBLE ( TABLE": Phrase("TUMBLE in FROM", _BUCKET),
     "FROM TUMBLE (": Phrase("TUMBLE in FROM", _BUCKET),
     "JOIN TUMBLE (": Phrase("TUMBLE in FROM", _BUCKET),
-    "HOP ( TABLE": Phrase("HOP in FROM", f"{_SLIDE}; {_BUCKET}"),
-    "FROM HOP (": Phrase("HOP in FROM", f"{_SLIDE}; {_BUCKET}"),
+    "HOP ( TABLE": Phrase("HOP in FROM", f"{_HOP}; {_SLIDE}"),
+    "FROM HOP (": Phrase("HOP in FROM", f"{_HOP}; {_SLIDE}"),
+    "JOIN HOP (": Phrase("HOP in FROM", f"{_HOP}; {_SLIDE}"),
     "CUMULATE ( TABLE": Phrase("CUMULATE in FROM", f"{_BUCKET}; BEGIN (START) is a window that grows"),
     "SESSION ( TABLE": Phrase("SESSION in FROM", f"there are no session windows: {_BUCKET}"),
     "WINDOW (": Phrase("the function window", f"{_BUCKET}; {_SLIDE}"),

@@ -50,6 +50,8 @@ STATEMENTS = [
     "SELECT b % 5 AS k, count(*) FROM s GROUP BY k HAVING max(_time) > now() - INTERVAL 12 SECONDS {w}",
     "SELECT a FROM s GROUP BY a ORDER BY count(*) DESC, a {w}",
     "SELECT b % 3 AS k, last(x) FROM s WHERE b < 30 GROUP BY k {w}",
+    "SELECT hop(_time, INTERVAL 2 SECONDS, INTERVAL 10 SECONDS) AS w, count(*), last(x) FROM s GROUP BY w {w}",
+    "SELECT hop(_time, INTERVAL 3 SECONDS, INTERVAL 7 SECONDS) AS w, a, median(b) FROM s GROUP BY w, a {w}",
     "SELECT count(*), sum(b) FROM s {w}",
     "SELECT r.a, t.b FROM s AS r, s AS t WHERE r.a = t.a AND r.b + 90 < t.b {w}",
     "SELECT r.a, count(*) FROM s AS r, s AS t WHERE r.b = t.b GROUP BY r.a {w}",

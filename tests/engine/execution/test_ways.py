@@ -22,7 +22,7 @@ from psoup.execution.plan import rows_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message, form_of, read
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.ways import ANSWER, COUNT, GROUPS, JOIN, STEPS, WINDOW
+from psoup.execution.ways import ANSWER, BUCKETS, COUNT, GROUPS, JOIN, STEPS, WINDOW
 from psoup.expressions.tree import ID_INDEX, AttributeRef, source_of
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
@@ -68,6 +68,10 @@ SINGLE = (
     "SELECT n, sum(k) AS c, min(w) AS b FROM r [ROWS {}] WHERE k < 100 GROUP BY n",
     "SELECT sum(k) / 2 AS c, count(*) + 1 AS d FROM r [ROWS {}] WHERE n > 2",
     "SELECT median(k) AS c FROM r [ROWS {}] WHERE n > 2",
+    "SELECT hop(make_timestamp(k), INTERVAL 6 MICROSECONDS, INTERVAL 20 MICROSECONDS) AS t, n, sum(k) AS c, max(up) AS"
+    " b FROM r [ROWS {}] GROUP BY t, n",
+    "SELECT hop(make_timestamp(n), INTERVAL 2 MICROSECONDS, INTERVAL 6 MICROSECONDS) AS t, median(k) AS c"
+    " FROM r [ROWS {}] WHERE n > 2 GROUP BY t",
 )
 
 
@@ -144,7 +148,7 @@ def _plain(ways: Ways[Any, Any], case: Any, result: Any) -> object:
         return _ids(result), result.errors
     if ways is COUNT:
         return result
-    if ways is GROUPS:
+    if ways in (GROUPS, BUCKETS):
         table, size = result
         return {place: column.to_arrow().to_pylist() for place, column in table.items()}, size
     assert ways is WINDOW
@@ -266,6 +270,11 @@ EXPLAINED = {
     "SELECT r.k, s.k AS l, t.k AS m FROM r, s, r t WHERE r.k = s.k AND s.n = t.n": ["join_messages", "routed_join"],
     "SELECT sum(k) AS c FROM r WHERE n > 2": ["single_row, else computed_rows", "window_folds, else window_rows"],
     "SELECT k, n FROM r WHERE n > 2": ["source_messages"],
+    "SELECT hop(make_timestamp(k), INTERVAL 2 SECONDS, INTERVAL 4 SECONDS) AS t, sum(n) AS c FROM r GROUP BY t": [
+        "computed_rows",
+        "combined_panes",
+        "window_folds, else window_rows",
+    ],
 }
 
 

@@ -132,11 +132,6 @@ OTHERWISE = "use CAST(... AS BIGINT) or another number type"
         ),
         ("SELECT every(qty > 3) FROM trades", "every() is not supported", "write bool_and(x)"),
         (
-            "SELECT hop(at, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) FROM trades",
-            "hop() is not supported",
-            "sliding windows of a series come later; tumble(t, INTERVAL '15' MINUTE) makes buckets side by side",
-        ),
-        (
             "SELECT count(*) FROM (SELECT sym FROM trades) t [PARTITION BY sym ROWS 5]",
             "a window for each key (PARTITION BY) of a subselect is not supported",
             "write it in the subselect, after the stream: FROM s [PARTITION BY k ROWS 10]",

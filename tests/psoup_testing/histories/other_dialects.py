@@ -8,7 +8,7 @@ from __future__ import annotations
 REFUSED: dict[str, dict[str, str]] = {
     "ksqlDB": {
         "SELECT k, count(*) FROM trades WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k EMIT CHANGES": "tumble(",
-        "SELECT k, count(*) FROM trades WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES) GROUP BY k": "BEGIN",
+        "SELECT k, count(*) FROM trades WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES) GROUP BY k": "hop(",
         "SELECT k, count(*) FROM trades WINDOW SESSION (60 SECONDS) GROUP BY k": "SESSION",
         "SELECT k FROM trades EMIT CHANGES": "register",
         "SELECT k, count(*) FROM trades GROUP BY k EMIT FINAL": "EMIT",
@@ -48,13 +48,13 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "Flink SQL": {
         "SELECT * FROM TABLE(TUMBLE(TABLE trades, DESCRIPTOR(at), INTERVAL '10' MINUTES))": "tumble(",
-        "SELECT * FROM TABLE(HOP(TABLE trades, DESCRIPTOR(at), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))": "BEGIN",
+        "SELECT * FROM TABLE(HOP(TABLE trades, DESCRIPTOR(at), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))": "hop(",
         "SELECT * FROM TABLE(CUMULATE(TABLE trades, DESCRIPTOR(at), INTERVAL '5' MINUTES, INTERVAL"
         " '10' MINUTES))": "tumble(",
         "SELECT TUMBLE_START(at, INTERVAL '1' HOUR), count(*) FROM trades GROUP BY TUMBLE(at,"
         " INTERVAL '1' HOUR)": "tumble(",
         "SELECT TUMBLE_END(at, INTERVAL '1' HOUR) FROM trades GROUP BY 1": "tumble(",
-        "SELECT HOP_START(at, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) FROM trades": "tumble(",
+        "SELECT HOP_START(at, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) FROM trades": "hop(",
         "SELECT SESSION_START(at, INTERVAL '5' MINUTE) FROM trades": "session",
         "SELECT window_start, window_end, count(*) FROM trades GROUP BY window_start, window_end": "tumble(",
         "SELECT PROCTIME() FROM trades": "now()",
@@ -88,7 +88,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "RisingWave": {
         "SELECT window_start, count(*) FROM TUMBLE(trades, at, INTERVAL '10' MINUTE) GROUP BY window_start": "tumble(",
-        "SELECT * FROM HOP(trades, at, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)": "BEGIN",
+        "SELECT * FROM HOP(trades, at, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)": "hop(",
         "CREATE MATERIALIZED VIEW x AS SELECT k FROM trades EMIT ON WINDOW CLOSE": "register",
         "SELECT k, count(*) FROM trades GROUP BY k EMIT ON WINDOW CLOSE": "EMIT",
         "SELECT proctime() FROM trades": "now()",

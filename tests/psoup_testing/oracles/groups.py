@@ -19,12 +19,13 @@ from typing import Any
 from psoup.expressions.tree import AttributeRef
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TIMESTAMP, DataType, Kind, wide
 from psoup.plan.nodes import Measure
-from psoup_testing.histories.expressions import Expression, Maker
+from psoup_testing.histories.expressions import Expression, Maker, column
 from psoup_testing.histories.histories import History, Register
 from psoup_testing.histories.queries import Query
 from psoup_testing.oracles.aggregates import close, expected
 from psoup_testing.oracles.duckdb_answers import Oracle, Row, leaving
 from psoup_testing.oracles.duel import Duel
+from psoup_testing.oracles.hops import HOPS, HopKey
 
 _ANY = ("count", "min", "max", "first", "last", "any_value", "count_distinct", "quantile_disc")
 _NUMBERS = ("sum", "avg", "sum_distinct", "stddev_samp", "var_pop", "median", "quantile_cont")
@@ -84,16 +85,23 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Grouped(Query):
-    """A query with GROUP BY `keys`, if there are any, and aggregates; `least`: HAVING so many rows; `by`: ORDER BY."""
+    """A query with GROUP BY `keys`, if there are any, and aggregates; `least`: HAVING so many rows; `by`: ORDER BY.
+
+    `hop`: if there is one, the first key is a time, and groups are by its buckets.
+    """
 
     keys: tuple[Expression, ...] = ()
     aggregates: tuple[Aggregated, ...] = ()
     least: int | None = None
     by: tuple[tuple[int, bool], ...] = ()
+    hop: HopKey | None = None
 
     def sql(self) -> str:
         """The text to register."""
-        shown = [f"{key.psoup_sql()} AS k{i}" for i, key in enumerate(self.keys)]
+        keys = [key.psoup_sql() for key in self.keys]
+        if self.hop is not None:
+            keys[0] = self.hop.sql(keys[0])
+        shown = [f"{key} AS k{i}" for i, key in enumerate(keys)]
         shown += [f"{aggregate.sql()} AS m{i}" for i, aggregate in enumerate(self.aggregates)]
         text = f"SELECT {', '.join(shown)} FROM {self.stream}"
         if self.where is not None:
@@ -123,6 +131,11 @@ def draw_grouped(make: Maker, query: Query) -> Grouped:
     columns = make.scope.columns()
     keys = tuple(_expression(make, make.pick(columns)) for _ in range(make.pick((0, 1, 1, 2, 3))))
     keys = tuple(key for key in keys if not key.constant)
+    hop = make.pick(HOPS) if make.number(0, 3) == 3 else None
+    if hop is not None:
+        times = [column("_time", TIMESTAMP), *(each for each in columns if each.type == TIMESTAMP)]
+        time = _expression(make, make.pick(times))
+        keys = (times[0] if time.constant else time, *keys)
     aggregates = tuple(_aggregate(make, columns) for _ in range(make.number(1, 4)))
     places = len(keys) + len(aggregates)
     exact = [k for k in range(places) if k < len(keys) or aggregates[k - len(keys)].type != DOUBLE]
@@ -139,6 +152,7 @@ def draw_grouped(make: Maker, query: Query) -> Grouped:
         aggregates=aggregates,
         least=make.number(1, 4) if make.number(0, 3) == 3 else None,
         by=tuple(dict(by).items()),
+        hop=hop,
     )
 
 
@@ -174,10 +188,11 @@ class GroupedOracle(Oracle):
         groups: dict[Any, list[list[Any]]] = {} if query.keys else {(): []}
         shown: dict[Any, tuple[Any, ...]] = {(): ()}
         for row in self._rows(query, first, stop):
-            keys = tuple(_key_shown(value) for value in row[: len(query.keys)])
-            name = tuple(map(_place, keys))
-            shown.setdefault(name, keys)
-            groups.setdefault(name, []).append(list(row[len(query.keys) :]))
+            for begin in row[:1] if query.hop is None else query.hop.buckets(row[0]):
+                keys = tuple(_key_shown(value) for value in (begin, *row[1:])[: len(query.keys)])
+                name = tuple(map(_place, keys))
+                shown.setdefault(name, keys)
+                groups.setdefault(name, []).append(list(row[len(query.keys) :]))
         rows = []
         for name in sorted(groups):
             members = groups[name]
@@ -203,6 +218,14 @@ class GroupedOracle(Oracle):
         where = f" AND {query.where.duck_sql()}" if query.where is not None else ""
         return f"(SELECT * FROM tuples WHERE _pos >= {first} AND _pos < {stop}{where})"
 
+    def _in_buckets(self, query: Grouped, first: int, stop: int) -> str:
+        """The tuples, each joined with its buckets if there is a HOP."""
+        tuples = self._tuples(query, first, stop)
+        if query.hop is None:
+            return tuples
+        buckets = query.hop.duck_sql(f"epoch_us(TRY({query.keys[0].duck_sql()}))")
+        return f"(SELECT *, unnest({buckets}) AS _bucket FROM {tuples})"
+
     def _aggregates(self, query: Grouped, members: list[list[Any]]) -> list[Any]:
         """The values of the aggregates over the rows of a group."""
         found, at = [], 0
@@ -218,12 +241,13 @@ class GroupedOracle(Oracle):
 
     def _confirm(self, query: Grouped, rows: list[Row], first: int, stop: int) -> None:
         """DuckDB's aggregates are the same, where they mean the same."""
+        keys_of_rows = [f"TRY({key.duck_sql()})" for key in query.keys[query.hop is not None :]]
         for place, aggregate in enumerate(query.aggregates, len(query.keys)):
-            keys = ", ".join(f"TRY({key.duck_sql()})" for key in query.keys)
+            keys = ", ".join(["_bucket"] * bool(query.hop) + keys_of_rows)
             values = [row[place] for row in rows]
             if aggregate.name.startswith("arg_") or any(map(_is_odd, values)):
                 continue
-            tuples = self._tuples(query, first, stop)
+            tuples = self._in_buckets(query, first, stop)
             sql = f"SELECT {leaving(aggregate.sql(duck=True), aggregate.type)}, count(*) FROM {tuples}"
             having = f" HAVING count(*) >= {query.least}" if query.least is not None else ""
             try:
