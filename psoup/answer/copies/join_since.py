@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from psoup.answer.answer import Answer, Matched
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.expiry import joined_ageing
 from psoup.answer.copies.id_boxes import Box, Ids, behind, check, cut, slices, steps
-from psoup.answer.invoke import Answer, Matched
 from psoup.answer.question import Question
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
