@@ -301,6 +301,25 @@ test("a push is sent again with its key while the service is busy, and no longer
   });
 });
 
+test("a push that is too large is sent once, and one that has no room now again", async () => {
+  for (const [told, status, calls] of [
+    [{ reason: "BODY_TOO_LARGE" }, 413, 1],
+    [{ reason: "STREAMS_BUDGET" }, 429, 1],
+    [{ reason: "RECEIVE_DEADLINE" }, 408, 2],
+    [{ reason: "RECEIVE_FULL", retryAfterMs: 1 }, 429, 2],
+  ] as const) {
+    let asked = 0;
+    const handler: Handler = (_, response) => {
+      asked++;
+      json(response, status, { code: "RESOURCE_EXHAUSTED", message: "no", ...told });
+    };
+    await served(handler, async (url) => {
+      const error = await failing(pushed(new Transport({ url }), "s", [{}], { attempts: 2 }));
+      assert.deepEqual([error.reason, asked, error.passing], [told.reason, calls, calls > 1]);
+    });
+  }
+});
+
 test("values that JSON does not have are written for the service", () => {
   const values = { big: 2n ** 63n - 1n, at: new Date(0), nan: NaN, inf: -Infinity, no: undefined, nothing: null };
   assert.equal(

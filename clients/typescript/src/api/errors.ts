@@ -66,9 +66,11 @@ export class PSoupError extends Error {
     return this.code === "NOT_FOUND";
   }
 
-  /** Whether the same call may succeed later. */
+  /** Whether the same call may succeed later. An error of a full budget passes only if it says when. */
   get passing(): boolean {
-    return this.code === "UNAVAILABLE" || this.code === "RESOURCE_EXHAUSTED";
+    if (this.code === "RESOURCE_EXHAUSTED")
+      return this.retryAfterMs !== undefined || this.reason === "RECEIVE_DEADLINE";
+    return this.code === "UNAVAILABLE" || this.code === "DEADLINE_EXCEEDED";
   }
 }
 
