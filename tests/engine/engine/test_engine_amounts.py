@@ -40,6 +40,7 @@ from psoup_testing.engines.amounts import (
 # Idle clauses --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.seeded("an idle clause is taken as covered by an open chunk")
 def test_an_idle_clause_is_covered_by_no_chunk() -> None:
     """An open chunk claims every clause below ALL. A clause that new tuples do not meet must lie above."""
     soup = make()
@@ -54,6 +55,7 @@ def test_an_idle_clause_is_covered_by_no_chunk() -> None:
     assert answers(soup, [idle, inactive]) == answers(soup, [usual]) * 2
 
 
+@pytest.mark.seeded("an activated clause is taken as covered by old chunks")
 def test_an_activated_clause_is_not_taken_as_covered_by_earlier_chunks() -> None:
     """It had an ordinary ID before, which earlier chunks claim; tuples that came while it was idle met nothing."""
     soup = make()
