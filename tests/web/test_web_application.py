@@ -105,6 +105,11 @@ def test_conditions_stand_by_their_selectivity_which_follows_the_stream(tab: Ope
     with site.client() as soup:
         query = soup.register("SELECT n FROM ticks WHERE n >= 0 AND n % 2 = 0 BEGIN (START)", key="even")
         page.goto(f"{site.address}#/plan/{query.id}")
+        amount = page.locator("[data-fact=amount]")
+        expect(amount).to_have_text("Amount: partial.")
+        query.alter(active=False)
+        expect(amount).to_contain_text("Amount: partial, inactive. Inactive: evaluated at each invocation")
+        query.alter(active=True)
         conditions = page.locator(".factors li")
         expect(conditions).to_have_count(2)
         expect(conditions.first).to_contain_text('"n" % 2')
