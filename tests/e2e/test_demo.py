@@ -222,7 +222,12 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
         "for a file that knew nothing",
     ):
         assert text in output
-    for text in ("100,000 travellers", "100,000 rows of 100,000 queries", "over an hour late ten times"):
+    for text in (
+        "100,000 travellers",
+        "100,000 rows of 100,000 queries",
+        "over an hour late ten times",
+        "50,000 of them are at home",
+    ):
         assert text in output
     assert "no   window     _time" in output  # the longest delay was more than an hour ago
     assert "  1 flights/jfk: 2   2 flights/late: 1   3 flights/hawaiian: 0" in output

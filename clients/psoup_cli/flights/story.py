@@ -9,7 +9,7 @@
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
                 held against all queries: which it matched, and why an answer lacks it; the airlines come last, as
                 a table whose rows change; and 100,000 travellers each have a counter of their flight, all asked for
-                as one table
+                as one table; half of the counters become inactive
 
 All calls go through the public SDK. There are two clients: the airports' client pushes, and the user's client asks.
 """
@@ -55,7 +55,7 @@ from psoup_cli.flights.replay import QuietReplay, Replay
 from psoup_cli.flights.show import clock, print_answer, say
 from psoup_cli.flights.traveller import Traveller
 from psoup_cli.picture import PictureSize, picture
-from psoup_client import Answer, AnswerTable, Client, Query
+from psoup_client import Answer, AnswerTable, Client, Queries, Query
 
 MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
 APRIL = dt.datetime(2013, 4, 10, 16, 0, tzinfo=dt.UTC)
@@ -257,6 +257,15 @@ class Story:
         say(self._console, f"  {self.counters.sentence()}", "dim")
         unlucky = sum(row["late"] >= 10 for row in self.counters.to_arrow().select(["late"]).to_pylist())
         say(self._console, f"  {unlucky:,} of them take a flight that was over an hour late ten times in 90 days.")
+        self._let_half_rest(client, counters)
+
+    def _let_half_rest(self, client: Client, counters: Queries) -> None:
+        """Make every second counter inactive. Show the memory of queries and their matches before and after."""
+        before = _memory_of_queries(client)
+        altered = client.alter_queries(counters[::2], active=False)
+        after = _memory_of_queries(client)
+        say(self._console, f"  {altered.changed:,} of them are at home: their counters are inactive meanwhile.")
+        say(self._console, f"  Queries and matches take {after / 1e6:.1f} MB; they took {before / 1e6:.1f} MB before.")
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
@@ -273,6 +282,8 @@ class Story:
                 ),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
+                amount="complete" if question.eager else None,
+                eager=question.eager,
             )
             say(self._console, f"  {self.key(question):20}  {query.window_kind:8}  {question.title}")
 
@@ -290,3 +301,9 @@ class Story:
     def key(self, question: FlightQuestion) -> str:
         """Return the key of a question's query. Each run has its own keys."""
         return f"{self.stream}/{question.name}"
+
+
+def _memory_of_queries(client: Client) -> int:
+    """Return the bytes of the queries, of their index and of their matches."""
+    structures = ("query catalog", "predicate index", "open results", "sealed results")
+    return sum(item.bytes for item in client.memory().items if item.structure in structures)
