@@ -259,6 +259,10 @@ class EngineConfig:
     """The most bytes of `memory_bytes` for results. Above it, the oldest results are evicted. Readers evaluate an
     evicted column again. Key indexes take the bytes that results leave, and are dropped first."""
 
+    answer_bytes: int = 256 * 1024**2
+    """The most bytes of the kept answers of COMPLETE queries. They take the bytes of `results_bytes` that results, key
+    indexes and kept pairs leave, and are dropped first. With 0, no answer is kept."""
+
     sort_rows: int = 5_000_000
     """The most rows that a sort, DISTINCT, a set operation or a subselect may hold in one invocation."""
 

@@ -6,6 +6,7 @@
 Files, in reading order:
 
     question                 the clock, another NOW or window, and the budget of a question
+    answer                   the answer of one invocation: completeness, schema and rows
     invoke, invoke_many      one query; many queries, each with an answer of its own
     table, table_rows, table_batches, piece_room    many queries as one table, in pieces that fit the read's budget
     ask, check               a SELECT answered once; a SELECT judged without an answer
@@ -13,6 +14,7 @@ Files, in reading order:
     completeness, coverage   completeness of an answer; chunks on disk that are evaluated for a query
     table_content            the first tuples of a table that is made of a stream
     describe, plan_nodes     streams and queries; plans as lists of nodes
+    kept_answers             the answers of COMPLETE queries, kept and brought up to date
     tuples, copies, explain, figures    rooms for further questions
 
 Never here: a change of the snapshot, a wait for the writer, an import of the engine or of admission.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from psoup.answer.answer import Answer, Matched, by_way
 from psoup.answer.completeness import Completeness, part_of, parts_of
 from psoup.answer.join_ranges import Placed, placed
+from psoup.answer.kept_answers.complete import complete_answer, is_kept
 from psoup.answer.question import Question
 from psoup.execution.aggregate.window_case import WindowCase
 from psoup.execution.join.located_side import errors_of, found_sides
@@ -63,6 +64,13 @@ def answer_to(
 ) -> Answer:
     """Answer a query, as `invoke` does."""
     record = snapshot.query(query_id, tenant)
+    if ranges is None and is_kept(record, question):
+        return complete_answer(snapshot, record, question, lambda: _evaluated(snapshot, record, question))
+    return _evaluated(snapshot, record, question, ranges)
+
+
+def _evaluated(snapshot: Snapshot, record: QueryRecord, question: Question, ranges: Ranges | None = None) -> Answer:
+    """The answer of a query from the matches of its clauses. Raises as `invoke`."""
     if record.sqc_id == NO_CLAUSE:
         by_registration = question.as_of is None and question.window is None and ranges is None
         if by_registration and (place := placed(snapshot, record)) is not None:

@@ -267,7 +267,7 @@ class Engine:
     def bill(self) -> dict[str, int]:
         """The bytes of each structure by name, and the numbers of queries and clauses."""
         total = self._registry.bill()
-        total["kept_pairs_bytes"] = self._rooms.kept.room.held
+        total |= {"kept_pairs_bytes": self._rooms.kept.room.held, "kept_answers_bytes": self._rooms.answers.held}
         for state in self._streams.values():
             for name, count in state.bill().items():
                 total[name] = total.get(name, 0) + count
@@ -280,9 +280,8 @@ class Engine:
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
             self._spent.begin(state, self._lists.tenants)
-            released[stream_id] = released.get(stream_id, 0) + state.advance(
-                self._run, self._precautions, self._spent.now
-            )
+            count = state.advance(self._run, self._precautions, self._spent.now)
+            released[stream_id] = released.get(stream_id, 0) + count
             freed += state.expire(edge=self._edge())
             began = self._spent.end(state, began)
         fed.clear()
@@ -310,7 +309,7 @@ class Engine:
         self._rooms.look(self._streams.values())
         if len(event.query_ids):
             freed += self._advance(fed, released)  # joins leave other streams too
-            self._rooms.kept.forget(event.query_ids)
+            self._rooms.forget(event.query_ids)
             self._registry.unregister_many(event.query_ids, self._streams)
         return freed
 
@@ -339,14 +338,15 @@ class Engine:
             case Replaced():
                 states = []
             case Unregistered():
-                self._rooms.kept.forget([event.query_id])
+                self._rooms.forget([event.query_id])
                 return self._registry.unregister(event.query_id, self._streams)
             case UnregisteredMany():
-                self._rooms.kept.forget(event.query_ids)
+                self._rooms.forget(event.query_ids)
                 if event.expired:
                     self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
             case QueriesAltered():
+                self._rooms.answers.forget(event.query_ids)
                 states = self._registry.alter(event, self._streams)
                 self._put_out_by_hand(event.query_ids)
                 return states
@@ -355,7 +355,7 @@ class Engine:
         if not isinstance(event, Replaced) and event.keep_pairs:
             self._rooms.kept.ask(event, self._streams)
         pairs = replacements(event)
-        self._rooms.kept.forget(pairs.earlier)
+        self._rooms.forget(pairs.earlier)
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: Array | range | list[int]) -> None:
@@ -390,7 +390,7 @@ class Engine:
             self._registry.sides,
             self._rooms.kept.freeze(),
             *self._lists.published,
-            self._rooms.followed,
+            *self._rooms.published,
             self._registry.alterations,
         )
 

@@ -1,10 +1,11 @@
-"""Memory limits of the caches: key indexes, folds, packs of folds, kept pairs.
+"""Memory limits of the caches: kept answers, key indexes, folds, packs of folds, kept pairs.
 
-    memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼ an eighth, free ┤
-    too full                                       4th (packs)         5th        2nd, 3rd: drop the oldest
+    memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼── answers ──┼ free ┤
+    too full                                       5th (packs)         6th    3rd, 4th          1st: drop the oldest
 
-If memory is too full, the writer drops search codes first, then entries of the caches in the order shown. This never
-changes an answer. The module also has the streams' common allowance for the work of new clauses.
+An eighth of the memory is to be free. If memory is too full, the writer drops kept answers first, then search codes,
+then entries of the caches in the order shown. This never changes an answer. The module also has the streams' common
+allowance for the work of new clauses.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from psoup.engine.stream.allowance import Allowance
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.state import StreamState
+from psoup.published.answer_room import AnswerRoom
 from psoup.published.followed_places import FollowedPlaces
 from psoup.results.offers import OfferBox
+from psoup.values.columns import Array
 
 _FOLDS_SHARE = 32
 """The divisor of the memory for folds: they get a 32nd. Folds save more time than results of the same size.
@@ -51,6 +54,7 @@ class Rooms:
         self._others = others
         tenant_bytes = KeptBytes(limit)
         room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
+        self.answers = AnswerRoom(min(config.answer_bytes, room), tenant_bytes)  # the first to make way
         self.keys = KeyRoom(room, config.shape, tenant_bytes.free)
         tenant_bytes.add(self.keys.held_by, self.keys.give_up)
         self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, tenant_bytes)
@@ -64,6 +68,11 @@ class Rooms:
         parts = self.keys, self.folds, self.packs, self.allowance, self.offers, self.followed
         self.shared = SharedRooms(*parts)
         """The caches that all streams share."""
+
+    @property
+    def published(self) -> tuple[FollowedPlaces, AnswerRoom]:
+        """The parts that a snapshot has, in the order of its fields."""
+        return self.followed, self.answers
 
     def taken(self, states: Iterable[StreamState]) -> int:
         """The bytes of the budget that results cannot use: of tuples, of the predicate index and of `others`."""
@@ -81,16 +90,23 @@ class Rooms:
         free = left - sum(state.results_bytes for state in states)
         pairs.bound(max(free - budget // RESULTS_SHARE, 0))
         self.keys.bound(max(pairs.limit - pairs.held, 0))
-        over = self.keys.held + pairs.held - free
+        self.answers.bound(pairs.limit - pairs.held - self.keys.held)
+        over = self.keys.held + pairs.held + self.answers.held - free
         self.offers.bound(-over)
         return over
 
+    def forget(self, query_ids: Array | list[int]) -> None:
+        """Drop what is kept of removed queries: their answers, and pairs that no other query uses."""
+        self.kept.forget(query_ids)
+        self.answers.forget(query_ids)
+
     def keep(self, states: Collection[StreamState]) -> None:
-        """Drop cache entries until the memory suffices: search codes, key indexes, pairs, packs, the oldest results.
+        """Drop cache entries until the memory suffices: kept answers, search codes, key indexes, pairs, packs, results.
 
         Search codes are dropped as soon as less than an eighth of the memory is free.
         """
         over = self.look(states)
+        over -= self.answers.give_up(max(over, self.answers.held - self.answers.limit))
         if over > -self._config.memory_bytes // RESULTS_SHARE:
             for state in states:
                 state.shelf.forget_search_codes()

@@ -50,6 +50,7 @@ from psoup.model import StreamSpec
 from psoup.phrases import statement_start
 from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
+from psoup.published.answer_room import AnswerRoom
 from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.followed_places import FollowedPlaces
 from psoup.published.lifetimes import Lifetimes
@@ -186,17 +187,8 @@ class StreamView:
 
     def timeline(self) -> Timeline:
         """The mapping from times to tuple IDs."""
-        return Timeline(
-            self.chunks[0].data.first_id,
-            self.chunks[-1].data.end_id,
-            self.dropped_time,
-            self.first_time,
-            self._before,
-            self._through,
-            self._time_of,
-            self._after,
-            self.left,
-        )
+        positions = self._before, self._through, self._time_of, self._after
+        return Timeline(self.first_id, self.next_id, self.dropped_time, self.first_time, *positions, self.left)
 
     def chunk_of(self, tuple_id: int) -> ChunkEntry:
         """The chunk with `tuple_id`, which must be kept. O(log chunks)."""
@@ -275,6 +267,8 @@ class Snapshot:
     """The webhooks, by their IDs."""
     followed: FollowedPlaces = field(default_factory=lambda: FollowedPlaces(0))
     """The places of the followers of tables. Readers note them here; it is not frozen."""
+    answers: AnswerRoom = field(default_factory=lambda: AnswerRoom(0))
+    """The kept answers of COMPLETE queries. Readers put them here; it is not frozen."""
     alterations: int = 0
     """The number of events that have changed how queries are kept, and so perhaps their clauses."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)

@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from psoup.admission import Admission
 from psoup.answer.describe import bill
+from psoup.answer.figures.kept_figures import kept_figures
 from psoup.answer.figures.table_figures import table_figures
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.offers import StreamOffers
@@ -334,7 +335,7 @@ class Service:
 
     def _figures(self) -> dict[str, int]:
         snapshot = self._snapshot()
-        structures = {} if snapshot is None else bill(snapshot) | table_figures(snapshot)
+        structures = {} if snapshot is None else bill(snapshot) | table_figures(snapshot) | kept_figures(snapshot)
         frame = {"receiving_bytes": self._calls.receiving, "watchers": self._calls.under_way.watching}
         frame |= {"held_calls": self._calls.held, "late_kernels": watched().count}
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after

@@ -15,6 +15,7 @@ Files, in reading order:
     groups       groups of an aggregate now, and bytes of each
     folds        folds that an invocation would take, in memory and on disk
     spend        budgets that an invocation would spend
+    kept         the kept answer of a COMPLETE query
 
 Never here: an answer. EXPLAIN reads stored results, and a sample of tuples.
 """

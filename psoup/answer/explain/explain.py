@@ -21,6 +21,7 @@ from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups, explain_hop
 from psoup.answer.explain.join import explain_join, reading_of
+from psoup.answer.explain.kept import KeptExplanation, explain_kept
 from psoup.answer.explain.last_rows import explain_last_rows
 from psoup.answer.explain.partners import explain_partners
 from psoup.answer.explain.source import SourceExplanation, explain_source
@@ -62,6 +63,8 @@ class Explanation:
     active: bool = True
     amount_reason: str = ""
     """The reason why an invocation evaluates the window, if the amount is NONE, or the query is inactive."""
+    kept: KeptExplanation | None = None
+    """The kept answer of a COMPLETE query. None for any other query."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -103,7 +106,8 @@ class Explanation:
 
     def _plan_lines(self) -> list[str]:
         notes = [f"  {'note':9}{note}" for note in self.notes]
-        return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}"]
+        kept = [] if self.kept is None else self.kept.lines()
+        return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}", *kept]
 
 
 def _named(sources: Sequence[SourceExplanation]) -> str:
@@ -155,6 +159,7 @@ def explain(
         eager=record.keeping.eager,
         active=record.keeping.active,
         amount_reason=amount_reason(record.keeping, guest=not any(is_idle(side.sqc_id) for side in sides)),
+        kept=explain_kept(snapshot, record),
     )
 
 

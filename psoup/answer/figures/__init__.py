@@ -9,6 +9,7 @@ Files, in reading order:
     top_queries       the queries that cost most, page by page
     arrival_shares    the share of the writer's time that each query takes as tuples arrive
     bill              bytes of each structure
+    kept_figures      kept answers: their number, their bytes, and those given up
     table_figures     the versions of tables, and the rows that hold
 
 Never here: timing. Costs are counts that the engine keeps; the service adds processor time.

@@ -5,6 +5,7 @@
     search codes          columns in 8 to 32 bits         tuple      codes of 8 and 16 can be given up: made again
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
     kept pairs            rows of two chunks each        pair       can be given up: made again when a chunk has left
+    kept answers          messages, IDs of rows           answer     can be given up first: made again by an invocation
     folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
     fold packs            states of many clauses          pack       can be given up: made again by the next tables
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
@@ -81,6 +82,7 @@ def memory_bill(snapshot: Snapshot) -> Bill:
         _folds(views),
         _packs(views),
         _pairs(snapshot),
+        _answers(snapshot),
         *_results(views),
         _index(views),
         _catalog(snapshot),
@@ -137,6 +139,12 @@ def _pairs(snapshot: Snapshot) -> Item:
     """Bytes of the maintained pairs of joins."""
     size, tables = snapshot.pairs.nbytes, snapshot.pairs.tables.values()
     return Item("kept pairs", size, size, sum(table.pairs for table in tables), "pair")
+
+
+def _answers(snapshot: Snapshot) -> Item:
+    """Bytes of the kept answers of COMPLETE queries."""
+    size = snapshot.answers.held
+    return Item("kept answers", size, size, snapshot.answers.answers, "answer")
 
 
 def _folds(views: list[StreamView]) -> Item:

@@ -245,13 +245,13 @@ def chunk_matches(
 def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[_Part]:
     """Split rows into the covered ones and the rest, if only the first rows are covered. Else return one part."""
     upto = entry.results.covered_to(clause.sqc_id)
-    if start < upto < stop and not _errors(entry.results, clause):
+    if start < upto < stop and not failed_tuples(entry.results, clause):
         return [(entry, start, upto), (entry, upto, stop)]
     return [(entry, start, stop)]
 
 
-def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
-    """The number of errors of the clause in a whole chunk. Results do not store the rows that have the errors."""
+def failed_tuples(results: ChunkResults, clause: ClauseRecord) -> int:
+    """The number of tuples of a whole chunk for which the clause could not be computed. Results do not store which."""
     if not results.errors and results.failures is NO_FAILURES:
         return 0
     if not is_lone(clause.factors):
@@ -265,7 +265,7 @@ def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int
     if not clause.factors:
         return ChunkMatches(entry, _EVERY[start:stop], 0, True)
     upto = results.covered_to(clause.sqc_id)
-    errors = _errors(results, clause)
+    errors = failed_tuples(results, clause)
     if stop > upto or (errors and upto < WHOLE):
         return _kept(entry, clause, start, stop)
     offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)

@@ -61,6 +61,9 @@ class Settings(ListenSettings):
     results_mib: int = Field(default=4_096, ge=0)
     """most of memory_mib for kept results and key indexes; key indexes leave first; both are recomputed when needed"""
 
+    answers_mib: int = Field(default=256, ge=0)
+    """most of results_mib for kept answers of COMPLETE queries, which leave first; with 0 none is kept"""
+
     archive_cache_mib: int = Field(default=256, ge=0)
     """columns of archived tuples that are kept in memory after they were read"""
 
@@ -197,6 +200,7 @@ class Settings(ListenSettings):
         return EngineConfig(
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
+            answer_bytes=self.answers_mib * _MIB,
             sort_rows=self.sort_rows,
             group_keys=self.group_keys,
             group_rows=self.group_rows,

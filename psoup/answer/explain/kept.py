@@ -1,0 +1,65 @@
+"""The kept answer of a COMPLETE query, for EXPLAIN: how it is brought up to date, its rows and bytes, or why there is
+none.
+
+    kept     new rows are added to the kept answer, …     1,024 rows, 24,576 bytes
+             given up at 2026-03-01 10:00:00: 9,000 rows came and 8,000 left …; asked 3 times since
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.answer.kept_answers.kept_forms import kept_form
+from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection
+from psoup.model import time_text
+from psoup.phrases import counted
+from psoup.plan.amounts import Amount
+from psoup.published.answer_room import GivenUp
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class KeptExplanation:
+    """The kept answer of a COMPLETE query. `form`: how it is brought up to date, in words.
+
+    `rows`, `bytes`: of the kept answer; 0 if none is kept. `given_up`: when it was given up, as text in UTC, else "".
+    `why`: the reason why none is kept, else "". `asked`: the number of invocations since it was given up.
+    """
+
+    form: str
+    rows: int = 0
+    bytes: int = 0
+    given_up: str = ""
+    why: str = ""
+    asked: int = 0
+
+    def lines(self) -> list[str]:
+        """The facts as text for a terminal."""
+        lines = [f"  {'kept':9}{self.form}"]
+        if self.given_up:
+            asked = f"; asked {counted(self.asked, 'time')} since"
+            lines.append(f"  {'':9}given up at {self.given_up}: {self.why}{asked}")
+        elif self.why:
+            lines.append(f"  {'':9}{self.why}")
+        elif self.bytes:
+            lines.append(f"  {'':9}{counted(self.rows, 'row')}, {self.bytes:,} bytes")
+        return lines
+
+
+def explain_kept(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation | None:
+    """The kept answer of a query. Returns None unless the query is COMPLETE and active. O(messages)."""
+    if record.keeping.amount is not Amount.COMPLETE or not record.keeping.active:
+        return None
+    form = kept_form(record.query.plan)
+    if not form.keeps:
+        return KeptExplanation(form.value)
+    if not snapshot.answers.most_of_one:
+        return KeptExplanation(form.value, why="no answer is kept: there is no memory for kept answers")
+    entry = snapshot.answers.look(record.query_id)
+    value = None if entry is None else entry.value
+    if isinstance(value, GivenUp):
+        return KeptExplanation(form.value, given_up=time_text(value.time), why=value.why, asked=value.asked)
+    if entry is None or not isinstance(value, KeptSelection | KeptMessages):
+        return KeptExplanation(form.value, why="none is kept yet: an invocation keeps it once it is read to its end")
+    return KeptExplanation(form.value, value.rows, entry.nbytes)

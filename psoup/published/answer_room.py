@@ -1,0 +1,197 @@
+"""Kept answers: the cache of the answers of COMPLETE queries, by query ID. Readers put answers, and find them again.
+
+    reader     find ──> KeptEntry: an immutable value, or the reason why none is kept
+               keep ──> takes the place of the former answer; without room, answers that were not used leave
+    writer     bound, give_up: kept answers leave first when memory is full;   forget: removed queries
+
+An entry may be dropped at any time: the next invocation evaluates the query, and keeps its answer again. So nothing of
+it is in the log. The values have types of `psoup.answer.kept_answers`, which this module does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psoup.aggregates.kept import KeptBytes
+
+_ENTRY_BYTES = 400
+"""Approximate bytes of the objects of an entry, without arrays."""
+_SHARE = 4
+"""The divisor of the limit for one answer: it may take a fourth."""
+_SPARE = 8
+"""The divisor of the limit for the bytes that are freed in addition to the bytes that are needed."""
+_COUNTED_ANEW = 1_024
+"""The number of changes after which the bytes of all entries are counted again."""
+
+
+@dataclass(slots=True, eq=False)
+class GivenUp:
+    """The reason why no answer of a query is kept. `time`: when it was given up, microseconds of the clock.
+
+    `asked`: the number of invocations since then. Readers count it without a lock.
+    """
+
+    time: int
+    why: str
+    asked: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class KeptEntry:
+    """The kept answer of a query. `value`: the answer, or a `GivenUp`. `used`: since the last search for room."""
+
+    tenant: str
+    value: object
+    nbytes: int
+    used: bool = True
+
+
+class AnswerRoom:
+    """The kept answers of all queries, of at most `limit` bytes. Any thread may use it; counts may lag a little.
+
+    `most`: the limit that the configuration sets. `tenant_bytes`: counts the bytes of each tenant in all caches.
+    """
+
+    def __init__(self, most: int, tenant_bytes: KeptBytes | None = None) -> None:
+        self.most = most
+        self._limit = most
+        self._tenant_bytes = tenant_bytes or KeptBytes()
+        self._tenant_bytes.add(self.held_by, self.give_up)
+        self._entries: dict[int, KeptEntry] = {}
+        self._held = self._changes = 0
+        self._of_tenant: dict[str, int] = {}
+        self.given_up = 0
+        """The number of answers that were given up since the start."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of all kept answers now."""
+        return self._limit
+
+    @property
+    def most_of_one(self) -> int:
+        """The most bytes of one kept answer."""
+        return self._limit // _SHARE
+
+    @property
+    def held(self) -> int:
+        """Bytes of all kept answers. O(1)."""
+        return self._held
+
+    def held_by(self, tenant: str) -> int:
+        """Bytes of the kept answers of one tenant. O(1)."""
+        return self._of_tenant.get(tenant, 0)
+
+    @property
+    def answers(self) -> int:
+        """The number of kept answers, without those that were given up. O(entries)."""
+        return sum(not isinstance(entry.value, GivenUp) for entry in list(self._entries.values()))
+
+    def bound(self, limit: int) -> None:
+        """Set the limit, at most `most`. Entries above a lower limit stay until `give_up`."""
+        self._limit = min(max(limit, 0), self.most)
+
+    def find(self, query_id: int) -> KeptEntry | None:
+        """The entry of a query, or None. Marks it as used. O(1)."""
+        entry = self._entries.get(query_id)
+        if entry is not None:
+            entry.used = True
+        return entry
+
+    def look(self, query_id: int) -> KeptEntry | None:
+        """The entry of a query, or None. Does not count as a use. O(1)."""
+        return self._entries.get(query_id)
+
+    def keep(self, query_id: int, tenant: str, value: object, size: int) -> str:
+        """Keep an answer of `size` bytes in place of the former one. Returns "", or the reason why there is no room.
+
+        Without room, unused answers leave: of the tenant if its quota is reached, else of all tenants. O(1), amortised.
+        """
+        size += _ENTRY_BYTES
+        if size > self.most_of_one:
+            return f"it takes {size:,} bytes, and one kept answer may take {self.most_of_one:,}"
+        before = self._entries.get(query_id)
+        more = size - (0 if before is None else before.nbytes)
+        lacking = more - self._tenant_bytes.free(tenant)
+        if more > 0 and lacking > 0 and self._drop_unused(lacking, query_id, tenant) < lacking:
+            return f"it takes {size:,} bytes, and the quota kept_bytes of the tenant leaves no room for it"
+        over = self._held + more - self._limit
+        if more > 0 and over > 0 and self._drop_unused(over + self._limit // _SPARE, query_id) < over:
+            return f"it takes {size:,} bytes, and kept answers fill the {self._limit:,} bytes that they may take"
+        self._put(query_id, KeptEntry(tenant, value, size))
+        return ""
+
+    def refuse(self, query_id: int, tenant: str, now: int, why: str) -> None:
+        """Give up the answer of a query at the time `now` (microseconds), for the reason `why`. O(1)."""
+        self.given_up += 1
+        self._put(query_id, KeptEntry(tenant, GivenUp(now, why), _ENTRY_BYTES))
+
+    def drop(self, query_id: int) -> int:
+        """Drop the entry of a query. Returns the bytes freed. O(1)."""
+        entry = self._entries.pop(query_id, None)
+        if entry is None:
+            return 0
+        self._grow(entry.tenant, -entry.nbytes)
+        return entry.nbytes
+
+    def forget(self, query_ids: Iterable[int]) -> None:
+        """Drop the entries of queries that were removed, or that are kept otherwise now. O(k), or O(1) if empty."""
+        if self._entries:
+            for query_id in query_ids:
+                self.drop(int(query_id))
+
+    def give_up(self, wanted: int, tenant: str | None = None) -> int:
+        """Drop answers, of `tenant` if given, until `wanted` bytes are free. Returns the bytes freed.
+
+        Answers that were put first leave first.
+        """
+        freed = 0
+        for query_id, entry in list(self._entries.items()) if wanted > 0 else ():
+            if freed >= wanted:
+                break
+            if tenant is None or entry.tenant == tenant:
+                freed += self.drop(query_id)
+        return freed
+
+    def _put(self, query_id: int, entry: KeptEntry) -> None:
+        before = self._entries.pop(query_id, None)  # so that entries stand in the order in which they were put
+        self._entries[query_id] = entry
+        self._grow(entry.tenant, entry.nbytes - (0 if before is None else before.nbytes))
+
+    def _grow(self, tenant: str, size: int) -> None:
+        """Add `size` bytes to the counts of the room and of the tenant."""
+        self._held += size
+        self._of_tenant[tenant] = self._of_tenant.get(tenant, 0) + size
+        self._changes += 1
+        if not self._changes % _COUNTED_ANEW:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the bytes of all entries again, as two threads may have miscounted them. O(entries)."""
+        of_tenant = dict[str, int]()
+        for entry in list(self._entries.values()):
+            of_tenant[entry.tenant] = of_tenant.get(entry.tenant, 0) + entry.nbytes
+        self._held, self._of_tenant = sum(of_tenant.values()), of_tenant
+
+    def _drop_unused(self, wanted: int, but: int, tenant: str | None = None) -> int:
+        """Drop answers until `wanted` bytes are free, answers that were not used since the last call first.
+
+        `tenant`: drop only answers of this tenant. `but`: a query whose answer stays. Returns the bytes freed.
+        """
+        self._count()
+        freed = 0
+        for query_id in 2 * list(self._entries):  # twice: the first pass only clears the mark of used answers
+            entry = self._entries.get(query_id)
+            if freed >= wanted:
+                break
+            if entry is None or query_id == but or (tenant is not None and entry.tenant != tenant):
+                continue
+            if entry.used:
+                entry.used = False
+            else:
+                freed += self.drop(query_id)
+        return freed

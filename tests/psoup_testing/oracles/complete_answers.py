@@ -1,0 +1,134 @@
+"""All queries of a test are COMPLETE: each answer is compared with the answer under PARTIAL, bit for bit.
+
+    with complete(seed) as met:         every `register` of an embedded engine asks for COMPLETE
+        duel.run(…)                     every `invoke` is made twice: with kept answers, and without any
+    met.sent, met.changed, met.lost     how often kept bytes were sent again; kept rows were brought up to date; an
+                                        answer was dropped or given up by the test, in the middle
+
+So any oracle of the product judges COMPLETE queries, too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.answer.invoke import Answer
+from psoup.answer.kept_answers.kept_values import KeptSelection
+from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
+from psoup.config import EngineConfig
+from psoup.errors import PSoupError
+from psoup.execution.rows.record_batch import Message, read
+from psoup.local import LocalPSoup
+from psoup.plan.amounts import Amount, Keeping
+from psoup.published.answer_room import AnswerRoom
+
+COMPLETE = Keeping(Amount.COMPLETE)
+_LOST = 0.04
+"""The share of invocations before which the kept answer of the query is dropped, or given up."""
+
+
+@dataclass
+class Met:
+    """Counts of compared answers."""
+
+    draw: random.Random
+    sent: int = 0
+    changed: int = 0
+    evaluated: int = 0
+    lost: int = 0
+
+    def count(self, answer: Answer, kept: bool) -> None:
+        """Count an answer by the way in which it was made. `kept`: whether rows were kept before."""
+        sent = isinstance(answer, SentAnswer) and answer._keep is None
+        made = isinstance(answer, SentAnswer | KeepingAnswer) and not sent
+        self.sent += sent
+        self.changed += made and kept
+        self.evaluated += made and not kept
+
+    def lose(self, soup: LocalPSoup, query_id: int) -> None:
+        """Drop or give up the kept answer of a query, or all answers, now and then."""
+        room = soup.engine.snapshot().answers
+        if self.draw.random() >= _LOST or room.look(query_id) is None:
+            return
+        self.lost += 1
+        way = self.draw.randrange(3)
+        if way == 0:
+            room.drop(query_id)
+        elif way == 1:
+            room.give_up(room.held)
+        else:
+            room.refuse(query_id, soup.tenant, soup.clock.now(), "a test gives it up")
+            entry = room.look(query_id)
+            assert entry is not None
+            entry.value.asked, entry.value.time = 8, 0  # type: ignore[attr-defined]
+
+
+def told(answer: Answer) -> tuple[Any, ...]:
+    """All that a client may learn from an answer: its bytes, its figures and its completeness."""
+    schema, parts = answer.schema, [read_again(part, answer.schema) for part in answer.messages()]
+    if len(parts) > 1:  # kept rows are in messages of other sizes
+        parts = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
+    raw = [part.serialize().to_pybytes() for part in parts]
+    figures = answer.errors, answer.select_errors, answer.unknown
+    likeness = answer.matched, "" if answer.ranges else answer.likeness
+    return schema, raw, figures, likeness, answer.completeness, list(answer.ranges)
+
+
+def read_again(part: Message | pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a part of an answer."""
+    return read(part.gathered(), schema) if isinstance(part, Message) else part
+
+
+@contextmanager
+def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iterator[Met]:
+    """Make all queries COMPLETE meanwhile. `answer_bytes`: the limit of kept answers."""
+    met, register, invoke = Met(random.Random(seed)), LocalPSoup.register, LocalPSoup.invoke
+
+    def registered(soup: LocalPSoup, *given: Any, **named: Any) -> int:
+        return register(soup, *given, **{"keeping": COMPLETE, **named})
+
+    def invoked(soup: LocalPSoup, query_id: int, *given: Any, **named: Any) -> Answer:
+        met.lose(soup, query_id)
+        snapshot = soup.engine.snapshot()
+        snapshot.answers.bound(answer_bytes)
+        before = snapshot.answers.look(query_id)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(soup.engine, "_snapshot", replace(snapshot, answers=AnswerRoom(0)))
+            partial = _asked(invoke, soup, query_id, *given, **named)
+        kept = _asked(invoke, soup, query_id, *given, **named)
+        if isinstance(partial, PSoupError) or isinstance(kept, PSoupError):
+            assert repr(partial) == repr(kept), f"under PARTIAL: {partial!r}\nunder COMPLETE: {kept!r}"
+            raise kept if isinstance(kept, PSoupError) else partial
+        (expected, _), (found, answer) = partial, kept
+        assert type(expected) is type(found), f"under PARTIAL: {expected!r}\nunder COMPLETE: {found!r}"
+        if isinstance(expected, tuple):
+            for name, left, right in zip(
+                ("schema", "parts", "figures", "likeness", "completeness", "box"), expected, found, strict=True
+            ):
+                assert left == right, f"{name} under PARTIAL: {left}\nunder COMPLETE: {right}"
+        met.count(answer, before is not None and isinstance(before.value, KeptSelection))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalPSoup, "register", registered)
+        patch.setattr(LocalPSoup, "invoke", invoked)
+        yield met
+
+
+def _asked(invoke: Any, *given: Any, **named: Any) -> tuple[Any, Answer] | PSoupError:
+    """The answer, and all that it tells; or an error, at once or while the rows are read."""
+    try:
+        answer = invoke(*given, **named)
+    except PSoupError as problem:
+        return problem
+    try:
+        return told(answer), answer
+    except PSoupError as problem:
+        return repr(problem), answer
