@@ -16,7 +16,7 @@ from psoup.config import EngineConfig
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.plan.amounts import Keeping
+from psoup.plan.amounts import Amount, Keeping
 from psoup.published.answer_room import AnswerRoom
 from psoup.sql import create_stream
 from psoup.work.clock import VirtualClock
@@ -300,6 +300,21 @@ def test_answers_count_in_the_bill_and_leave_with_their_queries() -> None:
     assert room.answers == 1
     soup.drop_stream("s", cascade=True)
     assert (room.held, len(room)) == (0, 0)
+
+
+def test_an_answer_leaves_when_the_amount_of_its_query_changes() -> None:
+    soup = made()
+    push(soup, 300)
+    query = soup.register(ROWS, keeping=COMPLETE)
+    asked(soup, query)
+    soup.alter_queries([query], amount=Amount.PARTIAL)
+    assert len(soup.engine.snapshot().answers) == 0
+    assert type(soup.invoke(query)) is Answer
+    soup.alter_queries([query], amount=Amount.COMPLETE)
+    assert type(asked(soup, query)) is KeepingAnswer
+    assert type(asked(soup, query)) is SentAnswer
+    soup.alter_queries([query], active=False)
+    assert type(soup.invoke(query)) is Answer
 
 
 def test_answers_stay_within_their_limit_and_the_quota() -> None:

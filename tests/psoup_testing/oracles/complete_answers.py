@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,13 +23,16 @@ from psoup.answer.invoke import Answer
 from psoup.answer.kept_answers.kept_values import KeptSelection
 from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
 from psoup.config import EngineConfig
-from psoup.errors import PSoupError
+from psoup.errors import NotFound, PSoupError
+from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.execution.rows.record_batch import Message, read
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import Amount, Keeping
 from psoup.published.answer_room import AnswerRoom
 
 COMPLETE = Keeping(Amount.COMPLETE)
+_ALTERED = 0.1
+"""The share of pushes before which the amount of a query changes, and changes back."""
 _LOST = 0.04
 """The share of invocations before which the kept answer of the query is dropped, or given up."""
 
@@ -43,6 +46,8 @@ class Met:
     changed: int = 0
     evaluated: int = 0
     lost: int = 0
+    altered: int = 0
+    queries: list[int] = field(default_factory=list)
 
     def count(self, answer: Answer, kept: bool) -> None:
         """Count an answer by the way in which it was made. `kept`: whether rows were kept before."""
@@ -53,7 +58,7 @@ class Met:
         self.evaluated += made and not kept
 
     def lose(self, soup: LocalPSoup, query_id: int) -> None:
-        """Drop or give up the kept answer of a query, or all answers, now and then."""
+        """Drop or give up the kept answer of a query, or drop all answers, now and then."""
         room = soup.engine.snapshot().answers
         if self.draw.random() >= _LOST or room.look(query_id) is None:
             return
@@ -68,6 +73,16 @@ class Met:
             entry = room.look(query_id)
             assert entry is not None
             entry.value.asked, entry.value.time = 8, 0  # type: ignore[attr-defined]
+
+    def alter(self, soup: LocalPSoup) -> None:
+        """Change the amount of a query to another one and back, now and then. Its kept answer leaves."""
+        if not self.queries or self.draw.random() >= _ALTERED:
+            return
+        query_id = self.draw.choice(self.queries)
+        with suppress(NotFound):  # it was unregistered
+            for amount in (self.draw.choice((Amount.NONE, Amount.PARTIAL)), Amount.COMPLETE):
+                self.altered += soup.alter_queries([query_id], amount=amount)
+                assert soup.engine.snapshot().answers.look(query_id) is None
 
 
 def told(answer: Answer) -> tuple[Any, ...]:
@@ -89,10 +104,15 @@ def read_again(part: Message | pa.RecordBatch, schema: pa.Schema) -> pa.RecordBa
 @contextmanager
 def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iterator[Met]:
     """Make all queries COMPLETE meanwhile. `answer_bytes`: the limit of kept answers."""
-    met, register, invoke = Met(random.Random(seed)), LocalPSoup.register, LocalPSoup.invoke
+    met, register, invoke, push = Met(random.Random(seed)), LocalPSoup.register, LocalPSoup.invoke, LocalPSoup.push
 
     def registered(soup: LocalPSoup, *given: Any, **named: Any) -> int:
-        return register(soup, *given, **{"keeping": COMPLETE, **named})
+        met.queries.append(register(soup, *given, **{"keeping": COMPLETE, **named}))
+        return met.queries[-1]
+
+    def pushed(soup: LocalPSoup, *given: Any, **named: Any) -> PushAcknowledgement:
+        met.alter(soup)
+        return push(soup, *given, **named)
 
     def invoked(soup: LocalPSoup, query_id: int, *given: Any, **named: Any) -> Answer:
         met.lose(soup, query_id)
@@ -119,6 +139,7 @@ def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalPSoup, "register", registered)
         patch.setattr(LocalPSoup, "invoke", invoked)
+        patch.setattr(LocalPSoup, "push", pushed)
         yield met
 
 
