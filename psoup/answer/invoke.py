@@ -100,7 +100,8 @@ def answer_over(
     part = part_of(seen)
     if windows := partitioned(plan):
         of_chunks = [match for match in matched if isinstance(match, ChunkMatches)]  # folds serve no such window
-        matched = in_window(windows[0], view, low, high, of_chunks, limits_of(snapshot, view.tenant, budget))
+        limits = limits_of(snapshot, view.tenant, budget)
+        matched = in_window(windows[0], view, low, high, of_chunks, limits, clause.factors)
         part = part._replace(window_kind=windows[0].window_kind)
     errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
     completeness = Completeness(snapshot.sequence, seen.now, errors, (part,))
@@ -127,9 +128,7 @@ def join_answer(
     wanted = [(part.view, clause, *part.range[:2]) for part, (_, clause) in zip(seen, sides, strict=True)]
     matches_of_sides = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     if windows := partitioned(record.query.plan):
-        ranges_of_sides = [(part.view, *part.range[:2]) for part in seen]
-        limits_of_windows = limits_of(snapshot, record.tenant, budget)
-        matches_of_sides = in_windows(windows, ranges_of_sides, matches_of_sides, limits_of_windows)
+        matches_of_sides = in_windows(windows, wanted, matches_of_sides, limits_of(snapshot, record.tenant, budget))
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
     groups = snapshot.groups_of(record.tenant)
     limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)

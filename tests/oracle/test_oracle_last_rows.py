@@ -48,13 +48,14 @@ class _Twins:
         self.random = Random(seed)
         self.clock = VirtualClock(1_700_000_000 * SECOND)
         option = OPTIONS[seed % len(OPTIONS)]
-        stored = "ARCHIVE" in option
-        self.soup: LocalPSoup = RestartingPSoup(CONFIG, self.clock, path) if stored else LocalPSoup(CONFIG, self.clock)
+        self.soup = LocalPSoup(CONFIG, self.clock)
+        if "ARCHIVE" in option:
+            self.soup = RestartingPSoup(CONFIG, self.clock, path, every=3)
         timed = "moment TIMESTAMP NOT NULL) TIMESTAMP BY moment LATENESS 5 SECONDS"
         self.soup.execute(f"CREATE STREAM s (k BIGINT, t TEXT, v BIGINT, d DOUBLE, b BOOLEAN, {timed}{option}")
         self.plain = self.soup.register("SELECT _id, _time, k, t, v, d, b, moment FROM s")
         self.times = [self.clock.now()]
-        for _ in range(self.random.randint(2, 9)):
+        for _ in range(self.random.randint(4, 9)):
             self.push()
         self.duck = duckdb.connect(config={"threads": 1})
 

@@ -72,7 +72,7 @@ def reading_of(
         return problem
     if windows := partitioned(plan):
         limits_of_windows = Limits(config.texts, budget, groups, snapshot.run)
-        matches = in_windows(windows, [(view, low, high) for view, _, low, high in wanted], matches, limits_of_windows)
+        matches = in_windows(windows, wanted, matches, limits_of_windows)
     join = join_with_pairs(plan)
     pairs = None if join is None else snapshot.pairs.of(join, [view.stream_id for view in views])
     limits = config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs

@@ -25,14 +25,15 @@ def explain_last_rows(node: LastRows, side: Side, snapshot: Snapshot, tenant: st
     """The keys, the rows and the work of a window. `side`: the stream, the clause of WHERE, and the tuple IDs up to
     NOW. O(tuples, up to _MOST).
     """
-    view, _, low, high = side
+    view, clause, low, high = side
     facts = {"window": node.input.window_text}
     if high - low > _MOST:
         return Findings({}, facts)
     figures, config = WindowFigures(), snapshot.config
     try:
         matches = matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
-        in_it = in_window(node.input, view, low, high, matches, limits_of(snapshot, tenant, budget), figures)
+        limits = limits_of(snapshot, tenant, budget)
+        in_it = in_window(node.input, view, low, high, matches, limits, clause.factors, figures)
     except ResourceExhausted as problem:
         return Findings({}, {**facts, "problem": problem.message}, [f"an invocation is refused: {problem.message}"])
     rows = sum(match.count for match in in_it)

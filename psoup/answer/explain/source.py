@@ -91,6 +91,11 @@ class SourceExplanation:
         return f"{self.stream} AS {self.alias}" if self.alias and self.alias != self.stream else self.stream
 
     @property
+    def per_key(self) -> bool:
+        """Whether the window has the last rows of each key. `tuples_in_window` then counts all tuples up to NOW."""
+        return self.window.startswith(("PARTITION BY", "ROWS"))
+
+    @property
     def refused(self) -> bool:
         """Whether an invocation is refused, as it would have to evaluate too many tuples on disk."""
         return bool(self.problem)
@@ -137,6 +142,8 @@ class SourceExplanation:
     def _tuples_held(self) -> str:
         if self.kind == "table":
             return f"table has {counted(self.tuples_in_window, 'row' if self.window_kind == 'table' else 'version')}"
+        if self.per_key:
+            return f"stream has {counted(self.tuples_in_window, 'tuple')} up to NOW"
         return f"window holds {counted(self.tuples_in_window, 'tuple')}"
 
     def head_lines(self) -> list[str]:

@@ -157,8 +157,7 @@ def _of_partners(
     ]
     matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     if windows := partitioned(record.query.plan):
-        ranges = [(part.view, *part.range[:2]) for part in seen]
-        matches = in_windows(windows, ranges, matches, limits_of(snapshot, record.tenant, budget))
+        matches = in_windows(windows, wanted, matches, limits_of(snapshot, record.tenant, budget))
     groups, view = snapshot.groups_of(record.tenant), seen[place].view
     limits = config.sort_rows, config.joins, groups, snapshot.run, seen[0].view.keys
     reading = Reading(matches, seen[0].now, config.texts, budget, *limits)

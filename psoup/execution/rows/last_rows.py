@@ -9,7 +9,8 @@
     rows of keys     ─┴─> the matches that are in the window
 
 Nothing is kept between invocations. The window counts all tuples, whatever WHERE says. So it is read only down to the
-oldest match. A window with WHERE in its brackets counts matches only.
+oldest match. A window with WHERE in its brackets counts matches only. So does a window whose WHERE reads keys only,
+such as `[PARTITION BY sym ROWS 10] WHERE sym = 'A'`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from psoup.config import GroupLimits, TextLimits
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
 from psoup.execution.rows.select_list import computed
+from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.match_forms import ChunkMatches, KeptBits, Known
-from psoup.expressions.tree import Expr, of_source
+from psoup.expressions.tree import Expr, attributes_of, of_source
 from psoup.kernels.fold.last_of_group import keep_last
+from psoup.plan.factors import Factor
 from psoup.plan.inputs import RowsPerKey, Source
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.values.columns import Array, Column
@@ -74,18 +77,19 @@ class WindowFigures:
 
 def in_windows(
     sources: Mapping[int, Source],
-    sides: Sequence[tuple[StreamView, int, int]],
+    sides: Sequence[Side],
     matches: Sequence[Sequence[Known]],
     limits: Limits,
 ) -> list[Sequence[Known]]:
     """The matches of all sources of a query, cut to the partitioned windows of some of them.
 
-    `sources`: the sources with such a window, by place. `sides`: for each source its stream, and the range of tuple IDs
-    [low, high) up to NOW. Raises ResourceExhausted (GROUP_BUDGET) if the keys are too many or too large.
+    `sources`: the sources with such a window, by place. `sides`: for each source its stream, its clause, and the range
+    of tuple IDs [low, high) up to NOW. Raises ResourceExhausted (GROUP_BUDGET) if the keys are too many or too large.
     """
     narrowed = list(matches)
     for place, source in sources.items():
-        narrowed[place] = in_window(source, *sides[place], matches[place], limits)
+        view, clause, low, high = sides[place]
+        narrowed[place] = in_window(source, view, low, high, matches[place], limits, clause.factors)
     return narrowed
 
 
@@ -96,17 +100,20 @@ def in_window(
     high: int,
     matches: Sequence[Known],
     limits: Limits,
+    factors: Sequence[Factor] = (),
     figures: WindowFigures | None = None,
 ) -> list[ChunkMatches]:
     """The matches of one source that are in its partitioned window. `figures`: gets the figures of the window.
 
-    O(tuples from the oldest match on). Raises as `in_windows`.
+    `factors`: the conditions, if `matches` has all tuples that satisfy them. If they read keys only, each key has all
+    its tuples among the matches, or none. Then only matches are counted. O(tuples from the oldest match on), or
+    O(matches). Raises as `in_windows`.
     """
     assert source.partition is not None
     figures = WindowFigures() if figures is None else figures
     if high - low > _LONG and len(matches):
         limits.budget.before_long()
-    if source.partition.matching:
+    if source.partition.matching or _read_keys_only(factors, source.partition):
         return _last_matches(source.partition, matches, limits, figures)
     places = {entry.data.first_id: at for at, entry in enumerate(view.chunks)}
     waiting: dict[int, list[Known]] = {}
@@ -142,6 +149,12 @@ def _last_matches(
             flags = window.flags_of(match.entry, rows) if len(rows) else None
             narrowed.append(_with_rows(match, rows[:0] if flags is None else rows[flags]))
     return narrowed[::-1]
+
+
+def _read_keys_only(factors: Sequence[Factor], partition: RowsPerKey) -> bool:
+    """Whether there are factors, and all of them read only keys of a window."""
+    keys = {key.index for key in partition.keys}
+    return bool(factors) and all(attributes_of(term.attribute) <= keys for each in factors for term in each.terms)
 
 
 def _rows(entry: ChunkEntry, low: int, high: int) -> tuple[int, int]:

@@ -140,6 +140,15 @@ def test_no_chunk_is_read_below_the_oldest_match() -> None:
     assert _node(soup, nothing).figures["tuples_read"] == 0
 
 
+def test_only_matches_are_read_if_where_reads_keys_only() -> None:
+    soup = _soup([number % 50 for number in range(640)])
+    query = soup.register("SELECT v FROM s [PARTITION BY k ROWS 2] WHERE k = 7 OR k = 9")
+    assert _values(soup, query) == [558, 560, 608, 610]
+    assert _node(soup, query).figures["tuples_read"] == 26
+    both = soup.register("SELECT v FROM s [PARTITION BY k ROWS 2] WHERE k = 7 AND v < 600")
+    assert _values(soup, both) == [558], "the window counts 608, which WHERE removes"
+
+
 def test_the_window_is_described_as_it_is_written() -> None:
     soup = _soup(KEYS)
     query = soup.register("SELECT v FROM s [PARTITION BY k ROWS 2]")
