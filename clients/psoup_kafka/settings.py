@@ -40,6 +40,11 @@ class KafkaSource:
     name: str = ""
 
     def __post_init__(self) -> None:
+        """Raises InvalidRequest for an empty name, and for a setting that a feed makes itself."""
+        if not self.topic.strip():
+            raise InvalidRequest("--topic is empty: name the topic of Kafka")
+        if not self.brokers.strip(" ,"):
+            raise InvalidRequest("--brokers is empty: give HOST:PORT of some brokers, such as kafka1:9092")
         check(self.config)
         object.__setattr__(self, "name", self.name or self.topic)
 
@@ -63,7 +68,12 @@ def check(config: Iterable[str]) -> None:
 def read_config(path: Path) -> dict[str, str]:
     """Read a file of settings: NAME=VALUE on each line, # begins a comment. Raises InvalidRequest and OSError."""
     config = dict[str, str]()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as problem:
+        number = 1 + problem.object.count(b"\n", 0, problem.start)
+        raise InvalidRequest(f"{path}, line {number}: it is not UTF-8; save the file in UTF-8") from None
+    for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith(("#", "!")):
             continue

@@ -83,6 +83,12 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
     assert (source.producer(3), source.group("s"), KafkaSource("t", "b").group("s")) == ("kafka t/3", "g", "psoup-s-t")
     with pytest.raises(InvalidRequest):
         KafkaSource("t", "b", {"enable.auto.commit": "true"})
+    for topic, brokers, empty in ((" ", "b", "--topic"), ("t", "", "--brokers"), ("t", " , ", "--brokers")):
+        with pytest.raises(InvalidRequest, match=f"{empty} is empty"):
+            KafkaSource(topic, brokers)
+    file.write_bytes(b"a=b\nsasl.password=\xfc\n")
+    with pytest.raises(InvalidRequest, match="line 2: it is not UTF-8"):
+        read_config(file)
 
 
 def test_the_line_tells_rate_and_lag() -> None:
