@@ -1,8 +1,7 @@
-"""Arrival beside queries that the service keeps as NONE, or that are inactive, and the bytes of a query by its amount.
+"""Arrival beside idle queries: with amount NONE, or inactive. The bytes of a query by its amount.
 
-amount.arrival     a chunk in batches of 4,096, joined with 1,024 queries, with 100,000 idle queries beside them; in
-                   turns with the same engine without these
-amount.bytes       100,000 queries of one template over a full open chunk: the bytes that the engine counts for a query
+amount.arrival     a chunk, joined with 1,024 queries beside 100,000 idle ones; in turns with an engine without these.
+amount.bytes       100,000 queries of one template over an open chunk: the bytes that the engine counts for each.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount, Keeping
 
 IDLE = (Keeping(Amount.NONE), Keeping(active=False))
-"""How the idle queries are kept: half of them in each of these ways."""
+"""The keeping of the idle queries, half of them each."""
 TEMPLATE = f"SELECT * FROM {STREAM} WHERE a0 BETWEEN ? AND ? AND a1 < ?"
 COUNTED = ("query_blocks_bytes", "clause_names_bytes", "open_results_bytes")
-"""The counters of the engine's bill that grow with queries, besides those of the predicate index."""
+"""The counters of the engine's bill that grow with queries, besides the counters of the predicate index."""
 
 
 def rows(run: Run) -> Iterator[Row]:

@@ -182,8 +182,9 @@ class MemoryBudget:
         return size
 
     def give_back_queries(self, query_ids: Sequence[int], idle: int) -> int:
-        """Subtract the charges of removed queries (ascending), of which `idle` are idle. Returns their sum. O(k), and
-        O(log n) for each block."""
+        """Subtract the charges of removed queries (ascending). `idle`: the number of idle ones. Returns their sum.
+
+        O(k), and O(log n) for each block."""
         before = self.queries
         self.queries += IDLE_LESS * idle
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]

@@ -1,4 +1,4 @@
-"""The names of the idle clauses of one stream, so that a new clause of the index finds the idle ones that equal it.
+"""The names of the idle clauses of one stream. A new clause of the index finds its equals by them.
 
     runs     high 3 5 5 9     low 1 7 7 2     SQC IDs …       sorted by the first half of the name
              high 4 6         low …
@@ -50,7 +50,7 @@ class IdleNames:
 
         O(m log n + k).
         """
-        found = [_NONE]
+        parts = [_NONE]
         for high, low, sqc_ids in self._runs:
             first, end = np.searchsorted(high, names[:, 0], "left"), np.searchsorted(high, names[:, 0], "right")
             counts = end - first
@@ -60,8 +60,8 @@ class IdleNames:
             rows = np.repeat(np.arange(len(names)), counts)
             places = np.repeat(first - (ends - counts), counts) + np.arange(len(rows))
             same = low[places] == names[rows, 1]
-            found.append(sqc_ids[places[same]])
-        return np.concatenate(found)
+            parts.append(sqc_ids[places[same]])
+        return np.concatenate(parts)
 
     def removed(self, count: int, exist: Callable[[Array], Array]) -> None:
         """Note that some clauses were removed. `exist`: for SQC IDs (int64[k]), whether each still exists, bool[k]."""

@@ -83,8 +83,8 @@ class ClauseCatalog:
                 continue
             twins = np.flatnonzero(state.clauses.table.find(np.concatenate(names)) >= 0)
             ensure(not len(twins), self, "idle clauses equal clauses of the index", stream=stream_id, rows=twins)
-            found = set(state.clauses.idle_names.find(np.concatenate(names)).tolist())
-            nameless = [record.sqc_id for record in some if record.sqc_id not in found]
+            named = set(state.clauses.idle_names.find(np.concatenate(names)).tolist())
+            nameless = [record.sqc_id for record in some if record.sqc_id not in named]
             ensure(not nameless, self, "idle clauses have no name", clauses=nameless)
 
     # Clauses of queries that come --------------------------------------------------------------------------
@@ -183,9 +183,9 @@ class ClauseCatalog:
         return sqc_ids
 
     def _as_guests(self, state: StreamState, names: Array, ids: Array) -> tuple[Array, Array]:
-        """Add queries to the clauses of the index with their names, and give the other queries IDs of idle clauses.
+        """Add queries to the clauses of the index with their names, and give the rest IDs of idle clauses.
 
-        Returns the SQC ID of each query, int64[n], and the rows of the others, int64[m].
+        Returns the SQC ID of each query, int64[n], and the rows of the remaining ones, int64[m].
         """
         sqc_ids = state.clauses.table.find(names)
         alone = np.flatnonzero(sqc_ids < 0)
@@ -245,10 +245,10 @@ class ClauseCatalog:
 
     def leave(self, leaving: LeavingQueries, streams: Streams) -> None:
         """Remove members of clauses. If `streams` lacks a stream, it was dropped with all its parts."""
-        found = self._records.find(leaving.sqc_ids)
-        ensure(not len(found.missing), self, "queries have no clause", clauses=found.missing)
+        clauses = self._records.find(leaving.sqc_ids)
+        ensure(not len(clauses.missing), self, "queries have no clause", clauses=clauses.missing)
         stay = []
-        for sqc_id, clause in found.records.items():
+        for sqc_id, clause in clauses.records.items():
             members = remove_all(clause.members, leaving.of(sqc_id))
             if len(members):
                 self._records.set(sqc_id, replace(clause, members=members))
@@ -287,15 +287,15 @@ class ClauseCatalog:
     def unsettled(self, is_idle_query: Callable[[int], bool]) -> Array:
         """The queries and sides that must leave their clauses and enter anew: int64[k], ascending.
 
-        They are the members of idle clauses that equal a new clause of the index, and of clauses of the index that have
-        only guests. O(1) if there are none, else O(members).
+        They are members of idle clauses that equal a new clause of the index. Or they are members of a clause of the
+        index that has only guests. O(1) if there are none, else O(members).
         """
         twins = np.unique(np.concatenate(self._twins)) if any(map(len, self._twins)) else _NONE
         members = list[Array]()
         if len(twins):
-            found = self._records.find(twins)
-            members += [picked(block.members, places) for block, places in found.blocks]
-            members += [np.array(record.members, np.int64) for record in found.records.values()]
+            clauses = self._records.find(twins)
+            members += [picked(block.members, places) for block, places in clauses.blocks]
+            members += [np.array(record.members, np.int64) for record in clauses.records.values()]
         for sqc_id in self._left:
             clause = self._records.get(sqc_id)
             if clause is not None and all(map(is_idle_query, with_sides(clause.members, 0))):

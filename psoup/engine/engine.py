@@ -42,6 +42,7 @@ from psoup.events.events import (
     Event,
     Pushed,
     QueriesAltered,
+    QueryEvent,
     Registered,
     RegisteredMany,
     Replaced,
@@ -53,7 +54,6 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.lists import ListEvent
 from psoup.events.tenants import kept_bytes_of
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
@@ -161,6 +161,11 @@ class Engine:
             ensure(event.sequence > self._sequence, self, "events go back", event=event.sequence, after=self._sequence)
             self._sequence = event.sequence
             self._verification.begin(event)
+            if isinstance(event, QueryEvent):
+                freed += self._advance(fed, released)
+                for state in self._change_queries(event):
+                    changed_streams[state.stream_id] = state
+                continue
             match event:
                 case Pushed() | WatermarkRaised():
                     fed.setdefault(event.stream_id, self._streams[event.stream_id]).take(event)
@@ -179,12 +184,7 @@ class Engine:
                     changed_streams.pop(event.stream_id, None)
                     freed += self._drop(event, fed, released)
                 case _:
-                    if isinstance(event, ListEvent):
-                        self._lists.apply(event)
-                        continue
-                    freed += self._advance(fed, released)
-                    for state in self._change_queries(event):
-                        changed_streams[state.stream_id] = state
+                    self._lists.apply(event)
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         self._spent.cover_new(changed_streams.values(), self._run, self._precautions)
@@ -323,9 +323,7 @@ class Engine:
             del self._named[_name(view)]
         return self._streams.pop(stream_id).tuple_bytes
 
-    def _change_queries(
-        self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany | QueriesAltered
-    ) -> list[StreamState]:
+    def _change_queries(self, event: QueryEvent) -> list[StreamState]:
         """Register, replace, alter or unregister queries. Returns the streams of these queries."""
         self._rooms.allowance.begin()
         match event:
@@ -359,7 +357,7 @@ class Engine:
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: Array | range | list[int]) -> None:
-        """Take those of the queries that are on the operator's list out of the index."""
+        """Take queries that are on the operator's list out of the index."""
         for query_id in self._precautions.by_hand:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)

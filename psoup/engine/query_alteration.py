@@ -4,7 +4,7 @@
                idle       a clause of the query's own, in no index, or a guest's place       NONE
                inactive   the same, and not told of new tuples          inactive
     ordinary -> idle      the query leaves its clause; a clause goes with its last member
-    idle -> ordinary      as at a registration: the clause has a new SQC ID, or is shared with others
+    idle -> ordinary      as at a registration: the clause has a new SQC ID, or is shared
     settle                an idle query is a guest in a clause of the index, while another query keeps that clause there
 
 The sides of a join move with it. Queries of a block are handled as columns: Python takes a few steps for each block,
@@ -55,13 +55,13 @@ class _Parts(NamedTuple):
     single: list[_SinglePart]
 
     def moving(self) -> PagedRecords:
-        """Those that leave their clauses, in the form of `LeavingQueries`."""
+        """The queries that leave their clauses, in the form of `LeavingQueries`."""
         records = {part.record.query_id: part.record for part in self.single if part.moves}
         return PagedRecords(records, [(p.block, p.places[p.moves]) for p in self.blocks if p.moves.any()], _NONE)
 
 
 class QueryAlteration:
-    """One change of the queries and clauses of a registry. Only the engine's writer uses it."""
+    """A change of the queries and clauses of a registry. Only the engine's writer uses it."""
 
     def __init__(self, queries: Editor[QueryRecord], clauses: ClauseCatalog, streams: Streams) -> None:
         self._queries = queries
@@ -71,9 +71,9 @@ class QueryAlteration:
     def apply(self, event: QueriesAltered) -> set[int]:
         """Change the queries of an event that are registered. Returns the IDs of the streams with new clauses. O(k log
         n), and O(n) for each block of n queries."""
-        found = self._queries.find(event.query_ids)
-        sides = self._queries.find(sides_in(found))
-        queries, of_sides = self._parts(found, event.change), self._sides(sides, found, event.change)
+        records = self._queries.find(event.query_ids)
+        sides = self._queries.find(sides_in(records))
+        queries, of_sides = self._parts(records, event.change), self._sides(sides, records, event.change)
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
@@ -85,10 +85,10 @@ class QueryAlteration:
         ids = self._clauses.unsettled(self._is_idle)
         if not len(ids):
             return
-        found = self._queries.find(ids)
-        every = [(block, places, np.ones(len(places), np.bool_)) for block, places in found.blocks]
+        records = self._queries.find(ids)
+        every = [(block, places, np.ones(len(places), np.bool_)) for block, places in records.blocks]
         blocks = [_BlockPart(block, places, block.codes_at(places), moves) for block, places, moves in every]
-        parts = _Parts(blocks, [_SinglePart(record, record.keeping, True) for record in found.records.values()])
+        parts = _Parts(blocks, [_SinglePart(record, record.keeping, True) for record in records.records.values()])
         self._clauses.leave(LeavingQueries(parts.moving(), PagedRecords({}, [], _NONE)), self._streams)
         self._enter(parts)
 
@@ -96,19 +96,19 @@ class QueryAlteration:
         record = self._queries.get(query_id)
         return record is not None and record.keeping.idle
 
-    def _parts(self, found: PagedRecords, change: KeepingChange) -> _Parts:
+    def _parts(self, records: PagedRecords, change: KeepingChange) -> _Parts:
         """The queries with their codes after the change."""
         blocks, single = list[_BlockPart](), list[_SinglePart]()
-        for block, places in found.blocks:
+        for block, places in records.blocks:
             before = block.codes_at(places)
             blocks += _block_part(block, places, before, change.of(before))
-        for record in found.records.values():
+        for record in records.records.values():
             single += _single_part(record, _changed(record.keeping, change))
         return _Parts(blocks, single)
 
-    def _sides(self, sides: PagedRecords, found: PagedRecords, change: KeepingChange) -> _Parts:
+    def _sides(self, sides: PagedRecords, records: PagedRecords, change: KeepingChange) -> _Parts:
         """The sides of joins, with their codes after the change of their joins."""
-        ids, codes = _codes_after(found, change)
+        ids, codes = _codes_after(records, change)
         blocks, single = list[_BlockPart](), list[_SinglePart]()
         for block, places in sides.blocks:
             after = codes[np.searchsorted(ids, picked(block.ids, places) % FIRST_SIDE)]
@@ -169,12 +169,12 @@ def _changed(keeping: Keeping, change: KeepingChange) -> Keeping:
     return Keeping.of(int(change.of(np.array([keeping.code], np.uint8))[0]))
 
 
-def _codes_after(found: PagedRecords, change: KeepingChange) -> tuple[Array, Array]:
+def _codes_after(records: PagedRecords, change: KeepingChange) -> tuple[Array, Array]:
     """The IDs of queries, int64[n] ascending, and the codes of their keeping after a change, uint8[n]."""
-    records = found.records.values()
-    ids = [np.fromiter((record.query_id for record in records), np.int64)]
-    codes = [np.fromiter((record.keeping.code for record in records), np.uint8)]
-    for block, places in found.blocks:
+    singles = records.records.values()
+    ids = [np.fromiter((record.query_id for record in singles), np.int64)]
+    codes = [np.fromiter((record.keeping.code for record in singles), np.uint8)]
+    for block, places in records.blocks:
         ids.append(picked(block.ids, places))
         codes.append(block.codes_at(places))
     every, before = np.concatenate(ids), np.concatenate(codes)

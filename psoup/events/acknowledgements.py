@@ -111,8 +111,8 @@ class RemovalAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class AlterationAcknowledgement(Acknowledgement):
-    """The result of AlterQueries. `count`: the number of selected queries. `changed`: those that are kept in another
-    way now. The others were kept as asked already."""
+    """The result of AlterQueries. `count`: the number of selected queries. `changed`: the number of queries that are
+    kept in another way now."""
 
     count: int = 0
     changed: int = 0

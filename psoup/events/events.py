@@ -291,6 +291,9 @@ class QueriesAltered:
     time: int
 
 
+QueryEvent = Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany | QueriesAltered
+"""An event that changes queries."""
+
 Event = (
     StreamCreated
     | StreamAltered
@@ -299,11 +302,6 @@ Event = (
     | Attached
     | WatermarkRaised
     | WatermarksRaised
-    | Registered
-    | RegisteredMany
-    | Replaced
-    | Unregistered
-    | UnregisteredMany
-    | QueriesAltered
+    | QueryEvent
     | ListEvent
 )

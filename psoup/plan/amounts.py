@@ -19,7 +19,7 @@ from psoup.values.columns import Array
 
 
 class Amount(Enum):
-    """How much of a query's answer the service keeps."""
+    """The part of a query's answer that the service keeps."""
 
     NONE = "NONE"
     PARTIAL = "PARTIAL"
@@ -31,12 +31,12 @@ _AMOUNT_BITS = 3
 _EAGER = 4
 _INACTIVE = 8
 CODES = 16
-"""The number of codes, of which some are not in use. Every code is less."""
+"""The number of codes; some are not in use. Every code is less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How the service keeps a query.
+    """The keeping of a query.
 
     `eager`: of a COMPLETE query, whether the service updates the kept answer after new tuples, before anybody asks.
     `active`: whether new tuples are told to the query. An inactive query remembers its amount.
@@ -53,7 +53,7 @@ class Keeping:
 
     @property
     def of_side(self) -> Keeping:
-        """How the sides of a join with this keeping are kept. A COMPLETE join keeps the matches of its sides."""
+        """The keeping of the sides of a join with this keeping. A COMPLETE join keeps the matches of its sides."""
         return self if self.idle else AS_USUAL
 
     @property

@@ -1,6 +1,6 @@
-"""Idle clauses: those of queries with amount NONE, and of inactive queries. They are in no index.
+"""Idle clauses, of queries with amount NONE and of inactive queries. They are in no index.
 
-A query with amount NONE has no idle clause while its clause is in the index for the sake of another query or side.
+A query with amount NONE has no idle clause while another query or side keeps its clause in the index.
 
     SQC IDs   1 … ALL           clauses that new tuples meet
               FIRST_IDLE …      clauses of active queries that are kept as NONE

@@ -177,8 +177,8 @@ class QueryBlock(RecordBlock[QueryRecord]):
         changed._gone, changed.live = None if self._gone is None else self._gone.copy(), self.live
         every = self.codes_at(np.arange(self.count)).copy()
         every[places] = codes
-        one = len(places) == self.live and bool((codes == codes[0]).all())
-        changed.keeping = Keeping.of(int(codes[0])) if one else every
+        alike = len(places) == self.live and bool((codes == codes[0]).all())
+        changed.keeping = Keeping.of(int(codes[0])) if alike else every
         if sqc_ids is not None:
             column = np.array(self.sqc_ids, np.int64)
             column[places] = sqc_ids

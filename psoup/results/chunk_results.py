@@ -27,7 +27,7 @@ from psoup.values.columns import Array
 
 ALL = 2**62
 """A `covered_before` above the SQC IDs of all clauses in the index, which the open chunk covers. No chunk covers an ID
-from here on: those of idle clauses, and of a query that is not registered (`psoup.published.idle_clauses`)."""
+from here on: of an idle clause, or of a query that is not registered (`psoup.published.idle_clauses`)."""
 
 _MOST_PACKS = Shape().most_packs
 _NO_ERRORS: Mapping[int, int] = MappingProxyType({})

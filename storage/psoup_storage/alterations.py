@@ -1,9 +1,9 @@
-"""The changes of queries' keeping that a store still needs, so that it does not grow with changes that are outdated.
+"""The changes of queries' keeping that a store still needs. It drops the outdated ones.
 
     amount NONE      of 7 8 9      ── 8 and 9 have a later amount, 7 is gone ──>  not needed
     amount PARTIAL   of 8 9
 
-A later change hides an earlier one of the same query if it changes all parts that the earlier one changes.
+A later change hides an earlier one of the same query if it changes the same parts, or more.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def parts_of(change: KeepingChange) -> frozenset[str]:
     return frozenset(name for name in ("amount", "eager", "active") if getattr(change, name) is not None)
 
 
-def needed(changes: Sequence[QueriesAltered], known: Callable[[Array], Array]) -> list[QueriesAltered]:
+def needed(changes: Sequence[QueriesAltered], exist: Callable[[Array], Array]) -> list[QueriesAltered]:
     """The changes, in order, without queries that are gone or have a later change. A change without queries is left
     out.
 
-    `changes`: in the order of their sequences, of any tenants. `known`: for query IDs (int64[k], ascending), whether
+    `changes`: in the order of their sequences, of any tenants. `exist`: for query IDs (int64[k], ascending), whether
     each is registered, bool[k]. O(k log k) for each different set of parts.
     """
     hiding: dict[frozenset[str], Array] = {}
@@ -39,7 +39,7 @@ def needed(changes: Sequence[QueriesAltered], known: Callable[[Array], Array]) -
         ids, parts = event.query_ids, parts_of(event.change)
         hidden = [np.isin(ids, later) for other, later in hiding.items() if other >= parts]
         stays = ids[~np.logical_or.reduce([np.zeros(len(ids), np.bool_), *hidden])]
-        stays = stays[known(stays)]
+        stays = stays[exist(stays)]
         hiding[parts] = np.union1d(hiding.get(parts, ids[:0]), stays)
         if len(stays):
             left.append(event if len(stays) == len(ids) else replace(event, query_ids=stays))

@@ -263,11 +263,11 @@ class MemoryStore:
 
     def _registered(self, query_ids: Array) -> Array:
         """Whether the store still has the registration of each query: bool[k]."""
-        known = np.array([("query", query_id) in self._kept for query_id in query_ids.tolist()], np.bool_)
+        exists = np.array([("query", query_id) in self._kept for query_id in query_ids.tolist()], np.bool_)
         for first, gone in self._blocks.items():
             inside = np.flatnonzero((query_ids >= first) & (query_ids < first + len(gone)))
-            known[inside] = ~gone[query_ids[inside] - first]
-        return known
+            exists[inside] = ~gone[query_ids[inside] - first]
+        return exists
 
     def _keep_watermarks(self, event: WatermarkRaised | WatermarksRaised) -> None:
         """Keep an event in place of the last one of its kind: of the stream, or of the clock."""

@@ -167,7 +167,7 @@ class Crowd:
 
     def alter(self) -> None:
         """Half of the queries are kept in another way, and some of these in a third one."""
-        ids = [held.query_id for held in self.held]
+        ids = [each.query_id for each in self.held]
         some = self.source.sample(ids, len(ids) // 2)
         self.soup.alter_queries(some, amount=self.source.choice((*Amount, Amount.NONE)))
         self.inactive = set(some[: len(some) // 3])
@@ -184,8 +184,8 @@ class Crowd:
                     f"WHERE {held.clause.sql}: missing {set(wanted) - set(found)}, found {found[:20]}"
                 )
         for tuple_id in self.source.sample(range(len(self.tuples)), 12):
-            told = (held for held in self.held if held.query_id not in self.inactive)
-            wanted = sorted(h.query_id for h in told if h.clause.test(self.tuples[tuple_id]))
+            active = (each for each in self.held if each.query_id not in self.inactive)
+            wanted = sorted(h.query_id for h in active if h.clause.test(self.tuples[tuple_id]))
             assert self.soup.matches("s", tuple_id) == wanted, f"tuple {tuple_id}: {self.tuples[tuple_id]}"
         self.soup.check()
         return len(self.held) + 12

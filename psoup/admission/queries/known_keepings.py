@@ -1,4 +1,4 @@
-"""How every query is kept, in arrays: a byte for each query of a page with a query that is not kept as usual.
+"""The keeping of every query, in arrays: a byte for each query of a page. Pages of usual queries are left out.
 
 page 0     query IDs 0 to 4,095      [0 0 1 1 9 …]      codes of `psoup.plan.amounts`; 0: PARTIAL and active
 page 2     query IDs 8,192 …         a page without any other code is not there

@@ -23,5 +23,5 @@ def amount_lines(keeping: Keeping, reason: str) -> list[str]:
     """The amount as text for a terminal, with the result of `amount_reason`. Nothing for the usual amount."""
     if keeping.active and keeping.amount is Amount.PARTIAL:
         return []
-    kept = keeping.amount.name if keeping.active else Amount.NONE.name
-    return [f"  amount   {kept}", *([f"           {reason}"] if reason else [])]
+    amount = keeping.amount.name if keeping.active else Amount.NONE.name
+    return [f"  amount   {amount}", *([f"           {reason}"] if reason else [])]

@@ -176,8 +176,8 @@ def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:
 def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> None:
     """Refuse named queries that cannot be followed: joins, aggregates, DISTINCT, and queries on other streams.
 
-    `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an inactive one or one with
-    amount NONE. A follower that goes on ignores such queries.
+    `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an idle one. A follower that
+    goes on ignores such queries.
     """
     for record in _named(snapshot, view, wanted, begins=begins):
         streams = snapshot.streams_of(record)

@@ -259,7 +259,7 @@ def clause_pairs(
 ) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones.
 
-    `idle`: also find the pairs of idle clauses, without those of inactive queries.
+    `idle`: also find the pairs of idle clauses, but not of inactive queries.
     """
     if not len(offsets):
         return
@@ -288,7 +288,7 @@ def _is_ordinary(item: tuple[int, ClauseRecord]) -> bool:
 def _idle_pairs(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterator[tuple[Array, Array]]:
-    """Find the pairs of the idle clauses of active queries, some clauses at a time, as the caller checks its budget."""
+    """Find the pairs of the idle clauses of active queries. The caller checks its budget after each step."""
     sqc_ids = idle_clauses(snapshot.clauses, view.stream_id)
     for start in range(0, len(sqc_ids), _IDLE_TOGETHER):
         ids = sqc_ids[start : start + _IDLE_TOGETHER]

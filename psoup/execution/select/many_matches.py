@@ -336,15 +336,15 @@ def clauses_with_places(snapshot: Snapshot, ids: Array) -> list[tuple[Any, Array
 
     Each comes with the places of its clauses in `ids`. O(k log n), and a step of Python for each clause outside blocks.
     """
-    found = snapshot.clauses.find(ids)
-    clauses = [(block, at, np.searchsorted(ids, picked(block.ids, at))) for block, at in found.blocks]
-    for sqc_id, record in found.records.items():
+    records = snapshot.clauses.find(ids)
+    clauses = [(block, at, np.searchsorted(ids, picked(block.ids, at))) for block, at in records.blocks]
+    for sqc_id, record in records.records.items():
         clauses.append((record, _NOTHING, np.searchsorted(ids, [sqc_id])))
     return clauses
 
 
 class ClauseIndex:
-    """A predicate index of some clauses that are not in the stream's index, or lack a chunk, in slots from 0 on."""
+    """A predicate index of some clauses, in slots from 0 on."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
         index = QuerySteM(view.spec.schema, snapshot.config)

@@ -65,8 +65,8 @@ def test_queries_are_selected_by_labels_and_by_a_prefix_of_keys() -> None:
     assert soup.alter_queries(labels={"u": "u1"}, amount=Amount.NONE) == 4
     assert soup.alter_queries(key_prefix="k/", active=False) == 9
     snapshot = soup.engine.snapshot()
-    kept = [snapshot.query(i, "default").keeping for i in (*ids, alone)]
-    assert kept == [replace(NONE if n % 3 == 1 else AS_USUAL, active=False) for n in range(9)] + [NONE]
+    keepings = [snapshot.query(i, "default").keeping for i in (*ids, alone)]
+    assert keepings == [replace(NONE if n % 3 == 1 else AS_USUAL, active=False) for n in range(9)] + [NONE]
     assert soup.alter_queries(key_prefix="none", active=False) == 0
     with pytest.raises(NotFound, match="no query has a label 'v'"):
         soup.alter_queries(labels={"v": "u1"}, active=False)
@@ -199,20 +199,22 @@ def test_explain_says_why_a_query_is_evaluated() -> None:
     usual, idle, off = soup.register(ALIKE), soup.register(ONE, keeping=NONE), soup.register(ONE, keeping=INACTIVE)
     join = soup.register(JOIN.replace("?", "1"), keeping=NONE)
     push(soup, 100)
-    told = {i: soup.explain(i) for i in (usual, idle, off, join)}
-    assert [(told[i].amount, told[i].active) for i in told] == [
+    explained = {i: soup.explain(i) for i in (usual, idle, off, join)}
+    assert [(explained[i].amount, explained[i].active) for i in explained] == [
         ("PARTIAL", True),
         ("NONE", True),
         ("PARTIAL", False),
         ("NONE", True),
     ]
-    assert "amount" not in "\n".join(told[usual].lines())
+    assert "amount" not in "\n".join(explained[usual].lines())
     for i in (idle, join):
-        assert "  amount   NONE\n           amount is NONE: evaluated at each invocation" in "\n".join(told[i].lines())
-    assert "inactive: evaluated at each invocation" in "\n".join(told[off].lines())
-    assert told[idle].source.matches_in_window == told[usual].source.matches_in_window
-    assert told[idle].cost.candidates == 0 < told[usual].cost.candidates
-    assert told[idle].to_dict()["amount_reason"] == "amount is NONE: evaluated at each invocation"
+        assert "  amount   NONE\n           amount is NONE: evaluated at each invocation" in "\n".join(
+            explained[i].lines()
+        )
+    assert "inactive: evaluated at each invocation" in "\n".join(explained[off].lines())
+    assert explained[idle].source.matches_in_window == explained[usual].source.matches_in_window
+    assert explained[idle].cost.candidates == 0 < explained[usual].cost.candidates
+    assert explained[idle].to_dict()["amount_reason"] == "amount is NONE: evaluated at each invocation"
     soup.register(ONE)
     assert soup.explain(idle).amount_reason == "amount is NONE: answered from the matches that another query keeps"
 
@@ -229,7 +231,7 @@ def test_each_keeping_has_a_code_of_its_own() -> None:
 
 @pytest.mark.parametrize("number", range(scaled(3)))
 def test_random_changes_in_the_middle_change_no_answer(number: int) -> None:
-    """The same queries in two engines, of which one alters them all the time. Many queries share their clauses."""
+    """The same queries in two engines. The first alters them all the time. Many queries share their clauses."""
     source, soup, usual = random.Random(number), make(), make("cheap")
     ids = register(soup, AS_USUAL) + register(soup, NONE)
     assert ids == register(usual, AS_USUAL) + register(usual, AS_USUAL)
@@ -252,8 +254,8 @@ def test_random_changes_in_the_middle_change_no_answer(number: int) -> None:
                     f"ALTER STREAM s ADD COLUMN c{each.engine.snapshot().stream('s', 'default').next_id} BIGINT"
                 )
             each.unregister_many(gone)
-        asked = source.sample(ids, 8)
-        assert answers(soup, asked) == answers(usual, asked)
+        some = source.sample(ids, 8)
+        assert answers(soup, some) == answers(usual, some)
         off = {i for i, record in soup.engine.snapshot().queries.items() if not record.keeping.active}
         for tuple_id in (0, soup.engine.snapshot().stream("s", "default").next_id - 1):
             assert soup.matches("s", tuple_id) == [i for i in usual.matches("s", tuple_id) if i not in off]

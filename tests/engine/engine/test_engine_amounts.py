@@ -50,14 +50,14 @@ def test_an_idle_clause_is_covered_by_no_chunk() -> None:
     push(soup, 20)
     usual = soup.register(ALIKE)
     assert FIRST_IDLE <= clause(soup, idle).sqc_id < FIRST_INACTIVE <= clause(soup, inactive).sqc_id
-    assert not any(kept.covers(clause(soup, i).sqc_id) for kept in results(soup) for i in (idle, inactive))
+    assert not any(each.covers(clause(soup, i).sqc_id) for each in results(soup) for i in (idle, inactive))
     assert {clause(soup, i).slot for i in (idle, inactive)} == {NO_SLOT}
     assert answers(soup, [idle, inactive]) == answers(soup, [usual]) * 2
 
 
 @pytest.mark.seeded("an activated clause is taken as covered by old chunks")
 def test_an_activated_clause_is_not_taken_as_covered_by_earlier_chunks() -> None:
-    """It had an ordinary ID before, which earlier chunks claim; tuples that came while it was idle met nothing."""
+    """Earlier chunks claim its former ID. Tuples that came while it was idle met nothing."""
     soup = make()
     ids = register(soup, AS_USUAL)
     push(soup, 100)
@@ -72,7 +72,7 @@ def test_an_activated_clause_is_not_taken_as_covered_by_earlier_chunks() -> None
     assert not results(soup)[0].covers(after.sqc_id) and results(soup)[-1].covers(after.sqc_id)
     assert answers(soup, ids) == wanted
     soup.maintain()
-    assert all(kept.covers(after.sqc_id) for kept in results(soup))
+    assert all(each.covers(after.sqc_id) for each in results(soup))
     assert answers(soup, ids) == wanted
 
 
@@ -143,7 +143,7 @@ def test_activation_closes_the_open_chunk_if_too_much_work_is_left_over() -> Non
     assert len(results(soup)) == chunks + 1 and not results(soup)[-2].covers(clause(soup, ids[0]).sqc_id)
     wanted = answers(soup, ids)
     soup.maintain()
-    assert all(kept.covers(clause(soup, i).sqc_id) for kept in results(soup) for i in ids if i % 7)
+    assert all(each.covers(clause(soup, i).sqc_id) for each in results(soup) for i in ids if i % 7)
     assert answers(soup, ids) == wanted
 
 
@@ -158,17 +158,22 @@ def test_matches_match_results_and_why_include_queries_that_are_kept_as_none() -
     push(soup, 150)
     for _ in range(2):
         for tuple_id in (8, 70, 140):
-            found = soup.matches("s", tuple_id)
-            assert [i in found for i in (usual, idle, inactive)] == [True, True, False]
-            assert not set(found) & set(off)
-            assert [i - many[0] for i in found if i in many] == [i - also[0] for i in found if i in also] != []
+            matching = soup.matches("s", tuple_id)
+            assert [i in matching for i in (usual, idle, inactive)] == [True, True, False]
+            assert not set(matching) & set(off)
+            assert [i - many[0] for i in matching if i in many] == [i - also[0] for i in matching if i in also] != []
         between = soup.matches_between("s", 60, 40)
         assert [between.of(row) for row in range(40)] == soup.matches_many("s", range(60, 100))
         soup.maintain()
     rows = pa.table({"x": [9, 2], "n": ["w1", "w2"]})
-    told = soup.match("s", rows)
-    assert [usual in told.of(0), idle in told.of(0), inactive in told.of(0), idle in told.of(1)] == [1, 1, 0, 0]
-    assert [i - many[0] for i in told.of(0) if i in many] == [i - also[0] for i in told.of(0) if i in also] != []
+    offered = soup.match("s", rows)
+    assert [usual in offered.of(0), idle in offered.of(0), inactive in offered.of(0), idle in offered.of(1)] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+    assert [i - many[0] for i in offered.of(0) if i in many] == [i - also[0] for i in offered.of(0) if i in also] != []
     bits = soup.results("s", [usual, idle, inactive])
     assert bits.of(idle) == bits.of(usual) == bits.of(inactive)
     assert {soup.why(i, 8).kept_out for i in (usual, idle, inactive)} == {None}
@@ -186,13 +191,13 @@ def test_follow_tells_no_idle_query_and_refuses_to_begin_with_one() -> None:
     def told(rows: int = 30) -> list[set[int]]:
         push(soup, rows)
         view = soup.engine.snapshot().stream("s", "default")
-        found = []
+        pages = []
         for number, follower in enumerate((every, some)):
             limits: dict[str, Any] = {"most_rows": 1 << 20, "most_bytes": 1 << 30, "anew": False}
             page = follow_page(soup.engine.snapshot(), view, follower, places[number], **limits)
             places[number] = page.place
-            found.append(set(page.queries.tolist()))
-        return found
+            pages.append(set(page.queries.tolist()))
+        return pages
 
     assert told() == [{usual}, {usual}]
     soup.alter_queries([usual], amount=Amount.NONE)

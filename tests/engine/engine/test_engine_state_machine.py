@@ -147,7 +147,7 @@ class EngineMachine(RuleBasedStateMachine):
     def alter(self, draw: Any) -> None:
         """A query is kept in another way."""
         make = self.make(draw)
-        self.duel.alter(Alter(make.pick(sorted(self.duel.standing)), draw_change(make)))
+        self.duel.act(Alter(make.pick(sorted(self.duel.standing)), draw_change(make)))
 
     @rule(draw=draws(), user=st.sampled_from(["", *USERS]), prefix=st.sampled_from(["", "a", "se"]))
     def unregister_many(self, draw: Any, user: str, prefix: str) -> None:

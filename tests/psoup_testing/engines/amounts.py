@@ -11,6 +11,7 @@ from psoup.invariants import Verify
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount, Keeping
 from psoup_testing.histories.histories import TINY
+from psoup_testing.oracles.questions import again
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, delta_queries=16, shape=TINY)
 NONE, INACTIVE, COMPLETE = Keeping(Amount.NONE), Keeping(active=False), Keeping(Amount.COMPLETE)
@@ -44,7 +45,7 @@ def clause(soup: LocalPSoup, query_id: int) -> Any:
 
 
 def answers(soup: LocalPSoup, query_ids: Any) -> list[Any]:
-    return [sorted(soup.invoke(i).to_table().column("x").to_pylist()) for i in query_ids]
+    return [sorted(again(soup.invoke, i).to_table().column("x").to_pylist()) for i in query_ids]
 
 
 def results(soup: LocalPSoup, stream: str = "s") -> list[Any]:

@@ -6,12 +6,14 @@ from typing import Any
 
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount, Keeping
+from psoup.plan.sides import is_side
+from psoup_testing.oracles.questions import again
 
 BLOCK = "SELECT x, _id FROM kept WHERE x > ? AND x < 200"
 
 
 def keep_otherwise(soup: LocalPSoup) -> None:
-    """Queries with other amounts and inactive ones, of which some are altered."""
+    """Queries with various amounts, and inactive ones. Some are altered."""
     soup.register("SELECT x FROM kept WHERE x > 7 AND x < 12", keeping=Keeping(Amount.NONE))
     soup.register("SELECT k.x FROM kept AS k, recent AS r WHERE k.x = r.x AND k.x > 30", keeping=Keeping(active=False))
     ids = soup.register_many(BLOCK, [[n] for n in (100, 150, 190)], keeping=Keeping(Amount.COMPLETE, eager=True))
@@ -29,7 +31,12 @@ def shown_amounts(soup: LocalPSoup) -> list[Any]:
             record.keeping.amount.name,
             record.keeping.eager,
             record.keeping.active,
-            len(soup.invoke(record.query_id, accept_truncation=True).to_table()) if record.query_id < 1 << 40 else 0,
+            _rows(soup, record.query_id),
         ]
         for record in records
     ]
+
+
+def _rows(soup: LocalPSoup, query_id: int) -> int:
+    """The number of rows of an answer; 0 for a side of a join."""
+    return 0 if is_side(query_id) else again(soup.invoke, query_id, accept_truncation=True).to_table().num_rows

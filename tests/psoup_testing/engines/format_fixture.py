@@ -178,14 +178,14 @@ def tell(soup: Soup) -> None:
     part(soup)
     tell_programs(soup)
     fill_table(soup, START)
-    keep_otherwise(soup)
     push_ahead(soup)
 
 
 def tell_programs(soup: Soup) -> None:
-    """Groups of followers, and webhooks."""
+    """Groups of followers, and webhooks; queries that are not kept as usual."""
     share_matches(soup)
     tell_receivers(soup)
+    keep_otherwise(soup)
 
 
 def come_and_go(soup: Soup) -> None:

@@ -38,6 +38,7 @@ from psoup_testing.histories.histories import (
     Register,
     Unregister,
 )
+from psoup_testing.oracles.altered_queries import parts_of
 from psoup_testing.oracles.duckdb_answers import normal_rows
 from psoup_testing.oracles.duel import to_table
 from psoup_testing.oracles.questions import again, rows_of
@@ -107,8 +108,7 @@ class Player:
             case Heartbeat(time):
                 psoup.heartbeat(name, time)
             case Alter(number, change) if (query_id := self._query(number)) is not None:
-                parts = {"amount": change.amount, "eager": change.eager, "active": change.active}
-                return psoup.alter_queries([query_id], **parts)  # type: ignore[arg-type]
+                return psoup.alter_queries([query_id], **parts_of(change))
             case Register(query):
                 self.query_ids.append(psoup.register(query.sql(), keeping=action.keeping))
                 return self.query_ids[-1]

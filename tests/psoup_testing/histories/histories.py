@@ -293,8 +293,8 @@ def draw_keeping(make: Picks) -> Keeping:
 def draw_change(make: Picks) -> KeepingChange:
     """Another amount, or the end or the begin of activity."""
     amounts = tuple(KeepingChange(amount) for amount in (*Amount, Amount.NONE))
-    others = KeepingChange(active=False), KeepingChange(active=True), KeepingChange(Amount.COMPLETE, True, True)
-    return make.pick((*amounts, *others))
+    switches = KeepingChange(active=False), KeepingChange(active=True), KeepingChange(Amount.COMPLETE, True, True)
+    return make.pick((*amounts, *switches))
 
 
 def _promise(make: Maker, declaration: Declaration, at: int) -> Action:

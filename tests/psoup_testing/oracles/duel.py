@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -46,6 +45,7 @@ from psoup_testing.histories.histories import (
 from psoup_testing.histories.queries import Query
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.histories.windows import Window
+from psoup_testing.oracles.altered_queries import alter
 from psoup_testing.oracles.duckdb_answers import Oracle, difference
 from psoup_testing.oracles.match_bits import compare_bits, compare_tuple_ids
 from psoup_testing.oracles.model import Declaration, ModelStream, Range, Refusal, Row
@@ -100,10 +100,8 @@ class Duel:
         self.oracle = self.Asked(declaration.schema)
         self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}
-        self.keeping = AS_USUAL
-        """How the next query is kept."""
-        self.keepings: dict[int, Keeping] = {}
-        """How each query is kept, by its ID."""
+        self.keeping, self.keepings = AS_USUAL, dict[int, Keeping]()
+        """The keeping of the next query, and of each query by its ID."""
         self.registrations = 0
         self.compared = 0
         self.forgets = make is not None
@@ -135,7 +133,7 @@ class Duel:
                 self.keeping = action.keeping
                 self.register(action.query)
             case Alter():
-                self.alter(action)
+                alter(self.psoup, self.keepings, self.standing.get(action.number), action.change)
             case Unregister():
                 self.unregister(action.number)
             case Invoke():
@@ -190,8 +188,8 @@ class Duel:
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
         outcome_once = self._ask_before(query, outcome)
         try:
-            more: dict[str, Any] = {"key": tag.key, "labels": dict(tag.labels), "keeping": self.keeping}
-            query_id = self.psoup.register(query.sql(), **more)
+            tags, keeping = dict(tag.labels), self.keeping
+            query_id = self.psoup.register(query.sql(), key=tag.key, labels=tags, keeping=keeping)
         except PSoupError as problem:
             if query.folded() and problem.reason == "INVALID_VALUE":
                 self.coverage.refused[problem.reason] += 1
@@ -221,19 +219,6 @@ class Duel:
                 assert problem is None, f"{problem}\n{query.sql()}"
         return once
 
-    def alter(self, action: Alter) -> None:
-        """Change how a query is kept, twice: the second change finds it as asked. No answer changes."""
-        standing = self.standing.get(action.number)
-        if standing is None:
-            return
-        before, change = self.keepings[standing.query_id], action.change
-        after = Keeping.of(int(change.of(np.array([before.code], np.uint8))[0]))
-        parts: dict[str, Any] = {"amount": change.amount, "eager": change.eager, "active": change.active}
-        for changed in (before != after, False):
-            assert self.psoup.alter_queries([standing.query_id], **parts) == changed
-        self.keepings[standing.query_id] = after
-        assert self.psoup.engine.snapshot().query(standing.query_id, "default").keeping == after
-
     def unregister(self, number: int) -> None:
         """Unregister a query; asking for it afterwards is an error."""
         standing = self.standing.pop(number, None)
@@ -247,10 +232,8 @@ class Duel:
         standing = self.standing.get(action.number)
         if standing is None:
             return
-        window = action.window or standing.query.window
         text = None if action.window is None else action.window.sql() or None
-        if text is None:
-            window = standing.query.window
+        window = standing.query.window if action.window is None or text is None else action.window
         try:
             wanted = self.model.range(window, self.clock.now(), action.as_of, action.accept_truncation)
         except Refusal as refusal:
@@ -286,11 +269,8 @@ class Duel:
         position = edge + place * (len(released) - edge) // 1000
         tuple_id, oldest = self.tuple_id(position), self.tuple_id(edge)
         self._load()
-        wanted = sorted(
-            s.query_id
-            for s in self.standing.values()
-            if self.keepings[s.query_id].active and self.oracle.matching(s.query, position, position + 1)
-        )
+        active = (s for s in self.standing.values() if self.keepings[s.query_id].active)
+        wanted = sorted(s.query_id for s in active if self.oracle.matching(s.query, position, position + 1))
         actual = self.psoup.matches(self.declaration.name, tuple_id)
         assert actual == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {actual}"
         together = self.psoup.matches_many(self.declaration.name, [tuple_id, oldest, tuple_id])
@@ -334,17 +314,8 @@ class Duel:
         final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
         now = answer.completeness.now
         actual = (now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
-        pending = len(self.model.accepted) - len(self.released())
-        model = (
-            wanted.now,
-            wanted.begin,
-            wanted.end,
-            wanted.truncated,
-            final,
-            self.model.late,
-            self.model.ahead,
-            pending,
-        )
+        pending, of_model = len(self.model.accepted) - len(self.released()), (self.model.late, self.model.ahead)
+        model = (wanted.now, wanted.begin, wanted.end, wanted.truncated, final, *of_model, pending)
         assert actual == model, f"completeness: expected {model}, found {actual}\n{statement}"
         self._compare_inside(said, self.model.inside(window, wanted, self.clock.now()), statement)
 

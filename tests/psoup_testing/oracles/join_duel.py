@@ -28,6 +28,7 @@ from psoup_testing.histories.join_statements import SCHEMA, TIMED, Chance, JoinQ
 from psoup_testing.histories.near_far import COLLIDING, FAR
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, at, draw_window
+from psoup_testing.oracles.altered_queries import alter_some
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 from psoup_testing.oracles.model import Declaration, Entry, ModelStream, Range
@@ -232,15 +233,10 @@ class JoinDuel:
             self.soup.restart()
         elif step == 4 and number not in self.extra:
             self._alter(number)
-        elif step == 5:
-            self._attach(number)
-        elif step == 6:
-            self._cover(number)
+        elif step in (5, 6):
+            self._attach(number) if step == 5 else self._cover(number)
         elif step == 7 and self.standing:
-            change = draw_change(make)
-            some = [query_id for query_id in self.standing if make.likely(50)] or [*self.standing]
-            parts: dict[str, Any] = {"amount": change.amount, "eager": change.eager, "active": change.active}
-            self.soup.alter_queries(some, **parts)
+            alter_some(self.soup, [i for i in self.standing if make.likely(50)], draw_change(make))
         for query_id in list(self.standing)[-2:]:
             self._compare(query_id, self.standing[query_id])
 
@@ -399,7 +395,5 @@ def _said(call: Any) -> Answer | str:
 
 def _with_idle(sql: str, idle: int | None) -> str:
     """The statement with IDLE AFTER, before its RETENTION."""
-    if idle is None:
-        return sql
     head, word, tail = sql.partition(" RETENTION")
-    return f"{head} IDLE AFTER {idle} SECONDS{word}{tail}"
+    return sql if idle is None else f"{head} IDLE AFTER {idle} SECONDS{word}{tail}"

@@ -1,4 +1,4 @@
-"""How queries are kept is in the log: it is restored at a start, and the log does not grow with outdated changes."""
+"""The log has the keeping of queries: a start restores it, and the log does not grow with outdated changes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from psoup_storage.durable.log import alterations
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.questions import again
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 MANY = "SELECT x FROM s WHERE x > ?"
@@ -56,7 +57,7 @@ def altered(soup: RestartingPSoup) -> int:
 
 
 def kept(soup: RestartingPSoup) -> dict[int, Keeping]:
-    """How each query and side is kept."""
+    """The keeping of each query and side."""
     return {i: record.keeping for i, record in soup.engine.snapshot().queries.items()}
 
 
@@ -83,14 +84,14 @@ def test_a_restart_restores_how_queries_are_kept(soup: RestartingPSoup, number: 
         if source.random() < 0.3:
             soup.maintain()
     before, state = kept(soup), soup.admission.state()
-    answers = [soup.invoke(i).to_table().num_rows for i in ids]
+    answers = [again(soup.invoke, i).to_table().num_rows for i in ids]
     shutil.copytree(soup.path, soup.path.parent / "killed", ignore=shutil.ignore_patterns("lock"))
     killed = RestartingPSoup(CONFIG, VirtualClock(0), soup.path.parent / "killed")
     soup.restart()
     for each in (soup, killed):
         assert kept(each) == before
         assert {**each.admission.state(), "reserved": 0} == {**state, "reserved": 0}
-        assert [each.invoke(i).to_table().num_rows for i in ids] == answers
+        assert [again(each.invoke, i).to_table().num_rows for i in ids] == answers
         each.check()
     killed.store.close()
 

@@ -1,7 +1,7 @@
 """Rows of the kind `altered` that the log forgets, because later rows hide them or because their queries are gone.
 
-Whenever the number of these rows has grown by `LEAST`, the transaction of the newest one looks through all of them. A
-row of which only some queries are outdated is written again, under its own sequence.
+Each `LEAST` rows, the transaction of the newest one looks through all of them. A row with some outdated queries is
+written again, under its own sequence.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def _change(connection: apsw.Connection, sequence: int, body: str, checksum: int
 
 def _registered(connection: apsw.Connection, query_ids: Array) -> Array:
     """Whether the log still registers each query: bool[k]. A step for each query that is in no block."""
-    known: Array = np.zeros(len(query_ids), np.bool_)
+    exists: Array = np.zeros(len(query_ids), np.bool_)
     alone: Array = np.ones(len(query_ids), np.bool_)
     for sequence, first, count, content in connection.execute(_BLOCKS):
         inside = np.flatnonzero((query_ids >= first) & (query_ids < first + count))
         gone: Array = np.zeros(count, np.bool_)
         if content is not None:
             gone[read_gone(sequence, count, content)] = True
-        known[inside] = ~gone[query_ids[inside] - first]
+        exists[inside] = ~gone[query_ids[inside] - first]
         alone[inside] = False
     for place in np.flatnonzero(alone).tolist():
-        known[place] = next(connection.execute(_SINGLE, (int(query_ids[place]),)), None) is not None
-    return known
+        exists[place] = next(connection.execute(_SINGLE, (int(query_ids[place]),)), None) is not None
+    return exists

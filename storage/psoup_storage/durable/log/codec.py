@@ -273,10 +273,8 @@ class Decoder:
                 return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
             case "watermark" | "watermarks":
                 return _raised(row, facts)
-            case "query":
-                return self._query(row, facts)
-            case "queries":
-                return self._queries(row, facts)
+            case "query" | "queries":
+                return self._query(row, facts) if row.kind == "query" else self._queries(row, facts)
             case "replaced":
                 earlier, later = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
                 return Replaced(row.sequence, facts["tenant"], earlier, later)

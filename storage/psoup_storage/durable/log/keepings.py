@@ -1,8 +1,11 @@
-"""The keeping of queries in rows of the log: three facts of a body, of which the defaults are left out.
+"""The keeping of queries in rows of the log: three facts of a body.
 
-amount    "NONE", "PARTIAL" or "COMPLETE"
-eager     whether the answer of a COMPLETE query is kept eagerly
-active    whether the query is active
+amount    "NONE", "PARTIAL" or "COMPLETE".
+eager     whether the answer of a COMPLETE query is kept eagerly.
+active    whether the query is active.
+
+A registration leaves the defaults out. A row of the kind `altered` leaves out the parts that it does not change. Its
+column `tuples` has the IDs of its queries.
 """
 
 from __future__ import annotations

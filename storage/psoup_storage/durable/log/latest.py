@@ -1,7 +1,7 @@
 """Rows that the log forgets in the transaction of a later event, because it revokes or replaces them.
 
-watermarks by the clock   the last row has the watermarks of all streams that earlier rows have
-changes of queries        see `alterations`
+watermarks by the clock   the last row has the watermarks of all streams that earlier rows have.
+changes of queries        see `alterations`.
 """
 
 from __future__ import annotations
