@@ -91,6 +91,8 @@ class Topics:
             self._slow.add(topic)
             watcher.slow.add(place)
             return
+        if snapshot.alterations != self._alterations:  # the target may be of an earlier snapshot than the last look
+            self._alterations = -1
         self._watch(topic, target.clause, snapshot)
 
     def _watch(self, topic: Topic, clause: WatchedClause, snapshot: Snapshot) -> None:

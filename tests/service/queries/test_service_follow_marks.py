@@ -18,6 +18,7 @@ from psoup.answer.follow.page import (
 from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.plan.amounts import Amount
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
@@ -168,6 +169,31 @@ def test_a_follower_without_new_matches_is_not_marked() -> None:
     play.soup.push("s", pa.table({"a": [7], "t": ["x"]}))
     play.look()
     assert client.marked.is_set() and not client.newest
+
+
+def test_a_follower_is_told_an_altered_query_while_it_is_not_idle() -> None:
+    """An altered query has another clause. Its followers wait for the matches of that clause from then on."""
+    play = Play(random.Random(1))
+    query = play.soup.register("SELECT a FROM s WHERE a = 7", key="k")
+    client = FollowClient(1, FORM, FollowWanted(keys=("k",)), FollowPlace(0), lambda _: None)
+    play.marks.enter(client)
+    reader = Reader(client, 0)
+    play.readers.append(reader)
+
+    def follow(*values: int) -> list[int]:
+        """The tuples of a push that the follower is told, if the marks wake it."""
+        play.soup.push("s", pa.table({"a": values, "t": ["x"] * len(values)}))
+        play.look()
+        while not client.newest or client.marked.is_set():
+            play.read(reader, between=False)
+        told, reader.pairs = reader.pairs, []
+        return [tuple_id for tuple_id, _ in told]
+
+    assert follow(7, 1) == [0]
+    play.soup.alter_queries([query], amount=Amount.NONE)
+    assert follow(7) == follow(7, 7) == []
+    play.soup.alter_queries([query], amount=Amount.PARTIAL)
+    assert follow(1) == [] and follow(7) == [6] and follow(7) == [7]
 
 
 def test_a_step_delivers_all_pages_that_were_made_together(monkeypatch: pytest.MonkeyPatch) -> None:

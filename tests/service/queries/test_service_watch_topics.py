@@ -5,6 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+
+from psoup.answer.copies.watched_clauses import clause_of
+from psoup.local import LocalPSoup
+from psoup.plan.amounts import Amount
 from psoup_proto.v1 import sync_pb2
 from psoup_service.watching.pages import Target
 from psoup_service.watching.topics import Topics
@@ -69,3 +74,29 @@ def test_nothing_is_left_of_those_who_have_left() -> None:
     assert asked(topics, first, 10.0, 5) == [] and asked(topics, second, 12.0, 6) == [0]
     topics.drop(second, 0)
     assert len(topics) == 0 and asked(topics, second, 14.0, 7) == []
+
+
+def test_a_topic_watches_the_clause_that_its_query_has_after_an_alteration() -> None:
+    """It is marked at the alteration. An idle query is asked at most once a second after new tuples."""
+    soup, topics, client = LocalPSoup(), Topics(), watcher()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    query = soup.register("SELECT a FROM s WHERE a = 7")
+    first = soup.engine.snapshot()
+    clause = clause_of(first, first.query(query, "default"), None)
+    topics.add(client, 0, Target(query, (1,), clause, False, b""), first)
+
+    def marked(*values: int) -> list[int]:
+        """The places that are marked after a push."""
+        if values:
+            soup.push("s", pa.table({"a": values}))
+        topics.look(soup.engine.snapshot())
+        return [*client.take().places]
+
+    assert (marked(1), marked(7), marked()) == ([], [0], [])
+    soup.alter_queries([query], amount=Amount.NONE)
+    assert (marked(), marked(7), asked(topics, client, 10.0, 9)) == ([0], [], [0])
+    assert (marked(1), asked(topics, client, 10.9, 10), asked(topics, client, 11.0, 10)) == ([], [], [0])
+    soup.alter_queries([query], amount=Amount.PARTIAL)
+    assert (marked(), marked(1), marked(7), marked()) == ([0], [], [0], [])
+    topics.drop(client, 0)
+    assert len(topics) == 0
