@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -300,6 +301,22 @@ def test_answers_count_in_the_bill_and_leave_with_their_queries() -> None:
     assert room.answers == 1
     soup.drop_stream("s", cascade=True)
     assert (room.held, len(room)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "select", [ROWS, "SELECT t FROM s WHERE v < 50 ORDER BY v", "SELECT a.v FROM s AS a, s AS b WHERE a.v = b.v"]
+)
+def test_readers_of_older_snapshots_get_their_own_answers(select: str) -> None:
+    soup = made()
+    query = soup.register(select, keeping=COMPLETE)
+    snapshots = []
+    for step in range(4):
+        push(soup, 70, 70 * step)
+        snapshots.append(soup.engine.snapshot())
+    for number in (3, 1, 1, 3, 0, 2, 2, 3):
+        given: dict[str, Any] = {"tenant": soup.tenant, "now": soup.clock.now()}
+        expected = told(invoke(replace(snapshots[number], answers=AnswerRoom(0)), query, **given))
+        assert told(invoke(snapshots[number], query, **given)) == expected
 
 
 def test_an_answer_leaves_when_the_amount_of_its_query_changes() -> None:
