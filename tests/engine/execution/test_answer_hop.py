@@ -350,3 +350,15 @@ def test_rows_and_buckets_of_panes() -> None:
     assert rows.tolist() == [0, 0, 1, 2, 3, 3]
     assert begins.valid is not None and begins.valid.tolist() == [True, True, True, False, True, True]
     assert (begins.values // MINUTE).tolist() == [0, -4, 0, 0, 4, 0]
+
+
+def test_hops_of_many_queries_come_as_one_table() -> None:
+    soup, hop = _soup(_random(200, 11)), HopKey(5 * MINUTE, 20 * MINUTE)
+    select = f"SELECT {hop.sql('at')} AS w, count(*) AS c, median(n) AS m FROM t"
+    sql = f"{select} WHERE k = $k GROUP BY w HAVING count(*) > $n"
+    queries = list(soup.register_many(sql, [{"k": k, "n": n} for k in ("a", "b", "none") for n in (0, 2)]))
+    table = again(soup.invoke_table, queries)
+    rows = [row for batch in table.batches() for row in _plain(pa.Table.from_batches([batch]))]
+    single = [_plain(again(soup.invoke, query).to_table()) for query in queries]
+    assert rows == [(place, *row) for place, answer in enumerate(single) for row in answer]
+    assert len(single[0]) > len(single[1]) > len(single[4]) == 0

@@ -70,6 +70,11 @@ def rows_of(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
         ),
         ("SELECT count(*) FROM (SELECT bid FROM queries.j UNION SELECT price FROM queries.hot) t", [(6,)]),
         ("WITH v AS (SELECT * FROM queries.hot) SELECT count(*) FROM v, streams.quotes [ROWS 1] q", [(4,)]),
+        (
+            "SELECT count(*) FROM trades GROUP BY"
+            " hop(make_timestamp(n * 60000000), INTERVAL '10 minutes', INTERVAL '20 minutes')",
+            [(9,), (19,), (11,), (1,)],
+        ),
         ('SELECT n FROM trades WHERE n IN (SELECT c FROM queries."Last five") ORDER BY n', [(2,), (3,)]),
     ],
 )
