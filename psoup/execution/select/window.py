@@ -186,7 +186,7 @@ def _refuse_windows_per_key(sources: Sequence[Source], choice: WindowChoice) -> 
         if source.partition is not None and given:
             raise InvalidInput(
                 f"the window of {name!r} is [{source.partition.text}], which BEGIN and END cannot replace; ask a query"
-                " without PARTITION BY, or give windows to the other sources by their names",
+                " with another window, or give windows to the other sources by their names",
                 reason="WINDOW_PER_KEY",
                 field="windows",
             )
