@@ -27,7 +27,7 @@ from psoup.plan.amounts import Amount, Keeping
 
 BATCH, OPEN, MILLION = 4_096, 16_384, 1_048_576
 SHARE = 100
-"""One tuple in so many of a window is new at an invocation of the rows `.new`."""
+"""The number of tuples of a window for each new tuple, at an invocation of the rows `.new`."""
 QUERIES = 32
 COMPLETE = Keeping(Amount.COMPLETE)
 ANSWER_BYTES = 2 * 1024**3
@@ -117,10 +117,10 @@ def _times(local: LocalPSoup, pair: Pair, repeats: int) -> list[list[float]]:
 def _row(
     name: str, times: Sequence[Sequence[Sequence[float]]], local: LocalPSoup, pairs: Sequence[Pair], target: Target
 ) -> Iterator[Row]:
-    partial_us, complete_us = (Sample.of([float(np.median(of[way])) for of in times]) for way in (0, 1))
+    partial_us, complete_us = (Sample.of([float(np.median(spent[way])) for spent in times]) for way in (0, 1))
     sizes = [local.invoke(query).to_table().num_rows for query, _ in pairs]
-    kept = local.engine.snapshot().answers
-    details = {"answer_rows_median": float(np.median(sizes)), "kept_bytes": kept.held, "given_up": kept.given_up}
+    room = local.engine.snapshot().answers
+    details = {"answer_rows_median": float(np.median(sizes)), "kept_bytes": room.held, "given_up": room.given_up}
     yield from beside(name, complete_us, "us", [("PSoup, PARTIAL", partial_us)], (), target, details=details)
 
 

@@ -3,8 +3,8 @@
     memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼── answers ──┼ free ┤
     too full                                       5th (packs)         6th    3rd, 4th          1st: drop the oldest
 
-An eighth of the memory is to be free. If memory is too full, the writer drops kept answers first, then search codes,
-then entries of the caches in the order shown. This never changes an answer. The module also has the streams' common
+An eighth of the memory is to be free. If memory is too full, the writer drops kept answers, then search codes. Then it
+drops entries of the caches in the order shown. This never changes an answer. The module also has the streams' common
 allowance for the work of new clauses.
 """
 

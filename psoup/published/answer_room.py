@@ -29,12 +29,12 @@ _COUNTED_ANEW = 1_024
 class GivenUp:
     """The reason why no answer of a query is kept. `time`: when it was given up, microseconds of the clock.
 
-    `asked`: the number of invocations since then. Readers count it without a lock.
+    `invocations`: their number since then. Readers count it without a lock.
     """
 
     time: int
     why: str
-    asked: int = 0
+    invocations: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -50,12 +50,12 @@ class KeptEntry:
 class AnswerRoom:
     """The kept answers of all queries, of at most `limit` bytes. Any thread may use it; counts may lag a little.
 
-    `most`: the limit that the configuration sets. `tenant_bytes`: counts the bytes of each tenant in all caches.
+    `highest`: the limit that the configuration sets. `tenant_bytes`: counts the bytes of each tenant in all caches.
     """
 
-    def __init__(self, most: int, tenant_bytes: KeptBytes | None = None) -> None:
-        self.most = most
-        self._limit = most
+    def __init__(self, highest: int, tenant_bytes: KeptBytes | None = None) -> None:
+        self.highest = highest
+        self._limit = highest
         self._tenant_bytes = tenant_bytes or KeptBytes()
         self._tenant_bytes.add(self.held_by, self.give_up)
         self._entries: dict[int, KeptEntry] = {}
@@ -92,8 +92,8 @@ class AnswerRoom:
         return sum(not isinstance(entry.value, GivenUp) for entry in list(self._entries.values()))
 
     def bound(self, limit: int) -> None:
-        """Set the limit, at most `most`. Entries above a lower limit stay until `give_up`."""
-        self._limit = min(max(limit, 0), self.most)
+        """Set the limit, at most `highest`. Entries above a lower limit stay until `give_up`."""
+        self._limit = min(max(limit, 0), self.highest)
 
     def find(self, query_id: int) -> KeptEntry | None:
         """The entry of a query, or None. Marks it as used. O(1)."""

@@ -1,6 +1,6 @@
 """Random histories whose queries are all COMPLETE: each answer equals the one under PARTIAL bit for bit, and is right.
 
-The duels are those of other tests: late tuples, history that is attached, ALTER, archives, starts, thinned chunks,
+The duels of other tests are played: late tuples, history that is attached, ALTER, archives, starts, thinned chunks,
 tables and joins. Kept answers are dropped and given up in the middle.
 """
 
@@ -64,7 +64,7 @@ def test_selections_equal_partial_ones() -> None:
             return duel.compared
 
     run_cases(budget, case)
-    enough(seen, budget.cases // 10, changed=budget.cases // 20)
+    enough(seen, budget.cases // 10, changed=budget.cases // 40)
 
 
 def test_answers_over_attached_history_equal_partial_ones(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_answers_over_attached_history_equal_partial_ones(tmp_path: Path) -> Non
             return duel.compared
 
     run_cases(budget, case)
-    enough(seen, budget.cases // 10, changed=budget.cases // 20)
+    enough(seen, budget.cases // 10, changed=budget.cases // 40)
 
 
 def test_answers_over_thinned_chunks_equal_partial_ones() -> None:
@@ -164,7 +164,7 @@ class PlainJoins:
                 self.queries.append(self.soup.register(draw.choice(_JOINS).format(*windows)))
 
     def push(self) -> None:
-        """Push some rows to a stream, some of which are late."""
+        """Push some rows to a stream. Some are late."""
         draw, count = self.draw, self.draw.choice((0, 1, 5, 30))
         self.at += draw.choice((0, 1, 5))
         times = [BASE + (self.at + draw.choice((0, 0, 1, -2, -9))) * SECOND for _ in range(count)]
@@ -226,12 +226,11 @@ def test_answers_over_tables_equal_partial_ones(connection: duckdb.DuckDBPyConne
     enough(seen, budget.cases // 10)
 
 
-def enough(seen: list[Met], least: int, changed: int = 0) -> None:
+def enough(seen: list[Met], count: int, changed: int = 0) -> None:
     """Check that kept answers were met often enough to say anything."""
     counts = [(met.sent, met.evaluated, met.changed, met.lost) for met in seen]
     sent, evaluated, brought, lost = (sum(column) for column in zip(*counts, strict=True))
     counted = f"{sent} sent again, {brought} brought up to date, {evaluated} evaluated, {lost} lost"
-    assert min(sent, evaluated) >= least, f"{counted}: too few to say anything"
+    assert min(sent, evaluated) >= count, f"{counted}: too few to say anything"
     assert brought >= changed, f"{counted}: too few to say anything"
-    assert lost > 0, counted
-    assert sum(met.altered for met in seen) > 0, "no amount was changed"
+    assert min(lost, sum(met.altered for met in seen)) >= count // 10, f"{counted}, and too few amounts changed"

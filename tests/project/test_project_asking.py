@@ -56,6 +56,7 @@ EXCEPTIONS: dict[str, str] = {
     "psoup_testing/oracles/questions.py again_awaited": _GUARD,
     "psoup_testing/oracles/questions.py asked_once": _GUARD,
     "psoup_testing/copies/copy_clients.py Clients.ask_for": _CHANGES,
+    "psoup_testing/oracles/complete_answers.py _asked": _GUARD,
     "psoup_testing/oracles/duel.py Duel._ask": _GUARD,
     "psoup_testing/oracles/duel.py Duel.unregister": "a query that is gone",
     "psoup_testing/oracles/join_duel.py JoinDuel._compare": "as of NOW; the same question follows, asked again",

@@ -63,7 +63,7 @@ class Explanation:
     active: bool = True
     amount_reason: str = ""
     """The reason why an invocation evaluates the window, if the amount is NONE, or the query is inactive."""
-    kept: KeptExplanation | None = None
+    kept_answer: KeptExplanation | None = None
     """The kept answer of a COMPLETE query. None for any other query."""
 
     @property
@@ -106,8 +106,8 @@ class Explanation:
 
     def _plan_lines(self) -> list[str]:
         notes = [f"  {'note':9}{note}" for note in self.notes]
-        kept = [] if self.kept is None else self.kept.lines()
-        return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}", *kept]
+        more = [] if self.kept_answer is None else self.kept_answer.lines()
+        return [*plan_lines(self.nodes), *notes, f"  copies   {Travel[self.copies.upper()].value}", *more]
 
 
 def _named(sources: Sequence[SourceExplanation]) -> str:
@@ -159,7 +159,7 @@ def explain(
         eager=record.keeping.eager,
         active=record.keeping.active,
         amount_reason=amount_reason(record.keeping, guest=not any(is_idle(side.sqc_id) for side in sides)),
-        kept=explain_kept(snapshot, record),
+        kept_answer=explain_kept(snapshot, record),
     )
 
 

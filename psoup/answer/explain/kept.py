@@ -24,7 +24,7 @@ class KeptExplanation:
     """The kept answer of a COMPLETE query. `form`: how it is brought up to date, in words.
 
     `rows`, `bytes`: of the kept answer; 0 if none is kept. `given_up`: when it was given up, as text in UTC, else "".
-    `why`: the reason why none is kept, else "". `asked`: the number of invocations since it was given up.
+    `why`: the reason why none is kept, else "". `invocations`: their number since it was given up.
     """
 
     form: str
@@ -32,14 +32,14 @@ class KeptExplanation:
     bytes: int = 0
     given_up: str = ""
     why: str = ""
-    asked: int = 0
+    invocations: int = 0
 
     def lines(self) -> list[str]:
         """The facts as text for a terminal."""
         lines = [f"  {'kept':9}{self.form}"]
         if self.given_up:
-            asked = f"; asked {counted(self.asked, 'time')} since"
-            lines.append(f"  {'':9}given up at {self.given_up}: {self.why}{asked}")
+            times = f"; asked {counted(self.invocations, 'time')} since"
+            lines.append(f"  {'':9}given up at {self.given_up}: {self.why}{times}")
         elif self.why:
             lines.append(f"  {'':9}{self.why}")
         elif self.bytes:
@@ -59,7 +59,7 @@ def explain_kept(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation | N
     entry = snapshot.answers.look(record.query_id)
     value = None if entry is None else entry.value
     if isinstance(value, GivenUp):
-        return KeptExplanation(form.value, given_up=time_text(value.time), why=value.why, asked=value.asked)
+        return KeptExplanation(form.value, given_up=time_text(value.time), why=value.why, invocations=value.invocations)
     if entry is None or not isinstance(value, KeptSelection | KeptMessages):
         return KeptExplanation(form.value, why="none is kept yet: an invocation keeps it once it is read to its end")
     return KeptExplanation(form.value, value.rows, entry.nbytes)

@@ -10,10 +10,10 @@ Files, in reading order:
     kept_parts     messages as shared bytes, and new messages that are spliced from them
     kept_values    the values in the room of kept answers (`psoup.published.answer_room`)
     complete       the front door: a kept answer, one that is brought up to date, or a new one that is kept
-    row_pieces     the kept rows of one stream in pieces, of which a change copies few
+    row_pieces     the kept rows of one stream in pieces; a change copies few of them
     kept_selection the rows of one stream, brought up to date
     placed_answers a join whose windows count rows, while no event comes at all
-    unchanged      any other answer: the same bytes while its streams and tables have no new event
+    last_answers   any other answer: the same bytes while its streams and tables have no new event
 
 Never here: an answer that depends on what is kept. A kept answer may be dropped at any time.
 """

@@ -16,9 +16,9 @@ from psoup.answer.answer import Answer
 from psoup.answer.kept_answers.kept_forms import KeptForm, kept_form
 from psoup.answer.kept_answers.kept_selection import SelectionRead
 from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection, KeptSlot, is_due
+from psoup.answer.kept_answers.last_answers import LastAnswerRead
 from psoup.answer.kept_answers.placed_answers import current_answer, note_current
 from psoup.answer.kept_answers.sent_answers import Keep, KeepingAnswer
-from psoup.answer.kept_answers.unchanged import UnchangedRead
 from psoup.answer.question import Question
 from psoup.plan.amounts import Amount
 from psoup.published.answer_room import GivenUp
@@ -46,9 +46,9 @@ def complete_answer(snapshot: Snapshot, record: QueryRecord, question: Question,
         return evaluate()
     if value is not None and (current := current_answer(snapshot, record, value, question)) is not None:
         return current
-    known, keep = _known(snapshot, slot, question, form, value)
-    if known is not None:
-        return known
+    answer, keep = _known(snapshot, slot, question, form, value)
+    if answer is not None:
+        return answer
     now = room.look(record.query_id)
     if now is not None and now is not entry and isinstance(now.value, GivenUp):  # it was given up just now
         return evaluate()
@@ -63,11 +63,10 @@ def _known(
     if form is KeptForm.SELECTION:
         seen = question.seen_of_one(snapshot.by_id[record.stream_id], question.windows(record.query)[0])
         selection = SelectionRead(snapshot, slot, snapshot.clause(record.sqc_id), seen, budget)
-        known = selection.brought_up_to_date(value) if isinstance(value, KeptSelection) else None
-        return known, selection.keep
+        return selection.brought_up_to_date(value) if isinstance(value, KeptSelection) else None, selection.keep
     seen_by_all = question.seen(snapshot.views_of(record), question.windows(record.query))
-    unchanged = UnchangedRead(snapshot, slot, seen_by_all, budget)
-    known = unchanged.sent_again(value) if isinstance(value, KeptMessages) else None
-    if known is not None:
+    last = LastAnswerRead(snapshot, slot, seen_by_all, budget)
+    answer = last.sent_again(value) if isinstance(value, KeptMessages) else None
+    if answer is not None:
         note_current(snapshot, record, value)
-    return known, unchanged.keep
+    return answer, last.keep

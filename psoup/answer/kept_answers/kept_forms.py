@@ -1,7 +1,8 @@
 """Plans of COMPLETE queries: how their kept answers are brought up to date. The form follows from the plan alone.
 
-[Limit] [Sort] [Distinct] Project ─> Source        rows of one stream: new rows come, others leave   SELECTION
-any other plan                                     the last answer, for as long as no event comes    UNCHANGED
+[Limit] [Sort] [Distinct] Project ─> Source        rows of one stream: some come, some leave         SELECTION
+any other plan                                     the last answer, for as long as no event comes    UNCHANGED.
+
 Aggregate ─> Source                                as PARTIAL: the folds of its windows are kept     FOLDS
 a plan that shows now()                            as PARTIAL: each answer differs                   NOW
 """

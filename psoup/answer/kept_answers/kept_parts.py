@@ -22,7 +22,7 @@ from psoup.values.columns import Array, new_array
 
 
 class KeptPart(Message):
-    """Rows of an answer as the bytes of an Arrow message. Several answers may share them, so nobody may change them."""
+    """Rows of an answer as the bytes of an Arrow message. Several answers may share them, so they never change."""
 
     def __init__(self, rows: int, message: Array, schema: pa.Schema) -> None:
         """`message`: uint8[n], which becomes read-only. It is copied if it is a small part of a larger block."""

@@ -72,36 +72,36 @@ class SelectionRead:
         aligned = _spliced_form(self._plan) is not None
         self._put(pieces_of(ids, parts) if aligned else (ids,), parts, size, aligned=aligned)
 
-    def brought_up_to_date(self, kept: KeptSelection) -> Answer | None:
+    def brought_up_to_date(self, former: KeptSelection) -> Answer | None:
         """The answer from the kept rows. Returns None if it must be evaluated. Raises as `matches_in`."""
         self._budget.window = self._high - self._low
         self._budget.check()
-        if kept.stamp != self._stamp or has_failures(self._seen.view, self._clause, self._low, self._high):
+        if former.stamp != self._stamp or has_failures(self._seen.view, self._clause, self._low, self._high):
             return None
-        ((first_id, end_id),) = cut((kept.covered,), ((self._low, self._high),))
+        ((first_id, end_id),) = cut((former.covered,), ((self._low, self._high),))
         below, above = self._matches(self._low, first_id), self._matches(end_id, self._high)
         if any(match.errors for match in (*below, *above)):
             return None
-        cuts, before = cuts_of(kept.pieces, first_id, end_id), kept.rows
+        cuts, before = cuts_of(former.pieces, first_id, end_id), former.rows
         came, stay = sum([match.count for match in (*below, *above)]), sum([stop - start for _, start, stop in cuts])
         if came + before - stay > max(before, stay + came, FEW_ROWS):
             left, rows = before - stay, stay + came
             self._slot.give_up(f"{came:,} rows came and {left:,} left between two invocations, and it holds {rows:,}")
             return None
         if came or stay < before:
-            pieces = self._pieces(kept, cuts, below, above)
-            return self._gathered(kept, cuts, below, above) if pieces is None else self._spliced(pieces)
-        if kept.covered != (self._low, self._high):
-            self._slot.put(replace(kept, covered=(self._low, self._high)), kept.nbytes)
-        return SentAnswer(*self._sent(kept.pieces), lambda _: kept.parts)
+            pieces = self._pieces(former, cuts, below, above)
+            return self._gathered(former, cuts, below, above) if pieces is None else self._spliced(pieces)
+        if former.covered != (self._low, self._high):
+            self._slot.put(replace(former, covered=(self._low, self._high)), former.nbytes)
+        return SentAnswer(*self._sent(former.pieces), lambda _: former.parts)
 
     @property
     def _plan(self) -> Node:
         return self._slot.record.query.plan
 
     def _put(self, pieces: tuple[Array, ...], parts: tuple[KeptPart, ...], size: int, *, aligned: bool) -> None:
-        kept = KeptSelection(self._stamp, (self._low, self._high), pieces, parts, aligned)
-        self._slot.put(kept, size + 8 * kept.rows)
+        selection = KeptSelection(self._stamp, (self._low, self._high), pieces, parts, aligned)
+        self._slot.put(selection, size + 8 * selection.rows)
 
     def _matches(self, low: int, high: int) -> list[ChunkMatches]:
         config = self._snapshot.config
@@ -119,18 +119,18 @@ class SelectionRead:
         self, pieces: Sequence[Array]
     ) -> tuple[QueryRecord, Callable[[], Completeness], Reading, RowRange, AnswerFigures]:
         """The arguments of a SentAnswer of rows with these tuple IDs, without its messages."""
-        of = RowRange((self._seen.view.stream_id,), ())
-        return self._slot.record, self._completeness, self._reading([]), of, _figures(pieces)
+        extent = RowRange((self._seen.view.stream_id,), ())
+        return self._slot.record, self._completeness, self._reading([]), extent, _figures(pieces)
 
     def _pieces(
-        self, kept: KeptSelection, cuts: Sequence[Cut], below: Sequence[ChunkMatches], above: Sequence[ChunkMatches]
+        self, former: KeptSelection, cuts: Sequence[Cut], below: Sequence[ChunkMatches], above: Sequence[ChunkMatches]
     ) -> list[Piece] | None:
         """New rows, kept rows that stay, and new rows. Returns None if their messages cannot be spliced."""
-        form = _spliced_form(self._plan) if kept.aligned else None
+        form = _spliced_form(self._plan) if former.aligned else None
         first, last = (None, None) if form is None else (_came(form, below), _came(form, above))
         if form is None or first is None or last is None:
             return None
-        pieces = kept_pieces(form, kept.pieces, kept.parts, cuts)
+        pieces = kept_pieces(form, former.pieces, former.parts, cuts)
         before = [Piece(_ids_of(below), first)] if first.shape[1] else []
         return None if pieces is None else grown(form, [*before, *pieces], _ids_of(above), last)
 
@@ -151,10 +151,10 @@ class SelectionRead:
         return SentAnswer(*self._sent([piece.ids for piece in pieces]), parts, keep)
 
     def _gathered(
-        self, kept: KeptSelection, cuts: Sequence[Cut], below: Sequence[ChunkMatches], above: Sequence[ChunkMatches]
+        self, former: KeptSelection, cuts: Sequence[Cut], below: Sequence[ChunkMatches], above: Sequence[ChunkMatches]
     ) -> Answer:
         """The answer whose rows are gathered by their tuple IDs, without a search."""
-        stay = [kept.pieces[number][start:stop] for number, start, stop in cuts]
+        stay = [former.pieces[number][start:stop] for number, start, stop in cuts]
         ids = np.concatenate([_ids_of(below), *stay, _ids_of(above)])
         reading = self._reading(list(_matches_of(self._seen.view, ids)))
         answer = Answer(self._slot.record, self._completeness, reading, (self._seen.view.stream_id,))
@@ -183,7 +183,7 @@ def _matches_of(view: StreamView, ids: Array) -> Iterable[ChunkMatches]:
 
 
 def has_failures(view: StreamView, clause: ClauseRecord, low: int, high: int) -> bool:
-    """Whether the WHERE of a clause could not be computed for a tuple in the chunks of a window, by stored results.
+    """Whether stored results say that WHERE could not be computed for a tuple in the chunks of a window.
 
     O(log chunks) once noted, if no query has such tuples.
     """

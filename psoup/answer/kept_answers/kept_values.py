@@ -3,8 +3,8 @@
     KeptSelection  tuple IDs of the rows of one stream, and those that they cover: valid in every later snapshot
     KeptMessages   the messages alone, valid while no source has an event: each source has the same token
 
-A token is an object that stands for one published view of a stream. Readers note it in the view, so it is freed with
-the view, and a kept answer that holds the token holds no chunk.
+A token is an object that stands for one published view of a stream. Readers note it in the view. A kept answer that
+holds the token holds no chunk.
 """
 
 from __future__ import annotations
@@ -141,5 +141,5 @@ class KeptSlot:
 
 def is_due(given_up: GivenUp, now: int) -> bool:
     """Count an invocation, and return whether the answer may be kept again. `now`: the clock, microseconds."""
-    given_up.asked += 1
-    return given_up.asked >= _RETRY_ASKED and now - given_up.time >= _RETRY_AFTER
+    given_up.invocations += 1
+    return given_up.invocations >= _RETRY_ASKED and now - given_up.time >= _RETRY_AFTER

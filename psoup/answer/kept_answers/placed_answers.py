@@ -1,7 +1,8 @@
 """Joins whose windows count rows: while no event comes at all, the kept answer is sent without a look at the windows.
 
-snapshot   note: this kept answer is the answer now ──> sent again, in some microseconds
-any event  a new snapshot, without notes            ──> the kept answer is compared with the windows once
+snapshot   has a note about the kept answer    ──> it is sent again, in some microseconds.
+
+any event  makes a new snapshot without notes  ──> its tokens are compared once.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ def current_answer(snapshot: Snapshot, record: QueryRecord, value: object, quest
     config, now = snapshot.config, place.now(question.now)
     reading = Reading([() for _ in place.streams], now, config.texts, question.budget, config.sort_rows)
     figures = value.figures
-    of = RowRange(place.streams, place.ranges)
+    extent = RowRange(place.streams, place.ranges)
 
     def completeness() -> Completeness:
         parts = parts_of(record.query.plan, place.seen(question.now))
         return Completeness(snapshot.sequence, now, figures.errors, parts)
 
-    return SentAnswer(record, completeness, reading, of, figures, lambda _: value.parts)
+    return SentAnswer(record, completeness, reading, extent, figures, lambda _: value.parts)

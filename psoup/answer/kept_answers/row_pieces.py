@@ -59,14 +59,14 @@ def kept_pieces(
     form: Form, pieces: Sequence[Array], parts: Sequence[KeptPart], cuts: Iterable[Cut]
 ) -> list[Piece] | None:
     """The rows of some cuts as pieces. Returns None if a message cannot be cut, as it may have NULL."""
-    found = list[Piece]()
+    rows = list[Piece]()
     for number, start, stop in cuts:
         ids, part = pieces[number], parts[number]
         run = None if stop - start == part.rows else run_of(form, part.rows, part.gathered())
         if run is None and stop - start < part.rows:
             return None
-        found.append(Piece(ids[start:stop], part if run is None else run[:, start:stop]))
-    return found
+        rows.append(Piece(ids[start:stop], part if run is None else run[:, start:stop]))
+    return rows
 
 
 def grown(form: Form, pieces: list[Piece], ids: Array, run: Array) -> list[Piece] | None:

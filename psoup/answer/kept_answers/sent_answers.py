@@ -74,7 +74,7 @@ class SentAnswer(Answer):
         record: QueryRecord,
         completeness: Callable[[], Completeness],
         reading: Reading,
-        of: RowRange,
+        extent: RowRange,
         figures: AnswerFigures,
         parts: Callable[[int], Iterable[KeptPart]],
         keep: Callable[[tuple[KeptPart, ...]], None] | None = None,
@@ -82,7 +82,7 @@ class SentAnswer(Answer):
         """`reading`: without matches. `parts`: returns the messages, by the most rows of a message. `keep`: gets them
         after the last one.
         """
-        super().__init__(record, completeness, reading, of.streams, of.ranges)
+        super().__init__(record, completeness, reading, extent.streams, extent.ranges)
         self._figures = figures
         self._parts = parts
         self._keep = keep

@@ -37,7 +37,7 @@ def made(config: EngineConfig = CONFIG, columns: str = "v BIGINT NOT NULL, t TEX
 
 
 def push(soup: LocalPSoup, count: int, first: int = 0, stream: str = "s") -> None:
-    """Push tuples of which 50 of 100 match `ROWS`."""
+    """Push tuples. Half of them match `ROWS`."""
     numbers = np.arange(first, first + count)
     soup.push(stream, pa.table({"v": numbers * 37 % 100, "t": (numbers % 7).astype(str)}))
 
@@ -53,11 +53,11 @@ def asked(soup: LocalPSoup, query: int) -> Answer:
 
 
 def kept(soup: LocalPSoup, query: int) -> str:
-    """What EXPLAIN says of the kept answer."""
+    """The text of EXPLAIN about the kept answer."""
     explained = soup.explain(query)
-    assert explained.kept is not None
+    assert explained.kept_answer is not None
     assert [line for line in explained.lines() if line.startswith("  kept ")]
-    return "\n".join(explained.kept.lines())
+    return "\n".join(explained.kept_answer.lines())
 
 
 def test_the_same_bytes_are_sent_again_while_nothing_comes_or_leaves() -> None:
@@ -68,8 +68,7 @@ def test_the_same_bytes_are_sent_again_while_nothing_comes_or_leaves() -> None:
     assert type(asked(soup, query)) is KeepingAnswer
     first, second = asked(soup, query), asked(soup, query)
     assert type(first) is type(second) is SentAnswer
-    (one,), (other,) = first.messages(), second.messages()
-    assert one is other
+    assert next(iter(first.messages())) is next(iter(second.messages()))
     assert "100 rows" in kept(soup, query)
     push(soup, 0)
     soup.push("s", pa.table({"v": [99]}))  # it does not match, and a tuple leaves that did not, either
@@ -106,8 +105,8 @@ def test_rows_that_left_the_window_leave_the_kept_answer() -> None:
 )
 def test_selections_of_every_form_are_brought_up_to_date(select: str, window: str) -> None:
     soup = made()
-    head, found = select.split(" ORDER BY")[0].split(" LIMIT")[0], select
-    query = soup.register(f"{head} {window}{found[len(head) :]}", keeping=COMPLETE)
+    head = select.split(" ORDER BY")[0].split(" LIMIT")[0]
+    query = soup.register(f"{head} {window}{select[len(head) :]}", keeping=COMPLETE)
     for step in range(30):
         push(soup, (0, 1, 17, 64)[step % 4], 40 * step)
         if step % 5 == 4:
@@ -216,8 +215,8 @@ def test_other_windows_times_and_amounts_do_not_touch_the_kept_answer() -> None:
         soup.invoke(inactive),
     ):
         assert type(answer) is Answer
-    assert soup.explain(partial).kept is None
-    assert soup.explain(inactive).kept is None
+    assert soup.explain(partial).kept_answer is None
+    assert soup.explain(inactive).kept_answer is None
 
 
 def test_an_answer_that_changes_too_much_is_given_up_and_tried_again() -> None:

@@ -49,13 +49,13 @@ class Met:
     altered: int = 0
     queries: list[int] = field(default_factory=list)
 
-    def count(self, answer: Answer, kept: bool) -> None:
-        """Count an answer by the way in which it was made. `kept`: whether rows were kept before."""
+    def count(self, answer: Answer, before: bool) -> None:
+        """Count an answer by the way in which it was made. `before`: whether rows were kept."""
         sent = isinstance(answer, SentAnswer) and answer._keep is None
         made = isinstance(answer, SentAnswer | KeepingAnswer) and not sent
         self.sent += sent
-        self.changed += made and kept
-        self.evaluated += made and not kept
+        self.changed += made and before
+        self.evaluated += made and not before
 
     def lose(self, soup: LocalPSoup, query_id: int) -> None:
         """Drop or give up the kept answer of a query, or drop all answers, now and then."""
@@ -72,7 +72,7 @@ class Met:
             room.refuse(query_id, soup.tenant, soup.clock.now(), "a test gives it up")
             entry = room.look(query_id)
             assert entry is not None
-            entry.value.asked, entry.value.time = 8, 0  # type: ignore[attr-defined]
+            entry.value.invocations, entry.value.time = 8, 0  # type: ignore[attr-defined]
 
     def alter(self, soup: LocalPSoup) -> None:
         """Change the amount of a query to another one and back, now and then. Its kept answer leaves."""
@@ -122,15 +122,15 @@ def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iter
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(soup.engine, "_snapshot", replace(snapshot, answers=AnswerRoom(0)))
             partial = _asked(invoke, soup, query_id, *given, **named)
-        kept = _asked(invoke, soup, query_id, *given, **named)
-        if isinstance(partial, PSoupError) or isinstance(kept, PSoupError):
-            assert repr(partial) == repr(kept), f"under PARTIAL: {partial!r}\nunder COMPLETE: {kept!r}"
-            raise kept if isinstance(kept, PSoupError) else partial
-        (expected, _), (found, answer) = partial, kept
-        assert type(expected) is type(found), f"under PARTIAL: {expected!r}\nunder COMPLETE: {found!r}"
+        reply = _asked(invoke, soup, query_id, *given, **named)
+        if isinstance(partial, PSoupError) or isinstance(reply, PSoupError):
+            assert repr(partial) == repr(reply), f"under PARTIAL: {partial!r}\nunder COMPLETE: {reply!r}"
+            raise reply if isinstance(reply, PSoupError) else partial
+        (expected, _), (actual, answer) = partial, reply
+        assert type(expected) is type(actual), f"under PARTIAL: {expected!r}\nunder COMPLETE: {actual!r}"
         if isinstance(expected, tuple):
             for name, left, right in zip(
-                ("schema", "parts", "figures", "likeness", "completeness", "box"), expected, found, strict=True
+                ("schema", "parts", "figures", "likeness", "completeness", "box"), expected, actual, strict=True
             ):
                 assert left == right, f"{name} under PARTIAL: {left}\nunder COMPLETE: {right}"
         met.count(answer, before is not None and isinstance(before.value, KeptSelection))

@@ -1,4 +1,4 @@
-"""Kept answers on the wire: messages, pieces and pages of COMPLETE queries equal those of PARTIAL queries."""
+"""Kept answers on the wire: messages, pieces and pages of COMPLETE queries equal the answers of PARTIAL queries."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 
 
-class UnchangedRead:
+class LastAnswerRead:
     """An invocation of a query, with a kept answer or without one. `seen`: the window of each source."""
 
     def __init__(self, snapshot: Snapshot, slot: KeptSlot, seen: Sequence[Reach], budget: ReadBudget) -> None:
@@ -44,9 +44,9 @@ class UnchangedRead:
         figures = AnswerFigures(answer.matched, likeness, errors, *more)
         self._slot.put(KeptMessages(self._tokens, figures, parts), size)
 
-    def sent_again(self, kept: KeptMessages) -> Answer | None:
+    def sent_again(self, messages: KeptMessages) -> Answer | None:
         """The answer with the kept messages. Returns None if an event has come since."""
-        if kept.tokens != self._tokens:
+        if messages.tokens != self._tokens:
             return None
         config, ranges = self._snapshot.config, [part.range[:2] for part in self._seen]
         self._budget.window = sum([high - low for low, high in ranges])
@@ -54,11 +54,11 @@ class UnchangedRead:
         views = [part.view for part in self._seen]
         reading = Reading([[] for _ in views], self._seen[0].now, config.texts, self._budget, config.sort_rows)
         streams = [view.stream_id for view in views]
-        of = RowRange(streams, ranges if self._slot.record.sqc_id == NO_CLAUSE else ())
+        extent = RowRange(streams, ranges if self._slot.record.sqc_id == NO_CLAUSE else ())
 
         def completeness() -> Completeness:
             plan, seen = self._slot.record.query.plan, self._seen
             parts = (part_of(seen[0]),) if self._slot.record.sqc_id != NO_CLAUSE else parts_of(plan, seen)
-            return Completeness(self._snapshot.sequence, seen[0].now, kept.figures.errors, parts)
+            return Completeness(self._snapshot.sequence, seen[0].now, messages.figures.errors, parts)
 
-        return SentAnswer(self._slot.record, completeness, reading, of, kept.figures, lambda _: kept.parts)
+        return SentAnswer(self._slot.record, completeness, reading, extent, messages.figures, lambda _: messages.parts)
