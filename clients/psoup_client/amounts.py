@@ -30,15 +30,13 @@ class Keeping(TypedDict):
     """The fields of a registration that say how the queries are kept."""
 
     amount: queries_pb2.Amount.ValueType
-    eager: bool
     active: bool
 
 
-def keeping_of(amount: Amount | None = None, eager: bool = False, active: bool = True) -> Keeping:
+def keeping_of(amount: Amount | None = None, active: bool = True) -> Keeping:
     """Convert the arguments of a registration. Raises ValueError for a wrong amount, and TypeError for a wrong type."""
-    check_flag("eager", eager)
     check_flag("active", active)
-    return {"amount": amount_to_proto(amount), "eager": eager, "active": active}
+    return {"amount": amount_to_proto(amount), "active": active}
 
 
 def altering_of(
@@ -47,22 +45,19 @@ def altering_of(
     key_prefix: str | None = None,
     *,
     amount: Amount | None,
-    eager: bool | None,
     active: bool | None,
     dry_run: bool = False,
 ) -> queries_pb2.AlterQueriesRequest:
     """Build a request that alters queries. Raises the errors of `keeping_of`, and ValueError if it alters nothing."""
-    if amount is None and eager is None and active is None:
-        raise ValueError("say what to change: amount, eager or active")
-    for name, flag in (("eager", eager), ("active", active)):
-        if flag is not None:
-            check_flag(name, flag)
+    if amount is None and active is None:
+        raise ValueError("say what to change: amount or active")
+    if active is not None:
+        check_flag("active", active)
     return queries_pb2.AlterQueriesRequest(
         query_ids=query_ids,
         labels=labels,
         key_prefix=key_prefix or "",
         amount=amount_to_proto(amount),
-        eager=eager,
         active=active,
         dry_run=dry_run,
     )

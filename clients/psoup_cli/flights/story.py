@@ -282,8 +282,7 @@ class Story:
                 ),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
-                amount="complete" if question.eager else None,
-                eager=question.eager,
+                amount="complete" if question.complete else None,
             )
             say(self._console, f"  {self.key(question):20}  {query.window_kind:8}  {question.title}")
 

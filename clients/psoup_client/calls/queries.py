@@ -39,7 +39,6 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
-        eager: bool = False,
         active: bool = True,
         request_id: str | None = None,
     ) -> Query:
@@ -62,9 +61,8 @@ class QueryCalls(Session):
 
         `amount`: how much the service keeps between invocations. "none" keeps nothing: an invocation evaluates the
         window. "partial" keeps which tuples match, and "complete" also the answer. None: the default of the service.
-        With `eager`, a complete answer is brought up to date as tuples come; other amounts are refused. Without
-        `active`, tuples do not meet the query as they come, and `matches` and `match` do not find it. It can be
-        invoked. Answers are the same in all cases. `alter_queries` changes all three.
+        Without `active`, tuples do not meet the query as they come, and `matches` and `match` do not find it. It can be
+        invoked. Answers are the same in all cases. `alter_queries` changes both.
 
         Without a key, the same holds for `request_id`; the last 65,536 are kept, also over restarts. Without key and
         request ID, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
@@ -78,7 +76,7 @@ class QueryCalls(Session):
             key=key or "",
             labels=labels,
             replace=replace,
-            **keeping_of(amount, eager, active),
+            **keeping_of(amount, active),
         )
         request.expires_after, request.keep_pairs = lifetime(expires_after), keep_pairs
         values = parameters_of_one(sql, params, self.timezone)
@@ -109,7 +107,6 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
-        eager: bool = False,
         active: bool = True,
         request_id: str | None = None,
         progress: Progress | None = None,
@@ -129,8 +126,8 @@ class QueryCalls(Session):
         texts or whole numbers; NULL means no label. These columns are parameters only if the statement has them as
         `$name`. With keys, a part is accepted if all its keys are new, or if the whole part was registered before with
         the same values. Otherwise Conflict names the first key in use; with `replace`, the queries of the part replace
-        all queries with its keys. `expires_after`, `keep_pairs`, `amount`, `eager` and `active` are as in `register`,
-        for each query.
+        all queries with its keys. `expires_after`, `keep_pairs`, `amount` and `active` are as in `register`, for
+        each query.
         """
         parts = self.register_parts(
             sql,
@@ -141,7 +138,6 @@ class QueryCalls(Session):
             expires_after=expires_after,
             keep_pairs=keep_pairs,
             amount=amount,
-            eager=eager,
             active=active,
             request_id=request_id,
             progress=progress,
@@ -160,14 +156,13 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
-        eager: bool = False,
         active: bool = True,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        keeping = keeping_of(amount, eager, active)
+        keeping = keeping_of(amount, active)
         tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs, keeping)
         total, requests = requests_of(sql, rows, request_id, tagging, self.timezone)
         done = 0
@@ -257,19 +252,18 @@ class QueryCalls(Session):
         labels: Mapping[str, str] | None = None,
         key_prefix: str | None = None,
         amount: Amount | None = None,
-        eager: bool | None = None,
         active: bool | None = None,
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> Altered:
-        """Change how several queries are kept, all or none: their `amount`, and whether they are `eager` and `active`.
+        """Change how several queries are kept, all or none: their `amount`, and whether they are `active`.
 
         The arguments are as in `register`; None leaves them as they are. An inactive query remembers its amount. No
         answer changes. The queries are given as in `unregister_many`, with the same errors. With `dry_run`, the call
         only counts them. A repeated call changes nothing. Raises ValueError if there is nothing to change.
         """
         ids = _selected(queries, labels, key_prefix)
-        request = altering_of(ids, labels, key_prefix, amount=amount, eager=eager, active=active, dry_run=dry_run)
+        request = altering_of(ids, labels, key_prefix, amount=amount, active=active, dry_run=dry_run)
         return Altered(0, 0) if queries is not None and not ids else alter(self, request, timeout)
 
     def top_queries(

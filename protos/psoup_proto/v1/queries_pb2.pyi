@@ -196,7 +196,6 @@ class Query(_message.Message):
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     OUTSIDE_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
-    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
@@ -224,8 +223,6 @@ class Query(_message.Message):
     """Whether it asked for the pairs of its join to be kept."""
     amount: Global___Amount.ValueType
     """How much of its answer the service keeps while it is active."""
-    eager: _builtins.bool
-    """Whether the service brings a kept answer up to date as tuples come, and not at the next invocation."""
     active: _builtins.bool
     """Whether new tuples meet it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
     @_builtins.property
@@ -288,12 +285,11 @@ class Query(_message.Message):
         keep_pairs: _builtins.bool = ...,
         outside: _abc.Iterable[_builtins.str] | None = ...,
         amount: Global___Amount.ValueType = ...,
-        eager: _builtins.bool = ...,
         active: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "amount", b"amount", "clause", b"clause", "columns", b"columns", "eager", b"eager", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "amount", b"amount", "clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -381,7 +377,6 @@ class RegisterRequest(_message.Message):
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
-    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
@@ -425,10 +420,6 @@ class RegisterRequest(_message.Message):
     """How much of its answer the service keeps. Not set: the setting `amount` of the service. No part of what must be the
     same, as `keep_pairs`; AlterQueries changes it.
     """
-    eager: _builtins.bool
-    """Bring the kept answer up to date as tuples come: the next invocation has less to do. Only with AMOUNT_COMPLETE
-    (INVALID_ARGUMENT, reason EAGER). Not set: no. No part of what must be the same.
-    """
     active: _builtins.bool
     """With false, new tuples do not meet the query, and matches do not include it, until AlterQueries makes it active. It
     can be invoked. Not set: active. No part of what must be the same.
@@ -457,22 +448,16 @@ class RegisterRequest(_message.Message):
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
         amount: Global___Amount.ValueType = ...,
-        eager: _builtins.bool | None = ...,
         active: _builtins.bool | None = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
-    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
-    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
 
 Global___RegisterRequest: _TypeAlias = RegisterRequest  # noqa: Y015
 
@@ -494,7 +479,6 @@ class RegisterManyRequest(_message.Message):
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
-    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
@@ -524,8 +508,6 @@ class RegisterManyRequest(_message.Message):
     """Of each of them, as in RegisterRequest."""
     amount: Global___Amount.ValueType
     """Of each of them, as in RegisterRequest."""
-    eager: _builtins.bool
-    """Of each of them, as in RegisterRequest."""
     active: _builtins.bool
     """Of each of them, as in RegisterRequest."""
     parameters_json: _builtins.bytes
@@ -553,22 +535,16 @@ class RegisterManyRequest(_message.Message):
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
         amount: Global___Amount.ValueType = ...,
-        eager: _builtins.bool | None = ...,
         active: _builtins.bool | None = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "as_ranges", b"as_ranges", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
-    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
-    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
 
 Global___RegisterManyRequest: _TypeAlias = RegisterManyRequest  # noqa: Y015
 
@@ -993,15 +969,12 @@ class AlterQueriesRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     KEY_PREFIX_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
-    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     key_prefix: _builtins.str
     """those whose keys begin with this text."""
     amount: Global___Amount.ValueType
     """Their amount from now on. Not set: as it is."""
-    eager: _builtins.bool
-    """Whether they are eager from now on. It has an effect while their amount is AMOUNT_COMPLETE. Not set: as it is."""
     active: _builtins.bool
     """Whether they are active from now on. An inactive query remembers its amount. Not set: as it is."""
     dry_run: _builtins.bool
@@ -1021,22 +994,16 @@ class AlterQueriesRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         key_prefix: _builtins.str = ...,
         amount: Global___Amount.ValueType = ...,
-        eager: _builtins.bool | None = ...,
         active: _builtins.bool | None = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "eager", b"eager"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "active", b"active", "amount", b"amount", "dry_run", b"dry_run", "eager", b"eager", "key_prefix", b"key_prefix", "labels", b"labels", "query_ids", b"query_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "dry_run", b"dry_run", "key_prefix", b"key_prefix", "labels", b"labels", "query_ids", b"query_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
-    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
-    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
 
 Global___AlterQueriesRequest: _TypeAlias = AlterQueriesRequest  # noqa: Y015
 

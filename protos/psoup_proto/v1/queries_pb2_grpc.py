@@ -201,13 +201,12 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterQueries(self, request, context):
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager and
-        active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
         131,072 IDs are the most in one call; by labels and prefixes there is no limit.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
-        `amount`, `eager` and `active` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
+        `amount` nor `active` was given.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -72,13 +72,12 @@ class QueryServiceStub:
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager and
-    active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
     131,072 IDs are the most in one call; by labels and prefixes there is no limit.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
-    `amount`, `eager` and `active` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
+    `amount` nor `active` was given.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]
     """Says how the query is kept and what an invocation would read."""
@@ -190,13 +189,12 @@ class QueryServiceAsyncStub(QueryServiceStub):
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _aio.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]  # type: ignore[assignment]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager and
-    active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
     131,072 IDs are the most in one call; by labels and prefixes there is no limit.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
-    `amount`, `eager` and `active` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
+    `amount` nor `active` was given.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says how the query is kept and what an invocation would read."""
@@ -347,13 +345,12 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queries_pb2.AlterQueriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.AlterQueriesResponse, _abc.Awaitable[_queries_pb2.AlterQueriesResponse]]:
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager and
-        active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
         131,072 IDs are the most in one call; by labels and prefixes there is no limit.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
-        `amount`, `eager` and `active` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
+        `amount` nor `active` was given.
         """
 
     @_abc_1.abstractmethod

@@ -60,7 +60,7 @@ def decide_alter_queries(
 def check_change(change: KeepingChange) -> None:
     """Raise InvalidInput for a change of nothing, or of `eager` together with an amount that has no eager form."""
     if change.is_empty:
-        raise InvalidInput("say what to change: amount, eager or active", reason="NO_CHANGE")
+        raise InvalidInput("say what to change: amount or active", reason="NO_CHANGE")
     if change.eager and change.amount not in (None, Amount.COMPLETE):
         raise _not_eager(change.amount)
 

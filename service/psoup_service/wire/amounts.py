@@ -25,16 +25,15 @@ def amount_in(value: queries_pb2.Amount.ValueType) -> Amount | None:
 def keeping_in(request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest, default: Amount) -> Keeping:
     """The keeping that a registration asks for. `default`: the amount if it names none. Raises as `amount_in`."""
     active = request.active if request.HasField("active") else True
-    return Keeping(amount_in(request.amount) or default, request.eager, active)
+    return Keeping(amount_in(request.amount) or default, active=active)
 
 
 def change_in(request: queries_pb2.AlterQueriesRequest) -> KeepingChange:
     """The change that a request asks for. Raises as `amount_in`."""
-    eager = request.eager if request.HasField("eager") else None
     active = request.active if request.HasField("active") else None
-    return KeepingChange(amount_in(request.amount), eager, active)
+    return KeepingChange(amount_in(request.amount), active=active)
 
 
 def write_keeping(keeping: Keeping, message: queries_pb2.Query) -> None:
     """Fill in the fields about the amount."""
-    message.amount, message.eager, message.active = _VALUES[keeping.amount], keeping.eager, keeping.active
+    message.amount, message.active = _VALUES[keeping.amount], keeping.active

@@ -16,7 +16,6 @@ class _Change(TypedDict):
     """The change: None leaves a part as it is."""
 
     amount: Amount | None
-    eager: bool | None
     active: bool | None
 
 
@@ -34,10 +33,6 @@ def alter(
         Amount | None,
         typer.Option("--amount", help="Keep nothing between invocations, the matches, or also the answer."),
     ] = None,
-    eager: Annotated[
-        bool | None,
-        typer.Option("--eager/--not-eager", help="Update a complete answer as tuples come, or when it is asked for."),
-    ] = None,
     active: Annotated[
         bool | None,
         typer.Option("--active/--inactive", help="Let tuples meet the queries as they come, or not."),
@@ -50,7 +45,7 @@ def alter(
     """\b
     Examples:
       psoup alter ID --amount none
-      psoup alter --key search-42 --amount complete --eager
+      psoup alter --key search-42 --amount complete --active
       psoup alter --label user=u3 --inactive
 
     Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
@@ -59,9 +54,9 @@ def alter(
     """
     if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
         raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
-    if amount is None and eager is None and active is None:
-        raise typer.BadParameter("say what to change: --amount, --eager, --not-eager, --active or --inactive")
-    change: _Change = {"amount": amount, "eager": eager, "active": active}
+    if amount is None and active is None:
+        raise typer.BadParameter("say what to change: --amount, --active or --inactive")
+    change: _Change = {"amount": amount, "active": active}
     with connect(address, timeout) as client:
         ids = query_ids or (None if key is None else [client.query(key=key).id])
         labels = labels_of(label)

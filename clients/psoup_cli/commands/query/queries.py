@@ -114,7 +114,7 @@ def _amount(query: Query) -> str:
     """Return what is kept of the query's answer; "" for an active query with its matches, as most have it."""
     info = query.info
     amount = "" if info.amount == "partial" and info.active else info.amount
-    words = [amount, "eager" if info.eager and info.amount == "complete" else "", "" if info.active else "inactive"]
+    words = [amount, "" if info.active else "inactive"]
     return ", ".join(word for word in words if word)
 
 

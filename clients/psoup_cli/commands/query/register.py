@@ -64,7 +64,6 @@ HowMuch = Annotated[
         help="What to keep between invocations: nothing, the matches, or also the answer. Default: the setting amount.",
     ),
 ]
-Eager = Annotated[bool, typer.Option("--eager", help="With --amount complete: update the answer as tuples come.")]
 Inactive = Annotated[
     bool, typer.Option("--inactive", help="Let tuples not meet it as they come, until psoup alter --active.")
 ]
@@ -81,7 +80,6 @@ def register(
     expires_after: ExpiresAfter = None,
     keep_pairs: KeepPairs = False,
     amount: HowMuch = None,
-    eager: Eager = False,
     inactive: Inactive = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
@@ -113,7 +111,6 @@ def register(
         "expires_after": expires_after,
         "keep_pairs": keep_pairs,
         "amount": amount,
-        "eager": eager,
         "active": not inactive,
         "request_id": request_id,
     }
@@ -132,7 +129,6 @@ class _Given(TypedDict):
     expires_after: str | None
     keep_pairs: bool
     amount: Amount | None
-    eager: bool
     active: bool
     request_id: str | None
 
