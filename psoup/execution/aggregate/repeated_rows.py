@@ -6,8 +6,8 @@
     12:11  5   ─>   12:10   5       the rows of a bucket stay in their order
                     12:05   5
 
-The rows are repeated in pieces, and the bytes of a piece are charged to the read. A kept fold in the
-middle of the window has states of panes. They are added to their buckets.
+The rows are repeated in pieces, and the bytes of a piece are charged to the read. A kept fold in the middle of the
+window has states of panes. They are added to their buckets.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from psoup.errors import NotSupported
+from psoup.expressions.supplied_functions import calls_supplied, declared
 from psoup.plan.hop import Hop
 from psoup.plan.nodes import Aggregate, Having, Limit, Project, Sort, plan_text, walk
 from psoup.plan.patterns import Pattern
@@ -196,3 +197,11 @@ def test_a_hop_of_an_aggregate_or_of_now_is_refused() -> None:
         problem = refusal(f"SELECT count(*) FROM trades GROUP BY hop({time}, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES)")
         assert isinstance(problem, NotSupported)
         assert "GROUP BY" in problem.problem
+
+
+def test_a_function_of_that_name_that_the_operator_supplied_keeps_its_meaning() -> None:
+    with declared(["hop@1[BIGINT: BIGINT]"]):
+        query = bind("SELECT hop(qty) AS h FROM trades")
+        assert any(calls_supplied(output.expr) for output in query.select)
+        grouped = bind("SELECT hop(qty) AS h, count(*) FROM trades GROUP BY h")
+    assert not any(isinstance(each, Hop) for _, each in walk(grouped.plan))
