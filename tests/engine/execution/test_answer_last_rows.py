@@ -117,6 +117,25 @@ def test_a_query_that_is_asked_beside_others_has_the_same_answer() -> None:
         assert rows == [_values(soup, query) for query in together]
 
 
+MANY = (
+    "SELECT v FROM s [PARTITION BY k ROWS 2] WHERE v > ?",
+    "SELECT count(*) AS v FROM s [PARTITION BY k ROWS 2] WHERE k = ?",
+    "SELECT v FROM s [ROWS 9 WHERE v > 5] WHERE k = ?",
+    "SELECT v FROM s [ROWS 9 WHERE k = ?]",
+    "SELECT a.v FROM s [PARTITION BY k ROWS 1] a JOIN s b ON a.v = b.v WHERE b.k < ?",
+)
+
+
+@pytest.mark.parametrize("sql", MANY)
+def test_many_queries_of_one_statement_have_the_answers_of_each(sql: str) -> None:
+    soup = _soup([number % 7 for number in range(200)])
+    many = list(soup.register_many(sql, [[number % 7] for number in range(40)]))
+    each = [_values(soup, soup.register(sql.replace("?", str(number % 7)))) for number in range(40)]
+    assert [_values(soup, query) for query in many] == each
+    places, values = (column.to_pylist() for column in soup.invoke_table(many).to_table().columns)
+    assert [[v for place, v in zip(places, values, strict=True) if place == at] for at in range(40)] == each
+
+
 @pytest.mark.parametrize("kind", ["TEXT", "BIGINT"])
 def test_full_chunks_are_skipped_if_their_column_is_coded(kind: str) -> None:
     keys = [str(number % 4) if kind == "TEXT" else number % 4 for number in range(640)]
