@@ -150,6 +150,7 @@ test("an error without an answer has its cause, and a wrong token is not told as
   const fails = (): Promise<Response> => Promise.reject(cause);
   const lost = await failing(new Transport({ url: "http://a", fetch: fails }).ask("S/M", {}));
   assert.deepEqual([lost.unreachable, lost.cause], [true, cause]);
+  assert.equal(lost.message, "The service at http://a cannot be reached.");
   const wrong = await failing(new Transport({ url: "http://a", token: "psoup_…", fetch: fails }).ask("S/M", {}));
   assert.deepEqual([wrong.code, wrong.unreachable], ["INVALID_ARGUMENT", false]);
   assert.match(wrong.message, /token/);

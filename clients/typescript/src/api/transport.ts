@@ -147,7 +147,7 @@ export class Transport {
     if (problem instanceof PSoupError) return problem;
     if (signal?.aborted && signal.reason !== limits.get(signal)?.reason) return signal.reason;
     this.options.onReached?.(false);
-    return unreachable(undefined, { cause: problem });
+    return unreachable(this.base ? `The service at ${this.base} cannot be reached.` : undefined, { cause: problem });
   }
 
   /** The token, one promise for all calls until it is forgotten. */
