@@ -5,11 +5,13 @@ Ask, Invoke ──too large──> AskStream, InvokeStream ─> the first batche
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from psoup.errors import ResourceExhausted
 from psoup.plan.column_names import unique_names
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.assistants.calls import Bounds, McpCalls
@@ -41,7 +43,7 @@ async def answer(
 ) -> AnswerFacts:
     """An answer within bounds. `whole`, `pieces`: a call and its request, for one message and for several of `kind`.
 
-    Raises a PSoupError.
+    Raises a PSoupError, also if the rows cannot be counted within the deadline of a call.
     """
     name, request = whole
     request.max_bytes = _AT_ONCE
@@ -52,7 +54,16 @@ async def answer(
         total, completeness = reply.rows, reply.completeness
     else:
         first = _FirstRows(kind, bounds.rows)
-        await calls.many(*pieces, first.take)
+        seconds = calls.answering.limits.default_deadline_s
+        try:
+            async with asyncio.timeout(seconds):
+                await calls.many(*pieces, first.take)
+        except TimeoutError:
+            raise ResourceExhausted(
+                f"the answer has {first.total:,} rows or more, which could not all be counted within {seconds:g} s;"
+                " add LIMIT or a narrower WHERE, or ask for count(*)",
+                reason="DEADLINE_EXCEEDED",
+            ) from None
         table, total, completeness = first.table(), first.total, first.completeness
     return await calls.made(table.nbytes, lambda: _facts(table.slice(0, bounds.rows), total, completeness, bounds.size))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from psoup.errors import InvalidInput
 from psoup_client import Client
 from psoup_service.assistants import tools
 from psoup_service.process.settings import Settings
+from psoup_service.servicers.statements import StatementServicer
 from psoup_service.web import assistant_gateway
 from psoup_testing.services.threaded_service import Serving, serving
 
@@ -117,24 +119,51 @@ def test_a_service_without_the_package_says_which_one_it_needs(monkeypatch: pyte
         pass
 
 
+def called(host: str, port: int, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The reply to a call of a tool."""
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": tool,
+    }
+    params = {"name": tool, "arguments": arguments, "_meta": _META}
+    connection = http.client.HTTPConnection(host, port, timeout=20)
+    connection.request(
+        "POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}), headers
+    )
+    reply: dict[str, Any] = json.loads(connection.getresponse().read())
+    connection.close()
+    return reply
+
+
+def test_an_answer_of_too_many_rows_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = asyncio.Event()
+
+    async def slow(servicer: StatementServicer, request: Any, caller: Any) -> AsyncIterator[Any]:
+        async for reply in pieces(servicer, request, caller):
+            yield reply
+            await endless.wait()
+
+    pieces = StatementServicer.AskStream
+    monkeypatch.setattr(StatementServicer, "AskStream", slow)
+    with watched(default_deadline_s=1.0) as (running, client, host, port):
+        client.push("notes", [{"t": "x" * 1_000} for _ in range(2_000)])
+        client.wait_for(client.last_sequence)
+        reply = called(host, port, "ask", {"sql": "SELECT t FROM notes"})
+        error = reply["result"]["structuredContent"]["error"]
+        assert error["reason"] == "DEADLINE_EXCEEDED"
+        assert "add LIMIT" in error["message"]
+        running.wait_until(lambda: running.service._answering.calls.under_way.open == 0)
+
+
 def test_a_defect_of_a_tool_is_an_error_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(calls: object, given: object) -> None:
         raise ZeroDivisionError
 
     with watched() as (running, _, host, port):
         monkeypatch.setitem(tools.BY_NAME, "list", replace(tools.BY_NAME["list"], run=failing))
-        headers = {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": "2026-07-28",
-            "mcp-method": "tools/call",
-            "mcp-name": "list",
-        }
-        params = {"name": "list", "arguments": {}, "_meta": _META}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        connection = http.client.HTTPConnection(host, port, timeout=20)
-        connection.request("POST", "/mcp", body, headers)
-        reply = json.loads(connection.getresponse().read())
-        connection.close()
+        reply = called(host, port, "list", {})
         assert reply["error"] == {"code": -32603, "message": "the request failed by a defect (ZeroDivisionError)"}
         assert running.service.host.state == "serving"
