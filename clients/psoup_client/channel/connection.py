@@ -293,4 +293,4 @@ class Connection(Waiting, ABC):
     def _check_open(self) -> None:
         """Raise Cancelled if the channel is closed. gRPC with interceptors would end the whole process."""
         if self._closed:
-            raise Cancelled("the client is closed; make a new one: Client(address)")
+            raise Cancelled("the client is closed; make a new client")
