@@ -148,7 +148,7 @@ def test_an_answer_of_too_many_rows_ends_at_the_deadline(monkeypatch: pytest.Mon
 
     pieces = StatementServicer.AskStream
     monkeypatch.setattr(StatementServicer, "AskStream", slow)
-    with watched(default_deadline_s=1.0) as (running, client, host, port):
+    with watched(default_deadline_s=0.5) as (running, client, host, port):
         client.push("notes", [{"t": "x" * 1_000} for _ in range(2_000)])
         client.wait_for(client.last_sequence)
         reply = called(host, port, "ask", {"sql": "SELECT t FROM notes"})
