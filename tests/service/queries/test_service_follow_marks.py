@@ -186,8 +186,8 @@ def test_a_follower_is_told_an_altered_query_while_it_is_not_idle() -> None:
         play.look()
         while not client.newest or client.marked.is_set():
             play.read(reader, between=False)
-        told, reader.pairs = reader.pairs, []
-        return [tuple_id for tuple_id, _ in told]
+        pairs, reader.pairs = reader.pairs, []
+        return [tuple_id for tuple_id, _ in pairs]
 
     assert follow(7, 1) == [0]
     play.soup.alter_queries([query], amount=Amount.NONE)

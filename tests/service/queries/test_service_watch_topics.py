@@ -77,7 +77,7 @@ def test_nothing_is_left_of_those_who_have_left() -> None:
 
 
 def test_a_topic_watches_the_clause_that_its_query_has_after_an_alteration() -> None:
-    """It is marked at the alteration. An idle query is asked at most once a second after new tuples."""
+    """The topic is marked at the alteration. An idle query is asked at most once a second after new tuples."""
     soup, topics, client = LocalPSoup(), Topics(), watcher()
     soup.execute("CREATE STREAM s (a BIGINT)")
     query = soup.register("SELECT a FROM s WHERE a = 7")
