@@ -76,14 +76,20 @@ class SchemaRegistry:
                     " the records are plain JSON",
                     reason="SCHEMA_TYPE",
                 )
-            self._schemas[number] = self._parsed(reply, {})
+            self._schemas[number] = self._parsed(reply, {}, set())
         return self._schemas[number]
 
-    def _parsed(self, reply: Mapping[str, Any], named: dict[str, Any]) -> Any:
-        """Parse a schema after the schemas that it refers to."""
+    def _parsed(self, reply: Mapping[str, Any], named: dict[str, Any], paths: set[str]) -> Any:
+        """Parse a schema after the schemas that it refers to. Each of these is read once, also if they form a circle.
+
+        `paths`: the paths of the schemas that were read already, for the schema or for `named`.
+        """
         for reference in reply.get("references", ()):
             subject = urllib.parse.quote(str(reference["subject"]), safe="")
-            self._parsed(self._get(f"/subjects/{subject}/versions/{int(reference['version'])}"), named)
+            path = f"/subjects/{subject}/versions/{int(reference['version'])}"
+            if path not in paths:
+                paths.add(path)
+                self._parsed(self._get(path), named, paths)
         try:
             return fastavro.parse_schema(json.loads(reply["schema"]), named_schemas=named)
         except (SchemaParseException, UnknownType, ValueError, KeyError) as problem:

@@ -186,6 +186,24 @@ def test_schemas_that_cannot_be_used_end_the_feed(registry: Registry) -> None:
     assert schemas.schema(3)["name"] == "Linked"
 
 
+def test_a_schema_that_two_others_refer_to_is_read_once(registry: Registry) -> None:
+    both = {"type": "record", "name": "Both", "fields": [{"name": "a", "type": "Linked"}, {"name": "b", "type": "Key"}]}
+    key, linked = ({"name": name, "subject": f"{name}-value", "version": 1} for name in ("key", "linked"))
+    registry.replies["/subjects/linked-value/versions/1"] = registry.replies["/schemas/ids/3"]
+    registry.replies["/schemas/ids/8"] = {"schema": json.dumps(both), "references": [key, linked]}
+    assert SchemaRegistry(registry.url).schema(8)["name"] == "Both"
+    assert registry.asked == ["/schemas/ids/8", "/subjects/key-value/versions/1", "/subjects/linked-value/versions/1"]
+
+
+def test_schemas_that_refer_to_each_other_end_the_feed(registry: Registry) -> None:
+    circle = {"name": "Loop", "subject": "loop", "version": 1}
+    reply = {"schema": json.dumps({**KEY, "fields": [{"name": "n", "type": "Loop"}]}), "references": [circle]}
+    registry.replies |= {"/schemas/ids/9": reply, "/subjects/loop/versions/1": reply}
+    with pytest.raises(FailedPrecondition, match="a schema that cannot be read"):
+        SchemaRegistry(registry.url).schema(9)
+    assert len(registry.asked) == 2
+
+
 def test_a_registry_that_is_away_is_no_fault_of_the_record(registry: Registry) -> None:
     registry.close()
     with pytest.raises(Unavailable, match="does not answer"):
