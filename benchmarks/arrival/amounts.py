@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.arrival.arrival import BATCH, CHUNK, Loaded
+from benchmarks.arrival.arrival import BATCH, CHUNK, KEPT, Loaded
 from benchmarks.tool.measure import Row, Sample, Target, in_turns
 from benchmarks.tool.run import Run
 from benchmarks.tool.workload import CREATE, DOMAIN, STREAM, batches, make_columns, make_queries
@@ -44,6 +44,10 @@ def _arrival(queries: int, count: int, samples: int) -> Iterator[Row]:
         alone.local.maintain()
         beside.local.maintain()
 
+    for _ in range(KEPT // CHUNK):  # both engines keep as many chunks as they will
+        beside.arrive()
+        alone.arrive()
+        maintain()
     rates = in_turns([beside.arrive, alone.arrive], [CHUNK, CHUNK], samples, maintain)
     note = (
         f"amount.arrival: {rates[0].cpu / rates[1].cpu:.3f} times the rate by the processor time of the pushing thread"
