@@ -121,6 +121,7 @@ class Things:
             "end_id": 1,
             "last": 1,
             "cascade": True,
+            "amount": queries.AMOUNT_NONE,
         }
         about_webhooks = method.containing_service.name == "WebhookService"
         return known.get(field.name, vars(self).get(field.name) if field.name != "key" or about_webhooks else None)
