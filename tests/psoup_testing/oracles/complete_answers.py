@@ -107,7 +107,8 @@ def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iter
     met, register, invoke, push = Met(random.Random(seed)), LocalPSoup.register, LocalPSoup.invoke, LocalPSoup.push
 
     def registered(soup: LocalPSoup, *given: Any, **named: Any) -> int:
-        met.queries.append(register(soup, *given, **{"keeping": COMPLETE, **named}))
+        keeping = named.pop("keeping", COMPLETE)  # a history may register idle queries
+        met.queries.append(register(soup, *given, keeping=keeping if keeping.idle else COMPLETE, **named))
         return met.queries[-1]
 
     def pushed(soup: LocalPSoup, *given: Any, **named: Any) -> PushAcknowledgement:
