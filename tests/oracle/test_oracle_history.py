@@ -41,7 +41,7 @@ def draw_attachment(draw: Any) -> History:
     return History(count, span, draw(numbers), draw(st.sampled_from((7, 40, 64))), overlap, matches)
 
 
-@pytest.mark.parametrize("cases", swept([140, 300], fast=1))
+@pytest.mark.parametrize("cases", swept([180, 300], fast=1))
 def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path, cases: int) -> None:
     budget, numbers, seen = Budget("T12 history", cases=cases), itertools.count(), [0, 0, 0, 0, 0]
 
@@ -73,4 +73,4 @@ def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: P
     run_cases(budget, case)
     what = f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts, {seen[3]} columns found beforehand,"
     what += f" {seen[4]} chunks covered later"
-    assert min(seen) > cases // 100, f"{what} are too few to say anything"
+    assert min(seen) > budget.cases // 100, f"{what} are too few to say anything"

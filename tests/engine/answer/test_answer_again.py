@@ -147,7 +147,7 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
             history.step()
 
 
-@pytest.mark.parametrize("count", swept([4, 24], fast=1))
+@pytest.mark.parametrize("count", swept([6, 24], fast=1))
 def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
     met, histories = Counter[str](), Budget("answers computed again: histories", round(count / min(SCALE, 1)))
     for seed in histories.rounds():

@@ -64,7 +64,7 @@ def filled(soup: RestartingPSoup, retention: str, pushes: int = 30, size: int = 
     return query
 
 
-@pytest.mark.parametrize("cases", swept([22, 40], fast=1))
+@pytest.mark.parametrize("cases", swept([30, 40], fast=1))
 def test_histories_with_restarts_say_what_they_say_without(cases: int, tmp_path: Path) -> None:
     budget, numbers, passed = Budget("passed", cases=cases), itertools.count(), 0
 
