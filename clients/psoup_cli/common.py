@@ -99,6 +99,19 @@ def exit_code(problem: PSoupError) -> int:
 
 
 OfKey = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The query with this key, without an ID.")]
+QueryIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The queries.")]
+OfLabel = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="All queries with this label; repeatable.")
+]
+OfPrefix = Annotated[
+    str | None, typer.Option("--key-prefix", metavar="TEXT", help="All queries whose keys begin with this.")
+]
+
+
+def check_selection(ids: QueryIds, key: OfKey, label: OfLabel, key_prefix: OfPrefix) -> None:
+    """Raise BadParameter unless queries are selected in one of these ways."""
+    if bool(ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
+        raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
 
 
 def query_of(client: Client, query_id: str | None, key: str | None) -> Query:

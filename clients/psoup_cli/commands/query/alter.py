@@ -6,7 +6,20 @@ from typing import Annotated, TypedDict
 
 import typer
 
-from psoup_cli.common import Address, OfKey, Timeout, Yes, confirmed, connect, labels_of, message
+from psoup_cli.common import (
+    Address,
+    OfKey,
+    OfLabel,
+    OfPrefix,
+    QueryIds,
+    Timeout,
+    Yes,
+    check_selection,
+    confirmed,
+    connect,
+    labels_of,
+    message,
+)
 from psoup_client import Altered
 from psoup_client.amounts import Amount
 from psoup_client.phrases import counted, verb
@@ -20,15 +33,10 @@ class _Change(TypedDict):
 
 
 def alter(
-    query_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The queries.")] = None,
+    query_ids: QueryIds = None,
     key: OfKey = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="All queries with this label; repeatable."),
-    ] = None,
-    key_prefix: Annotated[
-        str | None, typer.Option("--key-prefix", metavar="TEXT", help="All queries whose keys begin with this.")
-    ] = None,
+    label: OfLabel = None,
+    key_prefix: OfPrefix = None,
     amount: Annotated[
         Amount | None,
         typer.Option("--amount", help="Keep nothing between invocations, the matches, or also the answer."),
@@ -52,8 +60,7 @@ def alter(
     are changed together, or none of them. For labels or a prefix of keys, the command first shows the number of queries
     and asks.
     """
-    if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
-        raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
+    check_selection(query_ids, key, label, key_prefix)
     if amount is None and active is None:
         raise typer.BadParameter("say what to change: --amount, --active or --inactive")
     change: _Change = {"amount": amount, "active": active}

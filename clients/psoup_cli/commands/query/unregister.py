@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from psoup_cli.common import Address, OfKey, Timeout, Yes, confirmed, connect, labels_of, message, query_of
+from psoup_cli.common import (
+    Address,
+    OfKey,
+    OfLabel,
+    OfPrefix,
+    QueryIds,
+    Timeout,
+    Yes,
+    check_selection,
+    confirmed,
+    connect,
+    labels_of,
+    message,
+    query_of,
+)
 from psoup_client.phrases import counted
 
 
 def unregister(
-    query_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The queries.")] = None,
+    query_ids: QueryIds = None,
     key: OfKey = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="All queries with this label; repeatable."),
-    ] = None,
-    key_prefix: Annotated[
-        str | None, typer.Option("--key-prefix", metavar="TEXT", help="All queries whose keys begin with this.")
-    ] = None,
+    label: OfLabel = None,
+    key_prefix: OfPrefix = None,
     yes: Yes = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -35,8 +42,7 @@ def unregister(
     Unregister standing queries. Their IDs are never used again; their keys are free. Several IDs are unregistered
     together, or none of them. For labels or a prefix of keys, the command first shows the number of queries and asks.
     """
-    if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
-        raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")
+    check_selection(query_ids, key, label, key_prefix)
     with connect(address, timeout) as client:
         if key is not None or (query_ids and len(query_ids) == 1):
             query = query_of(client, query_ids[0] if query_ids else None, key)
