@@ -1,7 +1,8 @@
 """The queries that cost most (top-k), page by page. A page begins after the last place of the page before.
 
     slots ─ figure of each clause ─ clauses after the place ─ the costliest of them ─┐
-    joins ─ figure of each ──────────────────────────────────────────────────────────┴─ merge ─ `limit` queries
+    joins ─ figure of each ──────────────────────────────────────────────────────────┼─ merge ─ `limit` queries
+    idle queries ─ 0 ────────────────────────────────────────────────────────────────┘
 
 Queries are ordered by figure, greatest first, then by SQC ID, then by query ID. Each page takes the current figures. So
 a query whose figure changes between two pages may be on both, or on neither.
@@ -24,6 +25,7 @@ from psoup.answer.figures.query_costs import ClauseCount, QueryCost, StreamCosts
 from psoup.errors import InvalidInput
 from psoup.events.tags import Labels
 from psoup.plan.sides import FIRST_SIDE, query_of
+from psoup.published.idle_clauses import idle_clauses_of_queries
 from psoup.published.members import since
 from psoup.published.record_block import picked
 from psoup.published.records import NO_CLAUSE
@@ -37,6 +39,9 @@ ORDERS = ("cpu", "candidates", "matched", "bytes")
 
 _DIVIDED = ("cpu", "bytes")
 """Figures that are divided among the queries of a clause."""
+
+_LAST_ID = 2**63 - 1
+"""The greatest SQC ID that an array holds. A client may name a greater one."""
 
 _GROWTH = 4
 """The factor by which `_Ranking.first` takes more clauses in its next attempt, while they give too few queries."""
@@ -91,7 +96,7 @@ def top_queries(
     for entry in streams:
         budget.check()
         if wanted in (None, entry.view.stream_id):
-            lists.append(_Ranking(entry, by, chosen, after).first(limit))
+            lists += [_Ranking(entry, by, chosen, after).first(limit), _idle(entry, chosen, after)]
     dearest = islice(merge(*lists), limit)
     return [Ranked(place, together(parts, place.query_id, total)) for place, parts in dearest]
 
@@ -191,6 +196,25 @@ class _Ranking:
             members = since(clause.members, start) if self._chosen is None else self._chosen.of(sqc_id, start)
             for query_id in members:
                 yield _Found(Rank(-figure, sqc_id, query_id), [(stream, clause)])
+
+
+def _idle(stream: StreamCosts, chosen: _Chosen | None, after: Rank | None) -> Iterator[_Found]:
+    """The idle queries of a stream, in order. They cost nothing, so they come last. See `_Ranking`."""
+    clauses = stream.snapshot.clauses
+    ids = idle_clauses_of_queries(clauses, stream.view.stream_id)
+    begun = after is not None and after.less >= 0
+    if after is not None and begun:
+        ids = ids[np.searchsorted(ids, min(after.clause, _LAST_ID)) :] if after.less == 0 else ids[:0]
+    if chosen is not None:
+        ids = ids[np.isin(ids, chosen.clauses)]
+    for sqc_id in ids.tolist():
+        clause = clauses.get(sqc_id)
+        if clause is None:
+            continue
+        start = after.query_id + 1 if after is not None and begun and sqc_id == after.clause else 0
+        members = since(clause.members, start) if chosen is None else chosen.of(sqc_id, start)
+        for query_id in members:
+            yield _Found(Rank(0.0, sqc_id, query_id), [(stream, clause)])
 
 
 def _behind(figures: Array, clauses: Array, after: Rank | None) -> Array:

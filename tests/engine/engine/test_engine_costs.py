@@ -20,6 +20,7 @@ from psoup.engine.maintenance.tally import Tallied
 from psoup.errors import InvalidInput
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
+from psoup.plan.amounts import Amount, Keeping
 from psoup.values.columns import Array
 
 CREATE = "CREATE STREAM s (a BIGINT, b BIGINT)"
@@ -233,7 +234,7 @@ def test_counters_are_read_while_many_clauses_join(monkeypatch: pytest.MonkeyPat
 
 
 def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
-    """Over clauses of templates, of queries alone and shared, joins and labels; most figures are equal."""
+    """Over clauses of templates, of queries alone and shared, idle ones, joins and labels; most figures are equal."""
     soup, _ = filled()
     soup.execute("CREATE STREAM t (c BIGINT)")
     rows = pa.table({"1": [n % 100 for n in range(150)], "2": range(150), "of": ["block"] * 150})
@@ -241,6 +242,13 @@ def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
     soup.register_many("SELECT a FROM s WHERE a = ? AND b > ?", [(n % 100, n) for n in range(0, 150, 7)])
     shared = [soup.register("SELECT b FROM s WHERE a < 60", labels={"of": "twins"}) for _ in range(9)]
     joins = [soup.register(f"SELECT s.b FROM s, t WHERE s.b = t.c AND s.a > {n}") for n in (5, 90)]
+    never, away = Keeping(Amount.NONE), Keeping(active=False)
+    joins.append(soup.register("SELECT s.b FROM s, t WHERE s.b = t.c AND s.a > 7", keeping=never))
+    names = pa.table({"1": range(30), "of": ["idle"] * 30})
+    soup.register_many("SELECT a FROM s WHERE a + b = ?", names, labels=["of"], keeping=never)
+    idle = [
+        soup.register("SELECT b FROM s WHERE a > 60", labels={"of": "idle"}, keeping=each) for each in (never, away)
+    ]
     soup.push("s", table(350, 100))
     soup.maintain()
     snapshot = soup.engine.snapshot()
@@ -254,7 +262,7 @@ def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
 
     for by in ORDERS:
         whole = pages(by, 1_000)
-        assert len({cost.query_id for _, cost in whole}) == len(whole) == 5 + 150 + 22 + 9 + 2
+        assert len({cost.query_id for _, cost in whole}) == len(whole) == 5 + 150 + 22 + 9 + 3 + 30 + 2
         assert [place for place, _ in whole] == sorted(place for place, _ in whole)
         value = {"cpu": "share"}.get(by, by)
         figures = [getattr(cost, value) for _, cost in whole]
@@ -265,4 +273,6 @@ def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
         named = pages(by, 4, labels=(("of", "twins"),))
         assert named == [each for each in whole if each.place.query_id in shared]
         assert len(pages(by, 60, labels=(("of", "block"),))) == 150
+        assert len(pages(by, 6, labels=(("of", "idle"),))) == 32
+        assert {*idle} <= {cost.query_id for _, cost in whole[-32:]}, "idle queries come last"
     assert top_queries(snapshot, tenant="default", limit=5, after=Rank(float("inf"), 2**70, 2**70)) == []
