@@ -169,6 +169,7 @@ function QueryTable({ rows, loading }: { rows: { query: QueryJson; cost?: QueryC
     <List
       head={["Query", "Amount", ...(costs ? ["cpu", "candidates", "matched", "Memory"] : ["Stream", "Registered"])]}
       label="Queries"
+      words={["Amount", "Stream", "Registered"]}
     >
       {rows.map(({ query, cost }) => (
         <tr key={query.queryId}>

@@ -4,8 +4,10 @@ import { useRef } from "preact/hooks";
 import { Scrolled } from "./scrolled";
 import { Term } from "./terms";
 
-/** `head`: names of columns; those that terms.tsx knows are explained. */
-export function List({ head, label, children }: { head: string[]; label: string; children: ComponentChildren }) {
+type Props = { head: string[]; label: string; words?: string[]; children: ComponentChildren };
+
+/** `head`: names of columns; those that terms.tsx knows are explained. `words`: the columns of words, not numbers. */
+export function List({ head, label, words = [], children }: Props) {
   const box = useRef<HTMLDivElement>(null);
   return (
     <Scrolled box={box} kind="wide" label={label}>
@@ -13,7 +15,7 @@ export function List({ head, label, children }: { head: string[]; label: string;
         <thead>
           <tr>
             {head.map((name, at) => (
-              <th key={name} scope="col" class={at === 0 ? "" : "num"}>
+              <th key={name} scope="col" class={at === 0 || words.includes(name) ? "" : "num"}>
                 <Term name={name} />
               </th>
             ))}
