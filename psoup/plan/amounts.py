@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psoup.values.columns import Array
+if TYPE_CHECKING:  # a process reads its settings, with this module, before it chooses the folder of compiled kernels
+    from psoup.values.columns import Array
 
 
 class Amount(Enum):
