@@ -23,7 +23,7 @@ Run = tuple[Array, Array, Array]
 
 
 class IdleNames:
-    """The names of idle clauses; see the module. Only the writer uses it."""
+    """A table from the names of idle clauses to their SQC IDs; see the module. Only the writer uses it."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []

@@ -119,10 +119,10 @@ class ClauseCatalog:
         return sqc_ids
 
     def add_columns(self, state: StreamState, ids: Array, queries: ManyQueries, rows: Array | None = None) -> Array:
-        """Add the clauses of the queries in some `rows` of a block (int64[n]; None: all). Returns their SQC IDs.
+        """Add the clauses of the queries in some `rows` of a block. Returns their SQC IDs, int64[n].
 
-        `ids`: the ID of each of these queries, int64[n], ascending. Clauses of a single query stay in columns; a shared
-        clause gets a record.
+        `rows`: int64[n], or None for all rows. `ids`: the ID of each of these queries, int64[n], ascending.
+        Clauses of a single query stay in columns; a shared clause gets a record.
         """
         every = queries.clauses()
         columns, rows = (every, np.arange(len(ids))) if rows is None else (every.take(rows), rows)

@@ -39,7 +39,7 @@ def picked(values: Numbers, rows: Array) -> Array:
 
 
 def bytes_of(*parts: Numbers) -> int:
-    """Bytes of the arrays among some parts of a block."""
+    """The bytes of some parts of a block. Ranges take none."""
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 

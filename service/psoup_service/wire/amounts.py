@@ -23,13 +23,13 @@ def amount_in(value: queries_pb2.Amount.ValueType) -> Amount | None:
 
 
 def keeping_in(request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest, default: Amount) -> Keeping:
-    """The keeping that a registration asks for. `default`: the amount if it names none. Raises as `amount_in`."""
+    """The keeping that a registration asks for. `default`: the amount if it names none. Raises InvalidInput."""
     active = request.active if request.HasField("active") else True
     return Keeping(amount_in(request.amount) or default, active=active)
 
 
 def change_in(request: queries_pb2.AlterQueriesRequest) -> KeepingChange:
-    """The change that a request asks for. Raises as `amount_in`."""
+    """The change that a request asks for. Raises InvalidInput."""
     active = request.active if request.HasField("active") else None
     return KeepingChange(amount_in(request.amount), active=active)
 

@@ -111,7 +111,7 @@ def _streams(query: Query) -> str:
 
 
 def _amount(query: Query) -> str:
-    """Return what is kept of the query's answer; "" for an active query with its matches, as most have it."""
+    """The amount of a query, and whether it is inactive; "" for an active query with amount partial."""
     info = query.info
     amount = "" if info.amount == "partial" and info.active else info.amount
     words = [amount, "" if info.active else "inactive"]
