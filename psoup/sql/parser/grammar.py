@@ -16,11 +16,15 @@ from psoup.sql.parser.from_first import FromFirst
 from psoup.sql.parser.syntax import PlacedError, SyntaxRefusal, TooComplex
 from psoup.work.rest_points import MOVES, may_rest
 
-MAX_STEPS = 30
-"""The most moves over the tokens that the parser may make for each token. Most statements take 1 to 4.
+MAX_STEPS = 3
+"""The most moves over the tokens that the parser may make for each token, beside `SPARE_STEPS`. Statements take 1 to 2.8.
 
-A statement takes more if the parser tries alternatives inside alternatives. Each level doubles their number.
+A statement takes more if the parser tries alternatives inside alternatives. Each level doubles their number. A move
+takes up to 40 us then, so a text of 64 KiB with more moves for each token would take many seconds.
 """
+
+SPARE_STEPS = 1_000
+"""Moves that any statement may make beside those for its tokens, so that short ones may try alternatives."""
 
 _INTERVAL_CHARACTERS = 64
 """The most characters of the text of an INTERVAL. An INTERVAL in range has 40 at most."""
@@ -48,7 +52,7 @@ class Grammar(FromFirst):
         self._steps += 1
         if not self._steps % MOVES:
             may_rest()
-            if self._steps > MAX_STEPS * (self._tokens_size + 10):
+            if self._steps > MAX_STEPS * self._tokens_size + SPARE_STEPS:
                 raise TooComplex
 
     # sqlglot's methods, made strict, and with places --------------------------------------------------------

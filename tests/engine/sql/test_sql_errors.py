@@ -250,6 +250,7 @@ def test_large_conditions_are_bound_quickly(where: str) -> None:
 def test_alternatives_inside_alternatives_do_not_double_the_work() -> None:
     for text in (
         "SELECT vol FROM trades, trades " + "JOIN IN " * 200 + "u",
+        "SELECT " + "1, " * 1_000 + "vol FROM trades, trades " + "JOIN IN " * 200 + "u",
         "SELECT vol FROM trades WHERE vol " + "IN (vol " * 48,
         "SELECT " + "interval " * 3_000 + " FROM trades",
         "SELECT vol FROM " + "(" * 48 + "trades" + ")" * 48,
