@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
 from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query, window_clause
-from psoup_testing.engines.within import within
+from psoup_testing.engines.within import in_calls, within
 from psoup_testing.suite.sweeps import swept
 
+T = TypeVar("T")
+
 SPEC = create_stream("CREATE STREAM trades (price DOUBLE, vol BIGINT, sym TEXT, t TIMESTAMP, d DATE, f BOOLEAN)")
-SLOWEST = 1.0
-"""Seconds of processor time that any text may take; texts of 64 KiB take a third of it."""
+SLOWEST = 10.0
+"""Seconds of processor time that any text may take, for loops inside C; texts of 64 KiB take a twentieth of it."""
+MOST_CALLS, CALLS_A_CHARACTER = 2_000_000, 200
+"""Calls of functions that any text may need, and those for each of its characters. Texts need a quarter of it."""
+
+
+def bounded(text: str, work: Callable[[], T]) -> T:
+    """The result of `work`, which reads a text; its work may grow with the text, but not faster."""
+    most = MOST_CALLS + CALLS_A_CHARACTER * len(text)
+    return within(SLOWEST, lambda: in_calls(most, work))
 
 
 def lookup(name: str) -> StreamSpec | None:
@@ -30,7 +43,7 @@ def refuse(text: str) -> SqlError:
             bind(text)
         return caught.value
 
-    return within(SLOWEST, refused)
+    return bounded(text, refused)
 
 
 def test_an_error_has_line_column_excerpt_and_hint() -> None:
@@ -243,7 +256,7 @@ def test_limits() -> None:
     ids=lambda where: where[:24],
 )
 def test_large_conditions_are_bound_quickly(where: str) -> None:
-    query = within(SLOWEST, lambda: bind(f"SELECT vol FROM trades WHERE {where}"))
+    query = bounded(where, lambda: bind(f"SELECT vol FROM trades WHERE {where}"))
     assert len(query.factors) <= 500
 
 

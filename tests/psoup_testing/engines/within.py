@@ -1,16 +1,19 @@
-"""Limits on processor time that hold whatever else the process and the machine do.
+"""Limits on work that hold whatever else the process and the machine do.
 
-    query = within(1.0, lambda: bind(text))     what it returns; AssertionError if it took longer each time
+    query = within(1.0, lambda: bind(text))          what it returns; AssertionError if it took longer each time
+    query = in_calls(5_000_000, lambda: bind(text))  the same; AssertionError if Python makes more calls
 
-A garbage collection falls into one run of three, and another process may make one run twice as slow. Slow code is slow
-in every run.
+Count calls where a limit is to be near to what is needed: the count is the same on every machine. A limit of time must
+be ten times what an idle machine needs. A garbage collection falls into one run of three, and another process may make
+one run several times as slow; slow code is slow in every run.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -27,3 +30,30 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         if spent[-1] < seconds:
             return done
     raise AssertionError(f"it takes {min(spent):.2f} s of processor time, and may take {seconds:g}")
+
+
+class _TooMany(BaseException):
+    """Ends work that makes more calls than it may. No `except Exception` of the work takes it."""
+
+
+def in_calls(most: int, work: Callable[[], T]) -> T:
+    """The result of `work`. It ends at once with an AssertionError after more than `most` calls of functions, Python's
+    and C's. Loops inside C are not counted.
+    """
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+        if calls > most:
+            sys.setprofile(None)
+            raise _TooMany
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        return work()
+    except _TooMany:
+        raise AssertionError(f"it makes more than {most:,} calls of functions") from None
+    finally:
+        sys.setprofile(before)
