@@ -20,8 +20,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import SkipTest
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 from hypothesis.internal.conjecture import providers
 
 SCALE = float(os.environ.get("PSOUP_TEST_SCALE", "1"))
@@ -138,11 +140,24 @@ def run_round(number: int, case: Callable[[Any], int], examples: int) -> int:
 
 @contextmanager
 def replayable(number: int) -> Iterator[None]:
-    """A failure inside says from which seed the round can be run again."""
+    """A failure inside says from which seed the round can be run again.
+
+    An example that pytest ended for its time is run again by Hypothesis, which then says that the test is flaky. Here
+    it fails as other tests do whose time is over.
+    """
     try:
         yield
     except Exception as problem:
+        if (failure := _failure_of_pytest(problem)) is not None:
+            raise failure from None
         test = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
         command = f"PSOUP_TEST_SEED={number} PSOUP_TEST_SHRINK=1 python -m pytest --import-mode=importlib '{test}'"
         problem.add_note(f"replay with: {command}")
         raise
+
+
+def _failure_of_pytest(problem: Exception) -> pytest.fail.Exception | None:
+    """What pytest raised in an example that passed when it was run again."""
+    parts = problem.exceptions if isinstance(problem, FlakyFailure) else ()
+    causes = (part.__cause__ for part in parts)
+    return next((cause for cause in causes if isinstance(cause, pytest.fail.Exception)), None)
