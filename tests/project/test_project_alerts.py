@@ -195,7 +195,7 @@ def _prometheus(folder: Path, target: str) -> Iterator[str]:
 
 def _asked(address: str, query: str) -> list[dict[str, Any]]:
     url = f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    with urllib.request.urlopen(url, timeout=60) as reply:
         result: list[dict[str, Any]] = json.load(reply)["data"]["result"]
     return result
 
@@ -208,13 +208,13 @@ def test_prometheus_scrapes_the_service_and_takes_every_expression(tmp_path: Pat
         client.push("s", {"x": [1, 2, 3]})
         with _prometheus(tmp_path, served.service.metrics_address) as address:
             taken: list[dict[str, Any]] = []
-            for _ in range(200):
+            for _ in range(600):
                 taken = _asked(address, "psoup_pushed_tuples_total")
                 if taken or threading.Event().wait(0.1):
                     break
             assert taken and taken[0]["value"][1] == "3"
             for query in [*(alert.holds for alert in ALERTS), *_queries()]:
                 _asked(address, query.replace("$__rate_interval", "5m").replace("$instance", ".*"))
-            with urllib.request.urlopen(f"{address}/api/v1/rules", timeout=10) as reply:
+            with urllib.request.urlopen(f"{address}/api/v1/rules", timeout=60) as reply:
                 (group,) = json.load(reply)["data"]["groups"]
             assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}

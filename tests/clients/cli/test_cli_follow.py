@@ -67,7 +67,7 @@ def test_each_tuple_is_a_line_and_the_position_file_goes_on(
     client.push(ads, {"n": [4], "kind": ["of bob"]})
     assert json.loads(process.stdout.readline())["tuple"]["n"] == 4, "the position after tuple 3 is stored by now"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     stored = (tmp_path / "position").read_text()
     assert (process.returncode, err.count("\n"), "Traceback" in err) == (130, 1, False)
     assert err == f"position: {stored}" or client.follow(ads, stored.strip()).close() is None

@@ -66,7 +66,7 @@ def test_workers_share_the_matches_by_labels(client: Client, make_stream: Make, 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in (left, right)]
         for thread in threads:
             thread.start()
-        assert done.wait(20), f"lacking: {sorted(wanted - pairs)[:5]}"
+        assert done.wait(60), f"lacking: {sorted(wanted - pairs)[:5]}"
         (group,) = client.groups(stream)
         assert sum(worker.partitions for worker in group.workers) == 64
         left.close()

@@ -67,7 +67,7 @@ def test_what_computes_at_length_goes_behind_the_other_threads() -> None:
     maintainer = Maintainer(post, pytest.fail, Guard(MemoryStore()), EvaluationTurns(lambda *_: None))
     maintainer.put(Task())
     maintainer.start()
-    assert posted.wait(20)
+    assert posted.wait(60)
     maintainer.stop(finish=False)
     maintainer.join()
 

@@ -67,7 +67,7 @@ def test_a_backup_that_nobody_reads_is_the_only_one(tmp_path: Path) -> None:
             assert refusal.reason == "ALREADY_RUNNING"
             assert len(copies(tmp_path)) == 1
         stalled.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await made(wire):  # the copy is being removed
                 pass
         assert await made(wire)
@@ -115,7 +115,7 @@ def test_a_service_ends_whatever_other_threads_do(tmp_path: Path) -> None:
         threads, loop = service._backend.threads, asyncio.get_running_loop()
         held = [loop.run_in_executor(pool, go.wait) for pool in (None, threads.jobs, threads.backup) for _ in range(40)]
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await service.stop()
         finally:
             go.set()

@@ -139,7 +139,7 @@ def test_a_step_is_shown_until_it_is_accepted(caplog: pytest.LogCaptureFixture) 
     with service_on(machine, metrics_port=0) as (running, client):
 
         def read(path: str) -> str:
-            with urllib.request.urlopen(f"http://{running.service.metrics_address}{path}", timeout=10) as reply:
+            with urllib.request.urlopen(f"http://{running.service.metrics_address}{path}", timeout=60) as reply:
                 assert reply.status == 200
                 return str(reply.read().decode())
 

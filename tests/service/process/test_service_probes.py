@@ -29,7 +29,7 @@ from psoup_testing.http2.hostile_connections import connected
 
 def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as problem:
         with problem:
@@ -73,7 +73,7 @@ def test_connections_that_ask_nothing_take_so_many_threads_and_no_more() -> None
         with ExitStack() as held:
             silent = [held.enter_context(connected(f"127.0.0.1:{probes.port}")) for _ in range(MOST + 20)]
             closed, waited = 0, threading.Event()
-            for _ in range(100):
+            for _ in range(1_200):
                 closed = len(select.select(silent, [], [], 0)[0])
                 if closed == 20 or waited.wait(0.05):
                     break

@@ -72,7 +72,7 @@ def test_a_signal_drains_and_ends_well(tmp_path: Path) -> None:
             info = server_pb2_grpc.ServerServiceStub(channel).GetServerInfo(server_pb2.GetServerInfoRequest())
             assert info.state == "serving"
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
     assert any(f"data is kept in {data}" in line for line in lines)
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     assert any(entry["event"] == "draining" for entry in logged)
@@ -96,7 +96,7 @@ def test_an_unknown_setting_of_a_file_ends_it_at_once(tmp_path: Path) -> None:
 def test_an_unknown_variable_is_told_and_ends_nothing() -> None:
     with process(PSOUP_PRT="1") as (child, _, lines):
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
     assert [line for line in lines if "PSOUP_PRT" in line] == [
         "warning: the variable PSOUP_PRT is not a setting of the service, and is ignored; did you mean PSOUP_PORT?"
     ]

@@ -26,7 +26,7 @@ def _ask_as_a_page(address: str) -> None:
     body = json.dumps({"statement": "SELECT x FROM s"}).encode()
     headers = {"content-type": "application/json", "x-psoup": "1", "traceparent": f"00-{TRACE}-{PARENT}-01"}
     request = urllib.request.Request(f"{address}/api/psoup.v1.StatementService/Ask", body, headers)
-    with urllib.request.urlopen(request, timeout=10) as reply:
+    with urllib.request.urlopen(request, timeout=60) as reply:
         assert reply.status == 200
 
 

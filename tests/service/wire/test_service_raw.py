@@ -122,7 +122,7 @@ def test_calls_that_wait_for_the_loop_are_not_cancelled() -> None:
             for line in lines:
                 calls = b"".join(headers(stream, block) + data(stream, message(b"")) for stream in sorted(streams))
                 line.sendall(PREFACE + settings() + room + calls)
-            assert all(hostile_connections.reached(line, GONE_S) for line in lines)
+            assert all(hostile_connections.reached(line, 30.0) for line in lines)
         for line in lines:
             assert hostile_connections.endings(line, streams, 30.0) == dict.fromkeys(streams, HEADERS)
 
@@ -239,7 +239,7 @@ def test_a_header_that_is_cut_in_two_is_a_call() -> None:
         block = request(METHOD, there.address)
         line.sendall(PREFACE + settings() + frame(HEADERS, 0, 1, block[:30]) + frame(9, END_HEADERS, 1, block[30:]))
         line.sendall(data(1, message(b"")))
-        assert hostile_connections.ended(line, {1}, GONE_S)
+        assert hostile_connections.ended(line, {1}, 30.0)
 
 
 def test_connections_beyond_the_limit_are_closed_and_there_is_room_when_one_leaves() -> None:

@@ -57,7 +57,7 @@ def connection(place: dict[str, Any]) -> Iterator[psycopg.Connection[Any]]:
 def totals(connection: psycopg.Connection[Any], wanted: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """The sums of came and left by key, until they are those wanted, or nothing comes for a while."""
     sums = dict.fromkeys(wanted, (0, 0))
-    notifications = connection.notifies(timeout=20)
+    notifications = connection.notifies(timeout=60)
     for notification in notifications:
         payload = json.loads(notification.payload)
         assert payload["key"] == notification.channel
@@ -108,7 +108,7 @@ def test_a_listener_follows_its_key_to_another_query_and_learns_of_its_end(
         client.register("SELECT n FROM s WHERE n IN (1, 2, 3)", key="moving", replace=True)
         assert totals(connection, {"moving": (3, 1)}) == {"moving": (3, 1)}
         client.unregister(client.query(key="moving"))
-        (notification,) = connection.notifies(timeout=20, stop_after=1)
+        (notification,) = connection.notifies(timeout=60, stop_after=1)
         payload = json.loads(notification.payload)
         assert (payload["came_count"], payload["left_count"]) == (0, 3)
         assert "gone" in payload
@@ -144,7 +144,7 @@ def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
             list(producers.map(lambda name: client.push(name, rows), ("left_side", "right_side")))  # noqa: B023
         missing = {key: len(client.query(key=key).invoke().to_arrow()) for key in JOINS}
     assert all(missing.values())
-    notifications = connection.notifies(timeout=10)
+    notifications = connection.notifies(timeout=60)
     for notification in notifications:
         payload = json.loads(notification.payload)
         missing[notification.channel] -= payload["came_count"] - payload["left_count"]
