@@ -17,7 +17,7 @@ from psoup.sql.parser.syntax import PlacedError, SyntaxRefusal, TooComplex
 from psoup.work.rest_points import MOVES, may_rest
 
 MAX_STEPS = 3
-"""The most moves over the tokens that the parser may make for each token, beside `SPARE_STEPS`. Statements take 1 to 2.8.
+"""The most moves over the tokens that the parser may make for each token, beside `SPARE_STEPS`. Most make 1 to 2.8.
 
 A statement takes more if the parser tries alternatives inside alternatives. Each level doubles their number. A move
 takes up to 40 us then, so a text of 64 KiB with more moves for each token would take many seconds.
