@@ -21,6 +21,8 @@ _SHARE = 4
 """The divisor of the limit for one answer: it may take a fourth."""
 _SPARE = 8
 """The divisor of the limit for the bytes that are freed in addition to the bytes that are needed."""
+_REASONS = 8_192
+"""The number of answers that were given up whose reasons are kept. There may be twice as many for a while."""
 _COUNTED_ANEW = 1_024
 """The number of changes after which the bytes of all entries are counted again."""
 
@@ -109,26 +111,27 @@ class AnswerRoom:
     def keep(self, query_id: int, tenant: str, value: object, size: int) -> str:
         """Keep an answer of `size` bytes in place of the former one. Returns "", or the reason why there is no room.
 
-        Without room, unused answers leave: of the tenant if its quota is reached, else of all tenants. O(1), amortised.
+        Without room, unused answers leave: of the tenant if its quota is reached, else of tenants with more than an
+        equal share, else of all tenants. O(1), amortised.
         """
         size += _ENTRY_BYTES
         if size > self.most_of_one:
             return f"it takes {size:,} bytes, and one kept answer may take {self.most_of_one:,}"
-        before = self._entries.get(query_id)
-        more = size - (0 if before is None else before.nbytes)
-        lacking = more - self._tenant_bytes.free(tenant)
-        if more > 0 and lacking > 0 and self._drop_unused(lacking, query_id, tenant) < lacking:
-            return f"it takes {size:,} bytes, and the quota kept_bytes of the tenant leaves no room for it"
-        over = self._held + more - self._limit
-        if more > 0 and over > 0 and self._drop_unused(over + self._limit // _SPARE, query_id) < over:
-            return f"it takes {size:,} bytes, and kept answers fill the {self._limit:,} bytes that they may take"
-        self._put(query_id, KeptEntry(tenant, value, size))
-        return ""
+        why = self._make_room(query_id, tenant, size)
+        if not why:
+            self._put(query_id, KeptEntry(tenant, value, size))
+        return why
 
     def refuse(self, query_id: int, tenant: str, now: int, why: str) -> None:
-        """Give up the answer of a query at the time `now` (microseconds), for the reason `why`. O(1)."""
+        """Give up the answer of a query at the time `now` (microseconds), for the reason `why`. O(1), amortised.
+
+        The oldest of very many reasons are forgotten: the next invocation may keep the answer.
+        """
         self.given_up += 1
         self._put(query_id, KeptEntry(tenant, GivenUp(now, why), _ENTRY_BYTES))
+        if not self.given_up % _REASONS:
+            reasons = [query for query, entry in list(self._entries.items()) if isinstance(entry.value, GivenUp)]
+            self.forget(reasons[:-_REASONS])
 
     def drop(self, query_id: int) -> int:
         """Drop the entry of a query. Returns the bytes freed. O(1)."""
@@ -177,21 +180,50 @@ class AnswerRoom:
             of_tenant[entry.tenant] = of_tenant.get(entry.tenant, 0) + entry.nbytes
         self._held, self._of_tenant = sum(of_tenant.values()), of_tenant
 
-    def _drop_unused(self, wanted: int, but: int, tenant: str | None = None) -> int:
+    def _make_room(self, query_id: int, tenant: str, size: int) -> str:
+        """Drop answers so that one of `size` bytes of a query fits. Returns "", or the reason why it does not fit."""
+        before = self._entries.get(query_id)
+        more = size - (0 if before is None else before.nbytes)
+        lacking = more - self._tenant_bytes.free(tenant) if more > 0 else 0
+        if lacking > 0:
+            own = self.held_by(tenant)
+            if own < lacking or self._drop_unused(lacking + own // _SPARE, query_id, {tenant: own}) < lacking:
+                return f"it takes {size:,} bytes, and the quota kept_bytes of the tenant leaves no room for it"
+        over = self._held + more - self._limit
+        if more > 0 and over > 0:
+            idle = [query for query, entry in list(self._entries.items()) if not entry.used and query != query_id]
+            above = self._above_shares(tenant, more)
+            freed = self._drop_unused(over + self._limit // _SPARE, query_id, above, all_used=False)
+            for query in idle:
+                freed += self.drop(query) if freed < over else 0
+            if freed < over:
+                return f"it takes {size:,} bytes, and kept answers fill the {self._limit:,} bytes that they may take"
+        return ""
+
+    def _above_shares(self, tenant: str, more: int) -> dict[str, int]:
+        """The bytes of each tenant above an equal share of the limit, if `tenant` had `more` bytes. O(entries)."""
+        self._count()
+        held = dict(self._of_tenant)
+        held[tenant] = held.get(tenant, 0) + more
+        share = self._limit // len(held)
+        return {name: size - share for name, size in held.items()}
+
+    def _drop_unused(self, wanted: int, but: int, most: dict[str, int], all_used: bool = True) -> int:
         """Drop answers until `wanted` bytes are free, answers that were not used since the last call first.
 
-        `tenant`: drop only answers of this tenant. `but`: a query whose answer stays. Returns the bytes freed.
+        `most`: drop answers of these tenants only, until so many bytes of each are free; it is changed. `all_used`: the
+        answers of other tenants keep their mark of use. `but`: a query whose answer stays. Returns the bytes freed.
         """
-        self._count()
         freed = 0
         for query_id in 2 * list(self._entries):  # twice: the first pass only clears the mark of used answers
             entry = self._entries.get(query_id)
             if freed >= wanted:
                 break
-            if entry is None or query_id == but or (tenant is not None and entry.tenant != tenant):
+            if entry is None or query_id == but or (all_used and entry.tenant not in most):
                 continue
             if entry.used:
                 entry.used = False
-            else:
+            elif most.get(entry.tenant, 0) > 0:
+                most[entry.tenant] -= entry.nbytes
                 freed += self.drop(query_id)
         return freed
