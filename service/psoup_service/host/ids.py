@@ -22,7 +22,8 @@ import numpy as np
 from psoup.errors import InvalidInput, NotFound
 from psoup.values.columns import Array
 
-_FORM = re.compile(r"([qsw])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
+_FORM = re.compile(r"([qsw])-([0-9a-f]{8})-([0-9]{1,18})", re.ASCII)
+"""Numbers of 18 digits fit into 64 bits."""
 _MAX_TOKEN = 4_096
 _SHOWN = 60
 
@@ -87,7 +88,7 @@ class Ids:
         numbers = problem.facts["examples"]
         some = ", ".join(self.query(int(number)) for number in numbers.split(", "))
         facts = {**problem.facts, "query_id": some.split(", ")[0], "examples": some}
-        said = problem.message.replace(f": {numbers};", f": {some};", 1)
+        said = problem.message.replace(f": {numbers}", f": {some}", 1)
         return NotFound(said, reason=problem.reason, **facts)
 
     def named_join(self, problem: InvalidInput) -> InvalidInput:

@@ -71,6 +71,25 @@ def test_ids_of_sides_and_of_ten_million_queries_are_refused() -> None:
     run(script)
 
 
+def test_ids_that_no_query_can_have_are_refused_as_they_were_written() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        prefix = (await wire.register("SELECT x FROM s")).rpartition("-")[0]
+        for number in (2**63, 10**19 - 1, 10**18):
+            refusal = await refused(altered(wire, query_ids=[f"{prefix}-{number}"], active=False), INVALID)
+            assert refusal.reason == "MALFORMED_ID"
+        most = await refused(altered(wire, query_ids=[f"{prefix}-{10**18 - 1}"], active=False), MISSING)
+        assert most.facts["examples"] == f"{prefix}-{10**18 - 1}"
+        gone = [f"{prefix}-{number}" for number in range(1_001, 1_031)]
+        for call in (
+            altered(wire, query_ids=gone, active=False),
+            wire.queries.UnregisterMany(queries.UnregisterManyRequest(query_ids=gone, request_id="r")),
+        ):
+            assert f"30 cannot be found: {gone[0]}, {gone[1]}, " in (await refused(call, MISSING)).message
+
+    run(script)
+
+
 def test_a_repeated_call_makes_no_event() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
