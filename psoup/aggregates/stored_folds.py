@@ -24,6 +24,7 @@ import numpy as np
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.measures import read_by
 from psoup.aggregates.recipes import Fold, Recipe
+from psoup.aggregates.sound_folds import is_sound
 from psoup.aggregates.spans import Span, cover
 from psoup.aggregates.state import Folding, State
 from psoup.data.archived_chunk import ArchivedChunk, Chunk, ChunkSource
@@ -119,8 +120,16 @@ def put(out: bytearray, array: Array | None) -> None:
     out += bytes(-len(out) % _ALIGNED) + array.tobytes()
 
 
-def decoded(recipe: Recipe, content: bytes) -> Fold:
-    """Decode the fold of a recipe. O(states)."""
+def decoded(recipe: Recipe, content: bytes) -> Fold | None:
+    """Decode the fold of a recipe. None if the bytes are not one, as a job may have written them. O(states)."""
+    try:
+        fold = _decoded(recipe, content)
+        return fold if is_sound(recipe, fold) else None
+    except (struct.error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _decoded(recipe: Recipe, content: bytes) -> Fold:
     reader = Reader(bytearray(content))
     matched, errors, failed = reader.take(_HEAD)
     states = tuple(map(reader.state, recipe.foldings))
@@ -202,9 +211,11 @@ class ShelfOnDisk:
             content = disk.find(
                 number * size, (number + 1) * size, name, lambda content_bytes: budget.hold(2 * content_bytes)
             )
+            fold = None if content is None else decoded(folds.recipe, content)
             if content is not None:
-                fold = folds.spans[level, number] = decoded(folds.recipe, content)
-                budget.give_back(len(content))  # decoding has copied the bytes
+                budget.give_back((2 - (fold is not None)) * len(content))  # decoding has copied the bytes
+            if fold is not None:
+                folds.spans[level, number] = fold
                 folds.shelved.add((level, number))
                 folds.nbytes += fold.nbytes
                 taken_bytes += fold.nbytes

@@ -47,7 +47,7 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
     for ids, kept in folds.middles.items():
         if kept is not None and ids[0] >= view.chunks[0].data.first_id:
             anew = fold_of(
-                node, matches_in(view, clause, *ids, snapshot.run, texts=snapshot.config.texts), snapshot, budget
+                node, matches_in(view, clause, *ids, snapshot.run, texts=snapshot.config.texts), snapshot.config, budget
             )
             _check_equal(node, folds, (kept, anew), ids, snapshot)
     for first, stop, fold in [*spans, *[(*span, fold) for span, fold in folds.inner.items()]]:
@@ -60,7 +60,7 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
                 data = view.chunks[number - base].data
                 side = view, clause, data.first_id, data.end_id
                 matches = matches_in(*side, snapshot.run, texts=snapshot.config.texts)
-                leaves[number] = fold_of(node, matches, snapshot, budget)
+                leaves[number] = fold_of(node, matches, snapshot.config, budget)
         anew = folds.recipe.joined([leaves[number] for number in numbers])
         _check_equal(node, folds, (fold, anew), numbers, snapshot)
 

@@ -25,7 +25,7 @@ from psoup.aggregates.ordered_rows import OrderedRows
 from psoup.aggregates.recipes import FOLD_BYTES, Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.budgets import SORT_ROWS
-from psoup.config import GroupLimits
+from psoup.config import EngineConfig, GroupLimits
 from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
@@ -36,7 +36,6 @@ from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.execution.select.match_forms import ChunkMatches
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
-from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array, Column, value_bytes
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
@@ -96,7 +95,7 @@ def text_pieces(reading: Reading) -> AbstractContextManager[None]:
 def fold_of(
     node: Aggregate,
     matches: Sequence[ChunkMatches | EndBits],
-    snapshot: Snapshot,
+    config: EngineConfig,
     budget: ReadBudget,
     groups: GroupLimits | None = None,
     *,
@@ -107,7 +106,7 @@ def fold_of(
     `groups`: bounds of the groups, by default the engine's. `keep`: charges an upper bound of the fold's bytes before
     the fold is copied from the groups. By default the budget holds these bytes until `fold_of` returns.
     """
-    config, held = snapshot.config, GroupBytes(budget)
+    held = GroupBytes(budget)
     groups = groups or config.groups
     reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=groups)
     folder, rows = Folder(node, reading, held.hold), SourceRows(reading, matches)

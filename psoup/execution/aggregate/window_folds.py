@@ -112,7 +112,7 @@ class _Leaves:
         folds = list[Fold]()
         for matched in matches[2:]:
             before = self.held.held
-            folds.append(fold_of(self._node, matched, snapshot, budget, self._groups, keep=self.held.hold))
+            folds.append(fold_of(self._node, matched, config, budget, self._groups, keep=self.held.hold))
             self.held.give_back(max(self.held.held - before - folds[-1].nbytes, 0))
         return folds
 

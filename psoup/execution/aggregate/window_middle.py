@@ -117,7 +117,7 @@ def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, bet
         return ends
     if len(tails) > MOST_MATCHES:
         return ends
-    parts = [fold_of(case.aggregate, own, case.snapshot, case.budget) for own in (left, right)]
+    parts = [fold_of(case.aggregate, own, case.snapshot.config, case.budget) for own in (left, right)]
     whole = recipe.joined([parts[0], *([] if fold is None else [fold]), parts[1]])
     if recipe.keys:
         whole = folds.tables.numbered(recipe.keys, whole)

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Fold, Recipe, recipe_of
-from psoup.aggregates.stored_folds import shelf_of
+from psoup.aggregates.stored_folds import ShelfOnDisk, shelf_of
+from psoup.config import EngineConfig
 from psoup.execution.aggregate.fold_rows import fold_of
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.execution.aggregate.window_folds import named_folds
@@ -100,9 +101,10 @@ class FoldingAhead:
         first, stop = self._looked.get(view.stream_id, (base, base + view.archived))
         wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
         stop = self._again_from(view, wanted, stop)
+        shelf = shelf_of(view.stream_id, view.chunks, view.archived)
         touched = list[Folds]()
         for number in range(first - 1, base - 1, -1):  # history attached since the last visit
-            made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched, turn)
+            made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched, turn, shelf)
             if view.stream_id in self._begun:
                 break
             first = number
@@ -115,8 +117,7 @@ class FoldingAhead:
                 break
             stop = number + 1
         self._looked[view.stream_id] = max(min(first, stop), base), max(stop, base)
-        shelf = shelf_of(view.stream_id, view.chunks, view.archived) if self._shelves else None
-        if shelf is not None and touched:
+        if shelf is not None and touched and self._shelves:
             shelf.shelve(dict.fromkeys(touched), view.folds.fan)
         return made
 
@@ -139,9 +140,11 @@ class FoldingAhead:
         wanted: list[Wanted],
         touched: list[Folds],
         turn: Turn,
+        shelf: ShelfOnDisk | None = None,
     ) -> int:
         """Fold the aggregates whose matches in a chunk are stored. Continues where the last turn ended.
 
+        Leaves out folds that are on the `shelf` already: the job that wrote the chunk has made them.
         Appends to `touched` the folds that grew. Returns the number of new folds.
         """
         made, number, work_bytes = 0, entry.data.number, view.folds.work_bytes(view.tenant)
@@ -158,10 +161,12 @@ class FoldingAhead:
             folds = named_folds(view, clause, aggregate.recipe, snapshot.config)
             if folds.name is None or any((level, number // view.folds.fan**level) in folds.spans for level in range(8)):
                 continue
+            if shelf is not None and shelf.spans(folds.name, folds.spans.keys(), number, number + 1, view.folds.fan):
+                continue
             match = known_matches(entry, clause, 0, len(entry.data))
             if match is not None:
                 matches = [match] if match.count or match.errors else []
-                make = partial(_folded, aggregate.node, matches, snapshot)
+                make = partial(_folded, aggregate.node, matches, snapshot.config)
                 fold = self._attempts.make(_work(view, aggregate, number), view.folds.refusals, work_bytes, make)
                 if fold is not None:
                     view.folds.put(folds, (0, number), fold)
@@ -190,9 +195,9 @@ class FoldingAhead:
         return self._standing
 
 
-def _folded(node: Aggregate, matches: Sequence[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
+def _folded(node: Aggregate, matches: Sequence[ChunkMatches], config: EngineConfig, budget: ReadBudget) -> Fold:
     """Fold the matches of a chunk. The bytes of the groups and of the fold are charged to `budget`."""
-    return fold_of(node, matches, snapshot, budget, keep=GroupBytes(budget).hold)
+    return fold_of(node, matches, config, budget, keep=GroupBytes(budget).hold)
 
 
 def _work(view: StreamView, aggregate: ClauseAggregate, number: int) -> Work:

@@ -29,12 +29,12 @@ from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.retry_memory import REMEMBERED, Remembered
 from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
-from psoup_storage.durable.chunks.attachments import Adopted, adopt
+from psoup_storage.durable.chunks.attachments import Adopted, adopt, give_up, place_sidecars
 from psoup_storage.durable.chunks.chunk_loader import Restoring
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, columns_of, files_of, passed_row
-from psoup_storage.durable.chunks.manifest import add_row, add_rows
+from psoup_storage.durable.chunks.manifest import add_row, add_rows, oldest_chunk
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.chunks.thinning import thin
 from psoup_storage.durable.directory import DataDirectory, Notes
@@ -171,14 +171,18 @@ class DurableStore:
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             forgotten = [forget_stream(connection, stream) for stream in dropped]
             keep_latest(connection, events)
+        for event in attached:
+            adopted = self._adopted.pop((event.stream_id, event.job))
+            self._chunk_bytes += sum(row.bytes for row in adopted.rows)
+            place_sidecars(self._chunks.sidecars, event, adopted)
+            if event.batch is not None and files:
+                self._chunks.sidecars.forget(event.stream_id, oldest_chunk(self._database.query, event.stream_id))
         for stream, (of_chunks, spools) in zip(dropped, forgotten, strict=True):
             self._chunks.sidecars.forget(stream)
             self._ready.spools.unnamed(spools)
             files += of_chunks
         self._last = last
         self._ready.appended(events)
-        for event in attached:
-            self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
         self._departures.note(events)
         if self._departures.due and not self._shared:
@@ -309,7 +313,7 @@ class DurableStore:
         """Remove the chunks adopted for a job, unless they are attached; after a failure of the disk they stay."""
         adopted = self._adopted.pop((stream, job), None)
         if adopted is not None and not self._database.failure:
-            self._chunks.remove(adopted.files)
+            give_up(self._chunks, adopted.files, adopted.sidecars)
 
     def files(self, chunks: Sequence[ArchivedChunk]) -> list[StoredFile]:
         """The files of chunks on disk, with the facts that identify them."""

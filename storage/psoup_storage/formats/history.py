@@ -4,6 +4,8 @@
       00000.parquet        a chunk, in the form of stored chunks
       00000.parquet.matches  the matches of the service's queries in that chunk; may be missing
       00000.parquet.matches-1a2b3c  the matches of another service's queries; 1a2b3c is its incarnation
+      00000.parquet.folds           the folds of the service's aggregates over that chunk; may be missing
+      00000.parquet.folds-1a2b3c    the folds of another service's aggregates
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
 A directory without a manifest is not history: a dead job left it. Chunks get their numbers and IDs when they are
@@ -20,10 +22,13 @@ from typing import NamedTuple
 
 from psoup.data.chunk import ChunkView
 from psoup.data.places import Places
+from psoup.data.sidecars import checksum_of
 from psoup.events.commands import Extent
+from psoup.execution.ahead.folds_outside import ClauseAggregate, FoldsOutside
 from psoup.matching.outside import Beforehand, ClauseMatches
 from psoup.model import StreamSpec
 from psoup.values.columns import Batch
+from psoup_storage.formats import sidecar_file
 from psoup_storage.formats.chunk_file import archive_facts, encode_chunk
 from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts, write_file
 from psoup_storage.formats.job_folder import bad_history
@@ -49,6 +54,16 @@ class HistoryChunk(NamedTuple):
     zones: str
 
 
+class FoldsToWrite(NamedTuple):
+    """The aggregates whose folds a job writes. `streams`: the stream's number in each service, in their order.
+
+    The ID of a query in `aggregates` tells its service, as in `write_chunk`. A greater ID is for all services.
+    """
+
+    aggregates: FoldsOutside
+    streams: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The content of a job directory. `incarnation`: the incarnation of the service whose queries were evaluated."""
@@ -71,12 +86,13 @@ def write_chunk(
     batch: Batch,
     queries: Beforehand | None = None,
     others: Sequence[str] = (),
+    folds: FoldsToWrite | None = None,
 ) -> HistoryChunk:
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
     Replaces a file of that name. Writes the matches of `queries` into further files: one for the manifest's service,
     and one for each incarnation in `others`. The queries of the n-th of these have n times SERVICE_IDS added to their
-    IDs. Raises OSError.
+    IDs. Writes the folds of the aggregates in `folds` likewise. Raises OSError.
     """
     chunk = ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
@@ -86,14 +102,42 @@ def write_chunk(
     first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
     matches = queries.find(chunk) if queries is not None else []
     for place, suffix in enumerate((SUFFIX, *map(suffix_of, others)) if queries is not None else ()):
-        of_service = list(_of_service(matches, place)) if others else matches
-        write_matches(directory / (file + suffix), crc, len(chunk), of_service)
+        write_matches(directory / (file + suffix), crc, len(chunk), list(_of_service(matches, place)))
+    if folds is not None:
+        _write_folds(directory / file, (crc, content.size), folds, folds.aggregates.find(chunk, matches), others)
     return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
 
 
-def suffix_of(incarnation: str) -> str:
-    """The suffix of a file with the matches of another service than the manifest's."""
-    return f"{SUFFIX}-{incarnation}"
+def suffix_of(incarnation: str, suffix: str = SUFFIX) -> str:
+    """The suffix of a file of another service than the manifest's. `suffix`: that of the manifest's."""
+    return f"{suffix}-{incarnation}"
+
+
+def _write_folds(
+    chunk: Path,
+    facts: tuple[int, int],
+    folds: FoldsToWrite,
+    found: Sequence[tuple[ClauseAggregate, bytes]],
+    others: Sequence[str],
+) -> None:
+    """Write the sidecar of a chunk for each service, without a sync. `facts`: the checksum and bytes of its file.
+
+    A service without such aggregates gets no file. Like the service's own sidecars, it has the folds that fit.
+    """
+    crc, size = facts
+    suffixes = [sidecar_file.SUFFIX, *(suffix_of(other, sidecar_file.SUFFIX) for other in others)]
+    for place, (stream, suffix) in enumerate(zip(folds.streams, suffixes, strict=True)):
+        services = place, len(suffixes)  # a greater ID than those of all services is for each of them
+        named = {
+            name: content
+            for aggregate, content in found
+            if any(min(number // SERVICE_IDS, services[1]) in services for number in aggregate.query_ids)
+            and (name := aggregate.name(stream)) is not None
+        }
+        fitting = sidecar_file.newest(named, sidecar_file.room_of(size))
+        if fitting:
+            content = sidecar_file.written(checksum_of([crc]), fitting)
+            chunk.with_name(chunk.name + suffix).write_bytes(content)
 
 
 def _of_service(matches: Sequence[ClauseMatches], place: int) -> Iterator[ClauseMatches]:

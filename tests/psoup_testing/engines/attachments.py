@@ -20,6 +20,7 @@ from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.events.commands import Attach
+from psoup.execution.ahead.folds_outside import FoldsOutside
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.published.records import QueryRecord
@@ -27,7 +28,7 @@ from psoup.sql import create_stream
 from psoup.values.columns import Batch
 from psoup_storage.durable.chunks.covers import TakenCover
 from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
-from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
+from psoup_storage.formats.history import FoldsToWrite, Manifest, write_chunk, write_manifest
 from psoup_storage.formats.matches import ranges_of
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import Action, make_rows
@@ -45,13 +46,14 @@ def write(
     cuts: Sequence[int],
     queries: Beforehand | None = None,
     incarnation: str = "",
+    folds: FoldsToWrite | None = None,
 ) -> Manifest:
     """A job directory of the rows, which are in the order of their `times`; chunks end at `cuts`."""
     folder.mkdir(parents=True)
     batch = Batch(tuple(read_columns(spec, table, EngineConfig())), np.array(times, np.int64))
     ends = sorted({*(cut for cut in cuts if 0 < cut < len(times)), len(times)})
     chunks = [
-        write_chunk(folder, f"{start:05}", spec, batch.take(np.arange(start, end)), queries)
+        write_chunk(folder, f"{start:05}", spec, batch.take(np.arange(start, end)), queries, (), folds)
         for start, end in zip([0, *ends[:-1]], ends, strict=True)
     ]
     manifest = Manifest(spec.name, tuple(chunks), incarnation)
@@ -153,8 +155,10 @@ class AttachingDuel(Duel):
             [(standing.query_id, standing.query.sql()) for standing in self.standing.values()] if action.matches else []
         )
         cuts = range(0, len(entries), action.chunk_rows)
-        beforehand = Beforehand(spec, queries)
-        write(folder, spec, table, [time for time, _ in entries], cuts, beforehand, self.psoup.store.incarnation)
+        beforehand, incarnation = Beforehand(spec, queries), self.psoup.store.incarnation
+        stream = self.psoup.engine.snapshot().stream(name, "default").stream_id
+        folds = FoldsToWrite(FoldsOutside(spec, queries, self.psoup.config), (stream,))
+        write(folder, spec, table, [time for time, _ in entries], cuts, beforehand, incarnation, folds)
         job = f"job {self.attached + self.refused}"
         outcome = "OutOfRange" if self._refused(entries) else None
         refusal = expected_refusal(lambda: attach(self.psoup, name, job, folder))  # type: ignore[arg-type]

@@ -6,49 +6,33 @@ import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.stored_folds import decoded, encoded, name_of
-from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.model import SECOND
-from psoup.work.clock import VirtualClock
 from psoup_storage.durable.chunks import sidecars
 from psoup_storage.durable.chunks.sidecars import FOLDER, ChunkRange, place_of
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
+from psoup_storage.formats import sidecar_file
 from psoup_testing.engines.attachments import attach, write
+from psoup_testing.engines.folded import MEASURES, WHERE, made, rows
 from psoup_testing.engines.past import rows as past_rows
 from psoup_testing.engines.restarts import RestartingPSoup
-from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
 from psoup_testing.suite.sweeps import swept
 
 CREATE = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 3600 ROWS"
 BRIEF = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 900 ROWS"
-MEASURES = [
-    "count(*) AS a, count(x) AS b, sum(n) AS c, avg(x) AS d, sum(x) AS e",
-    "min(x) AS a, max(n) AS b, min(s) AS c, max(s) AS d, first(s) AS e, last(x) AS f",
-    "arg_min(s, x) AS a, any_value(s) AS b, approx_count_distinct(n) AS c, approx_quantile(x, 0.5) AS d",
-    f"max(n * {2**60}) AS a, count(*) FILTER (WHERE n * {2**61} > 0) AS b",
-    "sum(n) FILTER (WHERE x > 0) AS a, stddev_pop(x) AS b",
-]
-WHERE = ["", "WHERE n > 0", "WHERE n = 5", f"WHERE n * {2**60 + 2**58} > 0", "WHERE s = 'zz'"]
 QUERY = "SELECT count(*) AS c, sum(n) AS s, max(s) AS m FROM t WHERE n % 3 = 0 BEGIN (START)"
-
-
-def made(path: Path, fan: int = 2, every: int = 0, **settings: Any) -> RestartingPSoup:
-    config = EngineConfig(chunk_rows=64, block_rows=64, list_limit=8, shape=replace(EAGER, fold_fan=fan), **settings)
-    return RestartingPSoup(config, VirtualClock(0), path, every)
 
 
 @pytest.fixture
@@ -57,17 +41,6 @@ def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
     opened.execute(CREATE)
     yield opened
     opened.store.close()
-
-
-def rows(rng: random.Random, count: int) -> pa.Table:
-    odd = [None, float("nan"), float("inf"), 0.0, -0.0, 5e-324, 1e308, 1e16, 1.0]
-    return pa.table(
-        {
-            "n": pa.array([rng.choice([None, 2**62, *range(-3, 9)]) for _ in range(count)], pa.int64()),
-            "x": pa.array([rng.choice([*odd, rng.random()]) for _ in range(count)], pa.float64()),
-            "s": pa.array([rng.choice([None, "", "a", "é", "zz"]) for _ in range(count)], pa.string()),
-        }
-    )
 
 
 def fill(soup: RestartingPSoup, count: int = 1_600, batch: int = 160, ask: Sequence[int] = ()) -> None:
@@ -264,11 +237,11 @@ def test_without_room_nothing_is_kept_and_nothing_fails(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = soup.register(QUERY)
-    monkeypatch.setattr(sidecars, "_LEAST", 0)
-    monkeypatch.setattr(sidecars, "SHARE", 1_000)
+    monkeypatch.setattr(sidecar_file, "_LEAST", 0)
+    monkeypatch.setattr(sidecar_file, "SHARE", 1_000)
     fill(soup, 800, ask=[query])
     assert not files(soup), "a thousandth of these chunks is less than a fold"
-    monkeypatch.setattr(sidecars, "_LEAST", 1 << 16)
+    monkeypatch.setattr(sidecar_file, "_LEAST", 1 << 16)
 
     def full(*args: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -377,7 +350,7 @@ def test_folds_are_the_same_after_a_way_through_bytes(soup: RestartingPSoup) -> 
 
 
 def test_the_newest_names_stay_when_a_sidecar_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecars, "_LEAST", 32 + 3 * (32 + 100))
+    monkeypatch.setattr(sidecar_file, "_LEAST", 32 + 3 * (32 + 100))
     folder, span = sidecars.SidecarFolder(tmp_path), sidecars.ChunkSpan(1, -2, 0, 77, 0)
     names = [bytes([k]) * 16 for k in range(5)]
     assert not folder.has(1, -2, 0)

@@ -10,21 +10,26 @@ service trusts the matches that a job reports; computing them is the job's task.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from psoup.data.archived_chunk import ArchivedChunk
+from psoup.data.sidecars import checksum_of
 from psoup.events.commands import Extent
 from psoup.events.events import Attached
 from psoup.model import Retention, StreamSpec
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.foreign import WrongChunk, facts_of
+from psoup_storage.durable.chunks.sidecars import ChunkRange, SidecarFolder, StagedSidecar
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.history import HistoryChunk, Manifest, suffix_of
 from psoup_storage.formats.job_folder import JobFolder, bad_history
 from psoup_storage.formats.matches import SUFFIX, are_known, read_index
+from psoup_storage.formats.sidecar_file import MOST_BYTES, room_of
+from psoup_storage.formats.sidecar_file import SUFFIX as FOLDS
 
 
 class Adopted(NamedTuple):
@@ -34,6 +39,8 @@ class Adopted(NamedTuple):
     chunks: tuple[ArchivedChunk, ...]
     rows: tuple[ChunkRow, ...]
     retention: Retention
+    sidecars: tuple[StagedSidecar | None, ...]
+    """The folds that the job wrote for each chunk. None without sound ones."""
 
     @property
     def files(self) -> list[str]:
@@ -53,12 +60,13 @@ def adopt(
     """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
 
     Matches are taken along if the job knew the queries of this `incarnation`, all with IDs below `queries_end`. They
-    are read when a reader needs them.
+    are read when a reader needs them. Sound folds are taken along, too; `place_sidecars` makes them part of the data.
 
     Raises InvalidInput, reason BAD_HISTORY, if the chunks contradict the manifest or the stream, and ResourceExhausted
     without room for a copy. The folder is unchanged then.
     """
     token, taken, rows = secrets.token_hex(4), list[str](), list[ChunkRow]()
+    staged = list[StagedSidecar | None]()
     try:
         with JobFolder(directory) as job:
             for number, chunk in enumerate(manifest.chunks):
@@ -69,22 +77,39 @@ def adopt(
                 )
                 before = rows[-1] if rows else None
                 rows.append(_row(folder.path / taken[-1], chunk, (stream, number), spec, before))
+                staged.append(_stage_folds(job, chunk, _beside(manifest, incarnation, FOLDS), folder.sidecars))
         sync_directory(folder.path)
     except WrongChunk as problem:
-        folder.remove(taken)
+        give_up(folder, taken, staged)
         raise bad_history(directory, f"{chunk.file}: {problem}") from problem
     except FileNotFoundError as problem:
-        folder.remove(taken)
+        give_up(folder, taken, staged)
         raise bad_history(directory, f"{Path(problem.filename or directory).name} is missing") from problem
     except OSError as problem:
-        folder.remove(taken)
+        give_up(folder, taken, staged)
         if problem.errno not in NO_ROOM:
             raise
         raise disk_full(folder.path, "the history finds no room") from problem
     except BaseException:
-        folder.remove(taken)
+        give_up(folder, taken, staged)
         raise
-    return Adopted(manifest.extent, tuple(folder.archived(spec, row) for row in rows), tuple(rows), spec.retention)
+    chunks = tuple(folder.archived(spec, row) for row in rows)
+    return Adopted(manifest.extent, chunks, tuple(rows), spec.retention, tuple(staged))
+
+
+def give_up(folder: ChunkFolder, files: Sequence[str], sidecars: Sequence[StagedSidecar | None]) -> None:
+    """Remove the files and staged sidecars of chunks that are not attached."""
+    folder.remove(files)
+    for staged in sidecars:
+        if staged is not None:
+            folder.sidecars.discard(staged)
+
+
+def place_sidecars(folder: SidecarFolder, event: Attached, adopted: Adopted) -> None:
+    """Give the sidecars of chunks that are attached now their names. O(chunks)."""
+    for chunk, staged in zip(event.chunks, adopted.sidecars, strict=True):
+        if staged is not None:
+            folder.place(staged, ChunkRange(event.stream_id, chunk.number, chunk.number + 1))
 
 
 def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:
@@ -109,9 +134,17 @@ def _row(
     )
 
 
-def _beside(manifest: Manifest, incarnation: str) -> str:
-    """The suffix of a file with the matches of this service's queries."""
-    return SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
+def _beside(manifest: Manifest, incarnation: str, suffix: str = SUFFIX) -> str:
+    """The suffix of a file with the matches, or the folds, of this service's queries."""
+    return suffix if manifest.incarnation == incarnation else suffix_of(incarnation, suffix)
+
+
+def _stage_folds(job: JobFolder, chunk: HistoryChunk, suffix: str, folder: SidecarFolder) -> StagedSidecar | None:
+    """Take over the folds of a chunk, if the job has written sound ones. Raises as `JobFolder.read`."""
+    name = chunk.file + suffix
+    if not job.has(name):
+        return None
+    return folder.stage(job.read(name, MOST_BYTES), checksum_of([chunk.crc]), room_of(chunk.bytes))
 
 
 def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, queries_end: int) -> None:

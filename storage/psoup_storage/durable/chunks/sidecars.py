@@ -1,9 +1,7 @@
 """The sidecars of the data directory: results computed from chunks on disk, so that the chunks need not be read again.
 
     folds/3.16.31.folds      results of the chunks 16 to 31 of stream 3; 3.16.16.folds: of chunk 16 alone
-      head     magic, checksum of the index, checksum of the chunks, number of names     int64
-      index    names, 16 bytes each, the oldest first; ends int64[k], checksums int64[k]
-      bytes    the result under each name
+                             `psoup_storage.formats.sidecar_file` has the form of a file
 
 A sidecar takes at most a tenth of the bytes of its chunks, but always may take one disk block. The folder drops the
 oldest names beyond that. A sidecar is not an event, and no answer depends on it. The writing thread does not wait for
@@ -16,36 +14,20 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from psoup.data.sidecars import ChunkSpan, Hold, checksum_of, not_held
 from psoup.errors import ResourceExhausted
-from psoup.values.columns import Array
+from psoup_storage.formats.sidecar_file import content_of, entries_of, newest, read_index, room_of, written
 
 FOLDER = "folds"
-SHARE = 10
-"""A sidecar takes at most one `SHARE`-th of the bytes of its chunks."""
-
-_LEAST = 4_096
-"""Bytes that a sidecar may take in any case: a block of the disk."""
-
-_MOST = 1 << 20
-"""The most bytes of a sidecar. So it can be rewritten in some milliseconds."""
 _NEW = ".new"
 _NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
-_MAGIC = 0x31646C6F46505350
-_HEAD = 32
-_NAMED = 16
-_ENTRY = _NAMED + 16
-"""Bytes of a name in the index."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +45,13 @@ class ChunkRange(NamedTuple):
         return f"{self.stream}.{self.first}.{self.stop - 1}.folds"
 
 
+class StagedSidecar(NamedTuple):
+    """A sidecar from a job, before its chunk has a number. A start removes such files. `nbytes`: its bytes."""
+
+    file: str
+    nbytes: int
+
+
 def place_of(file: str) -> ChunkRange | None:
     """The chunks of a sidecar, from the name of its file; None if the name has another form."""
     match = _NAME.fullmatch(file)
@@ -71,34 +60,6 @@ def place_of(file: str) -> ChunkRange | None:
     stream, first, last = map(int, match.groups())
     place = ChunkRange(stream, first, last + 1)
     return place if place.file == file and first <= last else None
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarIndex:
-    """The index of a sidecar. `names`: 16 bytes each. `ends`: the end of each result, as an offset after `base`.
-
-    `checksums`: CRC-32 of each result.
-    """
-
-    names: bytes
-    ends: Array
-    checksums: Array
-    base: int
-
-    def __len__(self) -> int:
-        return len(self.ends)
-
-    def find(self, name: bytes) -> int:
-        """The place of a name in the index; -1 if it is missing."""
-        at = self.names.find(name)
-        while at % _NAMED and at >= 0:
-            at = self.names.find(name, at + 1)
-        return at // _NAMED
-
-    def bytes_of(self, at: int) -> tuple[int, int]:
-        """The offset and the number of the bytes that are stored under the name at place `at`."""
-        start = int(self.ends[at - 1]) if at else 0
-        return self.base + start, int(self.ends[at]) - start
 
 
 class SidecarFolder:
@@ -146,7 +107,7 @@ class SidecarFolder:
                 if index is None or at < 0:
                     return None
                 hold(index.bytes_of(at)[1])
-                return _content(file.fileno(), index, at)
+                return content_of(file.fileno(), index, at)
         except OSError:
             return None
 
@@ -156,15 +117,54 @@ class SidecarFolder:
         with self._lock:
             try:
                 entries = {**self._entries(place, span.checksum), **contents}
-                newest = dict(_newest(entries, min(max(span.nbytes // SHARE, _LEAST), _MOST)))
-                if newest:
-                    self._write(place, span.checksum, dict(reversed(newest.items())))
+                fitting = newest(entries, room_of(span.nbytes))
+                if fitting:
+                    self._write(place, span.checksum, fitting)
             except ResourceExhausted:
                 return
             except OSError as problem:
-                if not self._refused:
-                    _log.warning("what was folded is not kept on disk", extra={"why": problem.strerror})
-                self._refused = True
+                self._tell(problem)
+
+    def _tell(self, problem: OSError) -> None:
+        """Log the first error of the disk."""
+        if not self._refused:
+            _log.warning("what was folded is not kept on disk", extra={"why": problem.strerror})
+        self._refused = True
+
+    def stage(self, content: bytes, checksum: int, room: int) -> StagedSidecar | None:
+        """Write the sidecar of a chunk that a job made, until `place` gives it its name. Any thread.
+
+        `checksum`: of the span of this chunk. `room`: the most bytes of its sidecar. Returns None for a sidecar that is
+        damaged, too large or of another chunk, and without room on the disk: then the service makes its own folds.
+        """
+        path = self._path / (secrets.token_hex(8) + _NEW)
+        if len(content) > room:
+            return None
+        try:
+            self._check_room(len(content))
+            self._path.mkdir(mode=0o700, exist_ok=True)
+            path.write_bytes(content)
+            if _wrong_with(path, checksum) is None:
+                return StagedSidecar(path.name, len(content))
+            path.unlink()
+        except ResourceExhausted:
+            return None
+        except OSError as problem:
+            self._tell(problem)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        return None
+
+    def place(self, staged: StagedSidecar, place: ChunkRange) -> None:
+        """Make a staged sidecar that of the chunks at `place`, because they are attached. O(1)."""
+        with self._lock, suppress(OSError):
+            os.rename(self._path / staged.file, self._path / place.file)
+            self._places[place] = staged.nbytes
+
+    def discard(self, staged: StagedSidecar) -> None:
+        """Remove a staged sidecar whose chunk is not attached."""
+        with suppress(OSError):
+            (self._path / staged.file).unlink()
 
     def forget(self, stream: int, oldest: int | None = None) -> None:
         """Remove a stream's sidecars that have a chunk below number `oldest`; without it, all. O(sidecars)."""
@@ -220,56 +220,6 @@ def is_of(place: ChunkRange, chunks: Mapping[int, tuple[int, int]]) -> bool:
     """Whether a stream has the chunks of a sidecar; `chunks`: the numbers [first, stop) of each stream."""
     first, stop = chunks.get(place.stream, (0, 0))
     return first <= place.first and place.stop <= stop
-
-
-def written(checksum: int, entries: Mapping[bytes, bytes]) -> bytes:
-    """The bytes of a sidecar."""
-    contents = list(entries.values())
-    ends = np.cumsum([len(content) for content in contents], dtype="<i8")
-    checksums = np.array([zlib.crc32(content) for content in contents], "<i8")
-    index = b"".join([*entries, ends.tobytes(), checksums.tobytes()])
-    head = np.array([_MAGIC, zlib.crc32(index), checksum, len(contents)], "<i8").tobytes()
-    return b"".join([head, index, *contents])
-
-
-def read_index(handle: int, checksum: int) -> SidecarIndex | None:
-    """The index of an open sidecar; None if it is damaged, or if its chunks have another checksum. Raises OSError."""
-    head = os.pread(handle, _HEAD, 0)
-    if len(head) < _HEAD:
-        return None
-    magic, crc, chunks, count = np.frombuffer(head, "<i8").tolist()
-    if magic != _MAGIC or chunks != checksum or not 0 <= count * _ENTRY <= os.fstat(handle).st_size:
-        return None
-    index = os.pread(handle, count * _ENTRY, _HEAD)
-    if len(index) != count * _ENTRY or zlib.crc32(index) != crc:
-        return None
-    numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count)
-    return SidecarIndex(index[: _NAMED * count], numbers[:count], numbers[count:], _HEAD + len(index))
-
-
-def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
-    """The names of an open sidecar and their bytes, without damaged entries. Raises OSError."""
-    index = read_index(handle, checksum)
-    for at in range(0 if index is None else len(index)):
-        assert index is not None
-        content = _content(handle, index, at)
-        if content is not None:
-            yield index.names[_NAMED * at : _NAMED * (at + 1)], content
-
-
-def _content(handle: int, index: SidecarIndex, at: int) -> bytes | None:
-    start, size = index.bytes_of(at)
-    content = os.pread(handle, size, start)
-    return content if zlib.crc32(content) == index.checksums[at] else None
-
-
-def _newest(entries: Mapping[bytes, bytes], room: int) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that fit into `room` bytes, the newest first."""
-    room -= _HEAD
-    for name, content in reversed(list(entries.items())):
-        if len(content) + _ENTRY <= room:
-            room -= len(content) + _ENTRY
-            yield name, content
 
 
 def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterator[tuple[str, str]]:
