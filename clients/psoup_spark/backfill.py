@@ -1,7 +1,7 @@
 """The history of a stream, from any source of Spark: mapped, ordered, cut into chunks, attached in one step.
 
     source ─> mapped, cast ─┬─> range partitions of time, sorted ─> chunks, a file each, ─┐ on the workers
-                            │                     and what the standing queries match   │
+                            │          what the standing queries match, and their folds │
                             └─> quarantine: bad rows with their reasons                  │ rows of facts
                                                               manifest, then Attach <────┘ on the driver
 
@@ -36,19 +36,23 @@ from psoup_spark import source_rows as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known, lacking, signatures_of
 from psoup_spark.epochs import check_unit
+from psoup_spark.fold_choice import Statements, chosen, folded, numbered, stream_number
 from psoup_spark.progress import Tell, Watch
 from psoup_spark.row_sender import PATIENCE, insist
-from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
-
-Statements = tuple[tuple[int, str], ...]
-"""The standing queries that a job evaluates, as pairs of number and statement."""
+from psoup_storage.formats.history import FoldsToWrite, HistoryChunk, Manifest, write_chunk, write_manifest
 
 
 class Evaluated(NamedTuple):
-    """The queries that workers evaluate, and the modules with the operator's functions that these queries call."""
+    """The queries that workers evaluate, and the modules with the operator's functions that these queries call.
+
+    `folds`: the aggregates among these queries whose folds workers write. `streams`: the stream's number in each
+    service.
+    """
 
     queries: Statements = ()
     functions: tuple[str, ...] = ()
+    folds: Statements = ()
+    streams: tuple[int, ...] = ()
 
 
 NOTHING_EVALUATED = Evaluated()
@@ -66,6 +70,7 @@ _FACTS = (
 class BackfillResult:
     """The outcome of a job: `rows` attached in `chunks`. `bad` rows are in `quarantine`.
 
+    `folded`: the number of aggregates whose folds were written with the chunks.
     `duplicate`: an earlier run of the job had attached this history.
     """
 
@@ -76,6 +81,7 @@ class BackfillResult:
     quarantine: str = ""
     duplicate: bool = False
     sequence: int = 0
+    folded: int = 0
 
 
 def backfill(
@@ -91,6 +97,7 @@ def backfill(
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     evaluate: bool = True,
+    fold: Sequence[str] = (),
     functions: Sequence[str] = (),
     patience: float = PATIENCE,
     progress: Tell | None = None,
@@ -107,6 +114,10 @@ def backfill(
     with the chunks. Two kinds of queries are evaluated later, when a client invokes them: queries that are registered
     while the job runs, and queries that call functions of the operator outside the modules `functions`.
 
+    The folds of the standing aggregates are written, too, so that their first invocation reads no tuple of the
+    history. `fold`: statements of further aggregates, which will be registered later. Without `evaluate`, only their
+    folds are written.
+
     Driver and workers must reach the service's folder under the same path. `progress` is called as the job advances. If
     the service is away when the history is to be attached, the job waits up to `patience` seconds. Raises InvalidData,
     NotFound, OutOfRange (with the bound to use) if the history ends after the stream's first tuple, and Conflict,
@@ -121,6 +132,7 @@ def backfill(
             sweep(site.folder, job_name(site))
             return BackfillResult(job, duplicate=True)
         spec = create_stream(site.statement)
+        later = numbered(spec, fold)
         first, last = (None if at is None else to_micros(at) for at in (since, until))
         watch = Watch(progress, frame.sparkSession)
         with attempt(site.folder, job_name(site), f"job {job!r} of stream {stream!r}") as directory, watch.running():
@@ -134,14 +146,15 @@ def backfill(
                 return BackfillResult(job, bad=bad, quarantine=place)
             queries = insist(patience, lambda: standing_queries(client, site, signatures)) if evaluate else ()
             chunks = -(-mapped.count // chunk_rows)
-            statements = Evaluated(queries, tuple(functions))
-            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, statements, chunks)
+            folds = chosen(spec, queries, later)
+            evaluated = Evaluated(queries + later, tuple(functions), folds, (stream_number(site.stream_id),))
+            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, evaluated, chunks)
             assert written is not None, "there were rows"
             watch.phase = "attaching"
             result = insist(patience, lambda: client.attach(site, directory.name))
     # A duplicate was attached by an earlier attempt whose reply was lost, so it is this very history.
     extent = written.extent
-    return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence)
+    return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence, len(folds))
 
 
 def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
@@ -262,10 +275,13 @@ class ChunkWriter:
         """Write the chunks, and yield one row of facts for each."""
         context = TaskContext.get()
         place, number_of_try = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        spec, queries = create_stream(self.statement), known(self.statement, *self.evaluated)
+        spec, evaluated = create_stream(self.statement), self.evaluated
+        queries = known(self.statement, evaluated.queries, evaluated.functions)
+        folds = FoldsToWrite(folded(self.statement, evaluated.folds), evaluated.streams) if evaluated.folds else None
         for number, table in enumerate(cut(batches, self.chunk_rows)):
             name = f"{place:05}.{number:05}-{table.num_rows}-{number_of_try}"
-            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), queries, self.others)
+            batch = to_batch(spec, table)
+            chunk = write_chunk(Path(self.directory), name, spec, batch, queries, self.others, folds)
             yield pa.RecordBatch.from_pydict(
                 {name: [value] for name, value in {"place": place, "number": number, **chunk._asdict()}.items()},
                 schema=_arrow_facts(),

@@ -40,7 +40,6 @@ from psoup_client.times import from_micros, to_micros
 from psoup_spark import source_rows as mappings
 from psoup_spark.backfill import (
     Evaluated,
-    Statements,
     incarnation,
     set_aside,
     standing_queries,
@@ -51,6 +50,7 @@ from psoup_spark.batch_folder import BatchFolder
 from psoup_spark.bound import signatures_of
 from psoup_spark.epochs import check_unit
 from psoup_spark.failures import refused_values
+from psoup_spark.fold_choice import Statements, chosen, numbered, stream_number
 from psoup_spark.row_sender import PATIENCE, JobRefusing, insist
 from psoup_spark.stream_handle import QUERY_ID, Running
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
@@ -113,6 +113,7 @@ def stand(
     time_unit: TimeUnit | None = None,
     refused: JobRefusing = "count",
     functions: Sequence[str] = (),
+    fold: Sequence[str] = (),
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     progress: Progress | None = None,
@@ -123,7 +124,7 @@ def stand(
     folder for jobs. `mapping`, `quarantine` and `time_unit` are as in `backfill`. In system time rows have the time of
     their batch. The services have the same CREATE STREAM, and each its own queries, all of which are evaluated here.
     Two kinds of queries are evaluated later, when a client invokes them: queries that are registered meanwhile, and
-    queries that call functions of the operator outside the modules `functions`.
+    queries that call functions of the operator outside the modules `functions`. `fold` is as in `backfill`.
 
     Rows that are too late or too far ahead are left out. `progress` and `result` have the counts; without `progress`,
     the warning RowsNotTaken tells them. With `refused="raise"` the job ends with RowsRefused, and attaches nothing
@@ -145,8 +146,9 @@ def stand(
     _check_alike(specs)
     folder = Path(shared or sites[0][1].folder)
     called = tuple(functions), signatures_of(functions)
+    later = numbered(specs[sites[0][0]], fold, len(sites))
     rules = dict(mapping or {}), quarantine, patience, time_unit
-    target = BatchTarget(tuple(specs), stream, folder, *rules, *called, refused)
+    target = BatchTarget(tuple(specs), stream, folder, *rules, *called, refused, later)
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
@@ -155,7 +157,10 @@ def stand(
 
 @dataclass(frozen=True, slots=True)
 class BatchTarget:
-    """The services and the folder for batches, the mapping of rows, and the functions that queries call."""
+    """The services and the folder for batches, the mapping of rows, and the functions that queries call.
+
+    `later`: aggregates that are folded for queries of later.
+    """
 
     addresses: tuple[str, ...]
     stream: str
@@ -167,6 +172,7 @@ class BatchTarget:
     functions: tuple[str, ...] = ()
     signatures: frozenset[str] = frozenset()
     refused: JobRefusing = "count"
+    later: Statements = ()
 
 
 @dataclass(slots=True)
@@ -216,7 +222,7 @@ class _StandingBatches:
                 result = StandResult(extent.rows, extent.chunks)
             else:
                 queries = self.known.now(clients, sites, target.patience, target.signatures)
-                result = release(frame, place, sites, target, queries)
+                result = release(frame, place, sites, target, queries, self.known.folds)
             for client, site in lacking if place.whole else []:
                 place.offer(site.folder)
                 insist(target.patience, partial(client.attach, site, place.name))
@@ -231,6 +237,8 @@ class _Queries:
     """The list of standing queries. It is fetched again when the number of queries changes, and after a pause."""
 
     queries: Statements = ()
+    folds: Statements = ()
+    """The registered aggregates that are folded."""
     counts: tuple[int, ...] = ()
     streams: tuple[str, ...] = ()
     asked: float = 0.0
@@ -254,6 +262,7 @@ class _Queries:
                 numbered = insist(patience, partial(standing_queries, client, site, signatures))
                 statements += [(place * SERVICE_IDS + number, text) for number, text in numbered]
             self.queries = tuple(statements)
+            self.folds = chosen(create_stream(sites[0].statement), self.queries)
             self.counts = counts
             self.streams = streams
             self.asked = time.monotonic()
@@ -267,6 +276,7 @@ def release(
     sites: Sequence[AttachSite],
     target: BatchTarget,
     queries: Statements,
+    folds: Statements,
 ) -> StandResult:
     """Write the directory of a batch: its rows, and the rows held before, as far as the watermark has passed them.
 
@@ -294,7 +304,8 @@ def release(
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
         attempt = place.begin()
         ready, count = rows.where(good & (at <= F.lit(mark))), seen[0] - seen[2] - seen[3]
-        evaluated = Evaluated(queries, target.functions)
+        streams = tuple(stream_number(each.stream_id) for each in sites)
+        evaluated = Evaluated(queries + target.later, target.functions, folds + target.later, streams)
         ranges, others = -(-count // CHUNK_ROWS), tuple(incarnation(other.stream_id) for other in sites[1:])
         written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, evaluated, ranges, others)
         if written is None:

@@ -11,6 +11,7 @@ from pyspark import daemon
 
 from psoup.data.chunk import ChunkView
 from psoup.data.places import Places
+from psoup.execution.ahead.folds_outside import FoldsOutside
 from psoup.matching.outside import Beforehand
 from psoup.model import BIGINT
 from psoup.sql import create_stream
@@ -19,13 +20,14 @@ from psoup_storage.formats.chunk_file import encode_chunk
 
 
 def load() -> None:
-    """Evaluate some queries over a small chunk and encode it, so that all needed code is in memory."""
+    """Evaluate, fold and encode a small chunk, so that all needed code is in memory."""
     spec = create_stream("CREATE STREAM s (x BIGINT)")
     texts = [f"SELECT x FROM s WHERE x > {n} AND x < {2 * n}" for n in range(16)]
     numbers = np.arange(256, dtype=np.int64)
     batch = Batch((Column(BIGINT, numbers),), numbers)
     chunk = ChunkView(0, Places(0, len(batch)), batch.times, batch.columns, batch.nbytes)
-    Beforehand(spec, list(enumerate(texts, 1))).find(chunk)
+    matches = Beforehand(spec, list(enumerate(texts, 1))).find(chunk)
+    FoldsOutside(spec, [(0, "SELECT x % 2, count(*), sum(x), max(x) FROM s GROUP BY x % 2")]).find(chunk, matches)
     encode_chunk(spec, chunk, archived=True)
 
 

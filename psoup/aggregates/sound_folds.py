@@ -95,7 +95,7 @@ def _is_column(column: Array | Column, data_type: DataType, rows: int) -> bool:
     text = data_type.kind is Kind.TEXT
     if values.dtype != TYPES[data_type.kind].dtype or values.shape != (rows + text,):
         return False
-    if valid is not None and (valid.dtype, valid.shape) != (np.bool_, (rows,)):
+    if valid is not None and (valid.dtype != np.bool_ or valid.shape != (rows,)):
         return False
     if not text:
         return data is None

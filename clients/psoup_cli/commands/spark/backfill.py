@@ -9,6 +9,7 @@ import typer
 
 from psoup_cli.commands.spark.options import (
     Conf,
+    Folds,
     Functions,
     Mapping,
     Master,
@@ -57,6 +58,7 @@ def backfill(
     until: Until = None,
     job: Job = None,
     quarantine: Quarantine = None,
+    fold: Folds = None,
     functions: Functions = None,
     time_unit: TimeUnit = None,
     patience: PatienceSeconds = 600.0,
@@ -86,7 +88,7 @@ def backfill(
         rows = psoup_spark.nanoseconds.marked(spark.read.format(format).options(**options).load(input))
         bounds: dict[str, Any] = {"since": since, "until": until, "time_unit": unit}
         arguments: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
-        arguments["functions"] = functions or ()
+        arguments |= {"functions": functions or (), "fold": fold or ()}
         result = psoup_spark.backfill(
             rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **arguments
         )
@@ -101,4 +103,5 @@ def _report(name: str, result: BackfillResult, as_json: bool) -> None:
         message(f"The job {name!r} had been attached before; nothing was done.")
     else:
         aside = f"; set aside in {result.quarantine}: {counted(result.bad, 'row')}" if result.bad else ""
-        message(f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}{aside}.")
+        folds = f", with folds of {counted(result.folded, 'aggregate')}" if result.folded else ""
+        message(f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}{folds}{aside}.")

@@ -47,6 +47,14 @@ Functions = Annotated[
     list[str] | None,
     typer.Option("--functions", metavar="MODULE", help="Load the service's own functions; may be given again."),
 ]
+Folds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fold",
+        metavar="STATEMENT",
+        help="Write folds of an aggregate that is registered later; may be given again.",
+    ),
+]
 Mapping = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,6 +13,7 @@ from psoup_cli.commands.spark.options import (
     Conf,
     Every,
     Folder,
+    Folds,
     Format,
     Functions,
     JobRefusal,
@@ -63,6 +64,7 @@ def stand(
     refused: Refused = JobRefusal.COUNT,
     every: Every = None,
     once: Once = False,
+    fold: Folds = None,
     functions: Functions = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
@@ -85,7 +87,7 @@ def stand(
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, time_unit=unit)
     first, others = attach[0] if attach else address, (attach or [])[1:]
     settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
-    settings |= {"time_unit": unit, "refused": refused.value, "functions": functions or ()}
+    settings |= {"time_unit": unit, "refused": refused.value, "functions": functions or (), "fold": fold or ()}
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         arguments: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
