@@ -62,7 +62,7 @@ from benchmarks.ingest import (
     wire,
 )
 from benchmarks.joins import joins, joins_adapt, joins_as_of, joins_kept, joins_large, joins_many, joins_partners
-from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
+from benchmarks.spark import spark, spark_attach, spark_backfill, spark_folds, spark_stand
 from benchmarks.tool.machine import machine
 from benchmarks.tool.measure import Row
 from benchmarks.tool.report import head_line, json_line, markdown, number, print_table, write_json
@@ -132,6 +132,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
     "spark.attach": spark_attach.attach_rows,
+    "spark.folds": spark_folds.fold_rows,
     "spark.stand": spark_stand.stand_rows,
 }
 """The groups in the order of the table: the beginning of their rows' names, and the function that measures them."""

@@ -220,7 +220,8 @@ def test_queries_are_asked_for_again_where_a_backup_was_restored() -> None:
         client = SimpleNamespace(
             describe=lambda stream: SimpleNamespace(queries=1), queries=lambda stream, **_: [query]
         )
-        return known.now([client], [SimpleNamespace(stream="s", stream_id=f"s-{incarnation}-1")], 0.0)  # type: ignore[list-item]
+        site = SimpleNamespace(stream="s", stream_id=f"s-{incarnation}-1", statement="CREATE STREAM s (n BIGINT)")
+        return known.now([client], [site], 0.0)  # type: ignore[list-item]
 
     known = _Queries()
     assert [now("aa"), now("aa"), now("bb")] == [((7, "of aa"),), ((7, "of aa"),), ((7, "of bb"),)]

@@ -275,6 +275,49 @@ def test_folds_go_with_their_chunks_and_with_an_attempt_that_is_refused(soup: Re
     assert not os.listdir(soup.path / FOLDER)
 
 
+@pytest.mark.parametrize("kept", ["RETENTION 600 SECONDS", "RETENTION 60 SECONDS ARCHIVE 600 SECONDS"])
+def test_folds_of_batches_that_have_expired_are_removed(tmp_path: Path, kept: str) -> None:
+    soup = made(tmp_path / "data")
+    soup.clock.set(9_000 * SECOND)  # type: ignore[attr-defined]
+    soup.execute(f"{EVENTS} {kept}")
+    queries = registered(soup, [QUERY])
+    for number, start in enumerate((100, 500, 1_000)):
+        attach(soup, "t", "feed", job(soup, queries, f"batch {number}".replace(" ", "-"), start), number)
+        chunks = soup.engine.snapshot().by_id[1].chunks
+        present = {entry.data.number for entry in chunks}
+        assert {place_of(name).first for name in sidecars(soup)} >= present - {chunks[-1].data.number}  # type: ignore[union-attr]
+    assert {place_of(name).first for name in sidecars(soup)} <= present  # type: ignore[union-attr]
+    assert len(sidecars(soup)) < 12
+    soup.store.close()
+
+
+def test_folds_of_history_go_with_its_expired_and_its_thinned_chunks(tmp_path: Path) -> None:
+    soup = made(tmp_path / "data")
+    soup.clock.set(9_000 * SECOND)  # type: ignore[attr-defined]
+    soup.execute(f"{EVENTS} RETENTION 60 SECONDS ARCHIVE 1000 SECONDS")
+    queries = registered(soup, [QUERY])
+    soup.push("t", table(1, 1_000))
+    attach(soup, "t", "one", job(soup, queries))
+    view, store = soup.engine.snapshot().by_id[1], soup.store
+    oldest = view.chunks[0].data
+    kept = np.arange(0, 100, 3, dtype=np.uint16)
+    left = ChunkView(
+        -4,
+        Places(oldest.first_id, 100, kept),
+        oldest.times[::3],
+        [c.take(kept.astype(np.int64)) for c in oldest.columns],
+        9,
+    )
+    assert store.thin(1, view.spec, left) is not None
+    assert sorted(sidecars(soup)) == [f"1.-{number}.-{number}.folds" for number in (1, 2, 3)]
+    for start in (1_400, 1_480, 1_560):
+        soup.push("t", table(80, start))
+        soup.maintain()
+    present = {entry.data.number for entry in soup.engine.snapshot().by_id[1].chunks}
+    assert min(place_of(name).first for name in sidecars(soup)) >= min(present) > -4  # type: ignore[union-attr]
+    soup.store.close()
+
+
 def test_each_service_gets_folds_under_the_names_of_its_own_stream(soup: RestartingPSoup) -> None:
     spec = soup.engine.snapshot().stream("t", soup.tenant).spec
     texts = [f"SELECT sum(n) AS s FROM t WHERE n > {k}" for k in range(3)]
