@@ -16,7 +16,10 @@ from psoup_testing.suite.bench import failures, names, run_bench
 
 pytestmark = [needs_java, pytest.mark.slow]  # `make bench-spark` runs the same rows at their size
 
-ROWS = "spark.feed.q1024.durable spark.backfill.q4096 spark.backfill.overhead spark.attach.p99 spark.folds spark.stand.q4096"
+ROWS = (
+    "spark.feed.q1024.durable spark.backfill.q4096 spark.backfill.overhead spark.attach.p99 spark.folds"
+    " spark.stand.q4096"
+)
 
 
 def test_every_row_is_measured_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
