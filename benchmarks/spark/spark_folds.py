@@ -1,7 +1,7 @@
 """Row `spark.folds`: the first invocation of an aggregate over attached history whose job wrote folds, or did not.
 
-Two services attach the same 64 chunks of 65,536 tuples, with the matches of eight aggregates; one job has written their
-folds, too. Each aggregate is invoked once, directly after the history is attached.
+Two services attach the same 64 chunks of 65,536 tuples, with the matches of eight aggregates. One of the two jobs has
+written their folds, too. Each aggregate is invoked once, directly after the history is attached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The aggregates whose folds a job writes with its chunks: those that are registered, and those that the job is given.
+"""The aggregates whose folds a job writes with its chunks: registered ones, and further ones that the job is given.
 
     registered queries ──aggregates over the stream alone──> at most 1,024 ─┐
     statements of the job (--fold), for queries that are registered later ──┴─> folded on the workers, chunk by chunk
@@ -27,7 +27,7 @@ _MOST = 1_024
 
 
 def numbered(spec: StreamSpec, texts: Sequence[str], services: int = 1) -> Statements:
-    """Give the statements that a job folds for queries of later IDs above those of all services.
+    """Give IDs, above the IDs of all services, to the statements that a job folds for queries of later.
 
     Raises InvalidData, with the reason, for a statement that is refused or has no folds.
     """
@@ -40,8 +40,9 @@ def numbered(spec: StreamSpec, texts: Sequence[str], services: int = 1) -> State
             raise InvalidData(f"no folds can be written for {text!r}: {problem.message}") from problem
         if not FoldsOutside(spec, [statement]).aggregates:
             raise InvalidData(
-                f"no folds can be written for {text!r}: it is no aggregate over stream {spec.name!r} alone whose states"
-                " have a bounded size, or it reads _id or calls a function of the operator; leave it out"
+                f"no folds can be written for {text!r}: a job can fold an aggregate over stream {spec.name!r} alone,"
+                " with states of bounded size, which neither reads _id nor calls a function of the operator; leave the"
+                " statement out"
             )
     return statements
 
@@ -49,7 +50,7 @@ def numbered(spec: StreamSpec, texts: Sequence[str], services: int = 1) -> State
 def chosen(spec: StreamSpec, registered: Statements, later: Statements = ()) -> Statements:
     """Select the statements that workers fold: one for each aggregate and service. O(queries).
 
-    `later`: the result of `numbered`, all of which are selected.
+    `later`: the result of `numbered`. All its statements are selected.
     """
     texts, selected = dict(registered), Statements()
     for aggregate in FoldsOutside(spec, registered).aggregates[:_MOST]:

@@ -50,13 +50,13 @@ class Place(NamedTuple):
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Place]]:
     """Two services; in the second one streams have other numbers."""
     with ExitStack() as opened:
-        found = []
+        answered = []
         for name in ("one", "two"):
             store = DurableStore(tmp_path_factory.mktemp(name) / "data", reserve_bytes=0)
             address = opened.enter_context(serving(store=store)).address
-            found.append(Place(opened.enter_context(Client(address, timeout=60)), store))
-        found[1].client.create_stream("CREATE STREAM other (n BIGINT)")
-        yield found
+            answered.append(Place(opened.enter_context(Client(address, timeout=60)), store))
+        answered[1].client.create_stream("CREATE STREAM other (n BIGINT)")
+        yield answered
 
 
 def rows(first: int, stop: int) -> pa.Table:
@@ -75,12 +75,12 @@ def check(place: Place, stream: str, texts: dict[str, str], table: pa.Table) -> 
     connection, client = duckdb.connect(), place.client
     connection.register(stream, table)
     for query, text in texts.items():
-        told, reads = str(client.query(query).explain()), place.store.archive_reads
-        assert " 0 chunks not folded yet" in told, told
-        found = client.query(query).invoke(wait_for=client.last_sequence).rows()
+        explanation, reads = str(client.query(query).explain()), place.store.archive_reads
+        assert " 0 chunks not folded yet" in explanation, explanation
+        answered = client.query(query).invoke(wait_for=client.last_sequence).rows()
         assert place.store.archive_reads == reads
         wanted = connection.execute(text).fetchall()
-        plain = [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in found]
+        plain = [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in answered]
         assert sorted(map(repr, plain)) == sorted(map(repr, wanted)), text
     connection.close()
 
@@ -98,7 +98,9 @@ def test_a_backfill_writes_folds_of_standing_aggregates_and_of_those_that_come_l
     pq.write_table(table, tmp_path / "in.parquet")
     frame = spark.read.parquet(str(tmp_path / "in.parquet"))
     given: dict[str, Any] = {"job": "years", "address": place.client.address, "chunk_rows": 200}
-    with pytest.raises(InvalidData, match="'SELECT n FROM years': it is no aggregate over stream 'years' alone"):
+    with pytest.raises(
+        InvalidData, match="'SELECT n FROM years': a job can fold an aggregate over stream 'years' alone"
+    ):
         backfill(frame, "years", fold=["SELECT n FROM years"], **given)
     with pytest.raises(InvalidData, match=r"no folds can be written for 'SELECT sum.nope. FROM years': .*nope"):
         backfill(frame, "years", fold=["SELECT sum(nope) FROM years"], **given)
@@ -128,11 +130,11 @@ def test_the_command_writes_folds_of_a_statement(spark: Any, places: list[Place]
 def test_a_standing_job_writes_folds_for_each_service(spark: Any, places: list[Place], tmp_path: Path) -> None:
     from psoup_spark import stand
 
-    table, folder, known = rows(1_000, 1_500), tmp_path / "in", []
+    table, folder, queries_of = rows(1_000, 1_500), tmp_path / "in", []
     for place, texts in zip(places, (AGGREGATES, AGGREGATES[:1]), strict=True):
         place.client.create_stream(f"CREATE STREAM clicks {COLUMNS}")
         some = [text.format("clicks") for text in texts]
-        known.append({place.client.register(f"{text} BEGIN (START)").id: text for text in some})
+        queries_of.append({place.client.register(f"{text} BEGIN (START)").id: text for text in some})
     folder.mkdir()
     pq.write_table(table, folder / "0000.parquet")
     before = [place.sidecars for place in places]
@@ -145,7 +147,7 @@ def test_a_standing_job_writes_folds_for_each_service(spark: Any, places: list[P
         trigger={"availableNow": True},
     )
     assert job.wait()
-    for place, ids, count in zip(places, known, before, strict=True):
+    for place, ids, count in zip(places, queries_of, before, strict=True):
         assert place.sidecars - count == job.result.chunks
         ids[place.client.register(f"{LATER.format('clicks')} BEGIN (START)").id] = LATER.format("clicks")
         check(place, "clicks", ids, table)

@@ -54,22 +54,24 @@ class ClauseAggregate:
 class FoldsOutside:
     """The aggregates of some queries of one stream, given as (ID, statement). One user at a time.
 
-    Queries that are no such aggregates are left out, and so are queries that do not fit `spec`.
+    Other queries are left out, and so are queries that do not fit `spec`.
     """
 
     def __init__(
         self, spec: StreamSpec, queries: Sequence[tuple[int, str]], config: EngineConfig = EngineConfig()
     ) -> None:
         self._config = config
-        forms, found = Forms(), dict[tuple[str, Recipe], ClauseAggregate]()
+        forms, aggregates = Forms(), dict[tuple[str, Recipe], ClauseAggregate]()
         for query_id, statement in queries:
             aggregate = _bound(forms, spec, query_id, statement)
             if aggregate is not None:
                 clause, bound = aggregate
-                before = found.get((clause, bound.recipe))
+                before = aggregates.get((clause, bound.recipe))
                 ids = () if before is None else before.query_ids
-                found[clause, bound.recipe] = ClauseAggregate((*ids, query_id), bound.factors, bound.node, bound.recipe)
-        self.aggregates = tuple(found.values())
+                aggregates[clause, bound.recipe] = ClauseAggregate(
+                    (*ids, query_id), bound.factors, bound.node, bound.recipe
+                )
+        self.aggregates = tuple(aggregates.values())
 
     def find(self, chunk: ChunkView, matches: Sequence[ClauseMatches]) -> list[tuple[ClauseAggregate, bytes]]:
         """Fold a chunk. Returns the encoded fold of each aggregate that has one. O(matches).

@@ -109,7 +109,7 @@ def write_chunk(
 
 
 def suffix_of(incarnation: str, suffix: str = SUFFIX) -> str:
-    """The suffix of a file of another service than the manifest's. `suffix`: that of the manifest's."""
+    """The suffix of a file for another service than the manifest's. `suffix`: of the file for the manifest's service."""
     return f"{suffix}-{incarnation}"
 
 
@@ -117,20 +117,20 @@ def _write_folds(
     chunk: Path,
     facts: tuple[int, int],
     folds: FoldsToWrite,
-    found: Sequence[tuple[ClauseAggregate, bytes]],
-    others: Sequence[str],
+    encoded: Sequence[tuple[ClauseAggregate, bytes]],
+    incarnations: Sequence[str],
 ) -> None:
     """Write the sidecar of a chunk for each service, without a sync. `facts`: the checksum and bytes of its file.
 
     A service without such aggregates gets no file. Like the service's own sidecars, it has the folds that fit.
     """
     crc, size = facts
-    suffixes = [sidecar_file.SUFFIX, *(suffix_of(other, sidecar_file.SUFFIX) for other in others)]
+    suffixes = [sidecar_file.SUFFIX, *(suffix_of(each, sidecar_file.SUFFIX) for each in incarnations)]
     for place, (stream, suffix) in enumerate(zip(folds.streams, suffixes, strict=True)):
-        services = place, len(suffixes)  # a greater ID than those of all services is for each of them
+        services = place, len(suffixes)  # a greater ID is for each service
         named = {
             name: content
-            for aggregate, content in found
+            for aggregate, content in encoded
             if any(min(number // SERVICE_IDS, services[1]) in services for number in aggregate.query_ids)
             and (name := aggregate.name(stream)) is not None
         }

@@ -23,7 +23,7 @@ from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.formats import sidecar_file
 from psoup_testing.engines.attachments import attach, write
-from psoup_testing.engines.folded import MEASURES, WHERE, made, rows
+from psoup_testing.engines.fold_stream import MEASURES, WHERE, made, rows
 from psoup_testing.engines.past import rows as past_rows
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again

@@ -29,8 +29,8 @@ from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.formats import sidecar_file
 from psoup_storage.formats.history import SERVICE_IDS, FoldsToWrite, write_chunk
 from psoup_testing.engines.attachments import attach, write
-from psoup_testing.engines.folded import MEASURES, WHERE, made
-from psoup_testing.engines.folded import rows as values
+from psoup_testing.engines.fold_stream import MEASURES, WHERE, made
+from psoup_testing.engines.fold_stream import rows as values
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
@@ -84,19 +84,19 @@ def registered(soup: RestartingPSoup, texts: Sequence[str]) -> list[tuple[int, s
 
 
 def answer(soup: RestartingPSoup, query: int) -> tuple[str, object]:
-    found = again(soup.invoke, query)
-    return repr([column.to_pylist() for column in found.to_table().columns]), (found.matched, found.errors)
+    answered = again(soup.invoke, query)
+    return repr([column.to_pylist() for column in answered.to_table().columns]), (answered.matched, answered.errors)
 
 
 def sidecars(soup: RestartingPSoup) -> dict[str, dict[bytes, bytes]]:
     """The entries of all sidecars of one chunk."""
-    found = dict[str, dict[bytes, bytes]]()
+    answered = dict[str, dict[bytes, bytes]]()
     for path in sorted((soup.path / FOLDER).glob("*.folds")):
         place = place_of(path.name)
         assert place is not None
         if place.stop - place.first == 1:
-            found[path.name] = entries(path)
-    return found
+            answered[path.name] = entries(path)
+    return answered
 
 
 def entries(path: Path) -> dict[bytes, bytes]:
@@ -128,10 +128,10 @@ def test_folds_of_a_job_are_the_bytes_that_the_service_makes(
     attach(other, "t", "one", folder)
     assert len(sidecars(soup)) == 4 and not sidecars(other)
     soup.maintain()
-    found = [answer(soup, query) for query, _ in queries]
+    answered = [answer(soup, query) for query, _ in queries]
     assert soup.store.archive_reads == 0, "no tuple of the attached chunks was read"
     for _ in range(2):
-        assert found == [answer(other, query) for query, _ in queries]
+        assert answered == [answer(other, query) for query, _ in queries]
     assert other.store.archive_reads > 0
     theirs = sidecars(other)
     for name, entries in sidecars(soup).items():
@@ -148,12 +148,12 @@ def test_answers_from_attached_folds_are_those_of_duckdb(soup: RestartingPSoup) 
     connection = duckdb.connect()
     connection.register("t", pa.concat_tables([table(400, 100), table(1, 1_000)]))
     for query, text in queries:
-        told = "\n".join(soup.explain(query).lines())
-        assert "folds of 1 node and 0 chunks, 1 tuple at the two ends; 0 chunks not folded yet" in told
+        explanation = "\n".join(soup.explain(query).lines())
+        assert "folds of 1 node and 0 chunks, 1 tuple at the two ends; 0 chunks not folded yet" in explanation
         reads = soup.store.archive_reads
-        found = again(soup.invoke, query).to_table().to_pylist()
+        answered = again(soup.invoke, query).to_table().to_pylist()
         wanted = connection.sql(text.removesuffix("BEGIN (START)")).to_arrow_table().to_pylist()
-        assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+        assert sorted(map(repr, answered)) == sorted(map(repr, wanted))
         assert soup.store.archive_reads == reads
     assert KEPT.counts["fold on disk"] >= met + 2
     connection.close()
@@ -212,25 +212,25 @@ def test_a_sidecar_of_a_job_that_is_wrong_changes_no_answer(soup: RestartingPSou
     queries = registered(soup, [QUERY])
     folder = job(soup, queries)
     paths = sorted(folder.glob("*.folds"))
-    kept = [path.read_bytes() for path in paths]
-    assert len(kept) == 4
+    original = [path.read_bytes() for path in paths]
+    assert len(original) == 4
     foreign = sorted(job(soup, queries, "two", seed=6).glob("*.folds"))
     for at, path in enumerate(paths):
         if spoil == "gone":
             path.unlink()
         elif spoil == "swapped":
-            path.write_bytes(kept[at - 1])
+            path.write_bytes(original[at - 1])
         else:
-            path.write_bytes(foreign[at].read_bytes() if spoil == "of another job" else SPOILED[spoil](kept[at]))
+            path.write_bytes(foreign[at].read_bytes() if spoil == "of another job" else SPOILED[spoil](original[at]))
     attach(soup, "t", "one", folder)
     expected = 4 if spoil in ("negative", "kinds", "short") else 0
     assert len(sidecars(soup)) == expected, "with right checksums, the reader of the fold sees that it is none"
     wanted = table(400, 100).to_pylist() + table(1, 1_000).to_pylist()
     some = [row for row in wanted if row["n"] is not None and row["n"] % 3 == 0]
     for _ in range(2):
-        found = again(soup.invoke, queries[0][0])
-        assert found.matched == len(some)
-        assert [(row["c"], row["s"]) for row in found.to_table().to_pylist()] == [
+        answered = again(soup.invoke, queries[0][0])
+        assert answered.matched == len(some)
+        assert [(row["c"], row["s"]) for row in answered.to_table().to_pylist()] == [
             (len(some), sum(row["n"] for row in some))
         ]
         soup.maintain()
@@ -275,11 +275,11 @@ def test_folds_go_with_their_chunks_and_with_an_attempt_that_is_refused(soup: Re
     assert not os.listdir(soup.path / FOLDER)
 
 
-@pytest.mark.parametrize("kept", ["RETENTION 600 SECONDS", "RETENTION 60 SECONDS ARCHIVE 600 SECONDS"])
-def test_folds_of_batches_that_have_expired_are_removed(tmp_path: Path, kept: str) -> None:
+@pytest.mark.parametrize("retention", ["RETENTION 600 SECONDS", "RETENTION 60 SECONDS ARCHIVE 600 SECONDS"])
+def test_folds_of_batches_that_have_expired_are_removed(tmp_path: Path, retention: str) -> None:
     soup = made(tmp_path / "data")
     soup.clock.set(9_000 * SECOND)  # type: ignore[attr-defined]
-    soup.execute(f"{EVENTS} {kept}")
+    soup.execute(f"{EVENTS} {retention}")
     queries = registered(soup, [QUERY])
     for number, start in enumerate((100, 500, 1_000)):
         attach(soup, "t", "feed", job(soup, queries, f"batch {number}".replace(" ", "-"), start), number)
@@ -300,12 +300,12 @@ def test_folds_of_history_go_with_its_expired_and_its_thinned_chunks(tmp_path: P
     attach(soup, "t", "one", job(soup, queries))
     view, store = soup.engine.snapshot().by_id[1], soup.store
     oldest = view.chunks[0].data
-    kept = np.arange(0, 100, 3, dtype=np.uint16)
+    rows_left = np.arange(0, 100, 3, dtype=np.uint16)
     left = ChunkView(
         -4,
-        Places(oldest.first_id, 100, kept),
+        Places(oldest.first_id, 100, rows_left),
         oldest.times[::3],
-        [c.take(kept.astype(np.int64)) for c in oldest.columns],
+        [c.take(rows_left.astype(np.int64)) for c in oldest.columns],
         9,
     )
     assert store.thin(1, view.spec, left) is not None
@@ -337,9 +337,9 @@ def test_bytes_that_are_no_fold_are_never_decoded_to_wrong_arrays(soup: Restarti
     spec = soup.engine.snapshot().stream("t", soup.tenant).spec
     rows, outside = batch(spec), FoldsOutside(spec, queries)
     chunk = ChunkView(0, Places(0, len(rows)), rows.times, rows.columns, rows.nbytes)
-    found = outside.find(chunk, Beforehand(spec, queries).find(chunk))
-    assert len(found) == len(outside.aggregates) == len(queries)
-    for recipe, content in ((aggregate.recipe, content) for aggregate, content in found):
+    answered = outside.find(chunk, Beforehand(spec, queries).find(chunk))
+    assert len(answered) == len(outside.aggregates) == len(queries)
+    for recipe, content in ((aggregate.recipe, content) for aggregate, content in answered):
         assert decoded(recipe, content) is not None
         for _ in range(20):
             changed = bytearray(content)

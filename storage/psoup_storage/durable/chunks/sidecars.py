@@ -156,7 +156,7 @@ class SidecarFolder:
         return None
 
     def place(self, staged: StagedSidecar, place: ChunkRange) -> None:
-        """Make a staged sidecar that of the chunks at `place`, because they are attached. O(1)."""
+        """Give a staged sidecar its name, because the chunks at `place` are attached. O(1)."""
         with self._lock, suppress(OSError):
             os.rename(self._path / staged.file, self._path / place.file)
             self._places[place] = staged.nbytes

@@ -1,7 +1,8 @@
 """The small stream of the tests of folds on disk: aggregates of each kind of state, and values on which many fail.
 
-made(path)        an engine on a durable store, chunks of 64 rows, nodes of two chunks
-rows(rng, 100)    n BIGINT, x DOUBLE with NaN and infinities, s TEXT; NULLs in each
+made(path)        an engine on a durable store
+
+rows(rng, 100)    values of n BIGINT, x DOUBLE and s TEXT
 """
 
 from __future__ import annotations
