@@ -80,8 +80,8 @@ class FollowBatch:
     `position`: text to store, and to give as `after`: the matches after this batch follow it. `tuples`: `_id`, `_time`
     and the columns, each tuple once. `matches`: `tuple_id` and `query_id`, and of a table `change`. `queries`:
     `query_id`, `key` and `labels`, each query once. `next_id`: all tuples before it have been told. `lag`: the number
-    of tuples not told yet. `left_out`: queries with the labels that are not told, as they are joins, aggregates or
-    DISTINCT.
+    of tuples not told yet. `left_out`: queries with the labels that are not told: joins, aggregates, DISTINCT, inactive
+    queries, and queries with the amount `none` that are not named.
 
     A tuple that matches very many queries may be in several batches, each with some of the queries.
     """

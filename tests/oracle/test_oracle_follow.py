@@ -1,21 +1,23 @@
 """Followers against an oracle: random registrations, pushes, removals, replaced keys, eviction, restarts, small pages.
 
 The oracle releases tuples by the watermark itself, and notes for each query the tuples released before it. DuckDB
-evaluates each WHERE over each tuple. Each page must be the beginning of what is left after the position of the page
-before: so nothing is told twice, and nothing is missed.
+evaluates each WHERE over each tuple. Amounts change in between: a query with amount NONE is told if it is named. Each
+page must be the beginning of what is left after the position of the page before: so nothing is told twice, and nothing
+is missed.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from psoup.answer.follow import page as pages
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.page import (
     Follower,
@@ -23,6 +25,7 @@ from psoup.answer.follow.page import (
 )
 from psoup.answer.follow.told import FollowWanted
 from psoup.config import EngineConfig
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup, making
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
@@ -42,7 +45,9 @@ WANTED = [
     FollowWanted(labels=(("user", "u1"),)),
     FollowWanted(labels=(("user", "u2"), ("kind", "k")), keys=("key1",)),
     FollowWanted(keys=("key1", "key2"), old=True),
+    FollowWanted(labels=(("user", "u1"),), keys=("key1", "key2")),
 ]
+KEEPINGS = [AS_USUAL, Keeping(Amount.NONE), Keeping(Amount.NONE), Keeping(active=False)]
 
 
 @dataclass
@@ -55,6 +60,11 @@ class Known:
     labels: dict[str, str]
     first: int
     selects: bool = True
+    keeping: Keeping = AS_USUAL
+
+    def told_to(self, wanted: FollowWanted) -> bool:
+        named = bool(self.key) and self.key in wanted.keys
+        return self.selects and self.keeping.active and (named or self.keeping.amount is not Amount.NONE)
 
     @property
     def having(self) -> tuple[tuple[str, str], ...]:
@@ -111,6 +121,7 @@ class Play:
 
     def step(self) -> None:
         steps = [self.push] * 6 + [self.register] * 4 + [self.register_block, self.unregister, self.replace]
+        steps += [self.alter] * 3
         self.draw.choice([*steps, self.soup.maintain, self.restart, *[self.read] * 8])()
 
     def push(self) -> None:
@@ -154,6 +165,15 @@ class Play:
             self.soup.unregister(query)
             del self.oracle.standing[query]
 
+    def alter(self) -> None:
+        keyed = [query for query, standing in self.oracle.standing.items() if standing.key]
+        some = self.draw.choice([keyed, keyed, [*self.oracle.standing]])
+        if some:
+            queries, keeping = self.draw.choices(some, k=self.draw.choice([1, 5])), self.draw.choice(KEEPINGS)
+            self.soup.alter_queries(queries, amount=keeping.amount, active=keeping.active)
+            for query in queries:
+                self.oracle.standing[query].keeping = keeping
+
     def replace(self) -> None:
         for query, standing in [*self.oracle.standing.items()]:
             if standing.key:
@@ -185,10 +205,11 @@ class Play:
         assert tags == {query: (standing[query].key or None, standing[query].labels) for _, query in pairs}
         if not wanted.every:
             assert page.left_out == sum(
-                not query.selects and bool(wanted.labels) and set(wanted.labels) <= set(query.having)
+                not query.told_to(wanted) and bool(wanted.labels) and set(wanted.labels) <= set(query.having)
                 for query in standing.values()
             )
-        self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, dict(standing)))
+        copied = {query: replace(known) for query, known in standing.items()}
+        self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, copied))
         self.places[which] = page.place
 
     def check(self) -> int:
@@ -217,8 +238,12 @@ class Play:
 
     def expected(self, page: Page, matched: dict[str, set[int]]) -> Iterator[tuple[int, int]]:
         """The pairs after the place of a page, in order."""
-        queries = {query: standing for query, standing in sorted(page.standing.items()) if standing.selects}
-        queries = {query: standing for query, standing in queries.items() if wanted_by(standing, page.wanted)}
+        queries = dict(sorted(page.standing.items()))
+        queries = {
+            query: standing
+            for query, standing in queries.items()
+            if wanted_by(standing, page.wanted) and standing.told_to(page.wanted)
+        }
         for tuple_id in range(page.before.next_id, page.released):
             time = self.oracle.released[tuple_id][0]
             for query, standing in queries.items():
@@ -236,10 +261,11 @@ def wanted_by(standing: Known, wanted: FollowWanted) -> bool:
 
 
 @pytest.mark.seeded("a registration notes the next tuple of its stream")
-def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
+def test_followers_are_told_what_the_oracle_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = 0
     for seed in range(SEED, SEED + scaled(7)):
         draw = random.Random(seed)
+        monkeypatch.setattr(pages, "_FEW", draw.choice([1, 256]))
         every, hot = draw.choice([0, 0, 7]), draw.choice([1, 2**32])
         with replayable(seed), making(tmp_path / str(seed), every, hot) as made:
             config = EngineConfig(chunk_rows=64, results_bytes=draw.choice([1, 2**30]), ahead=10**12)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from psoup.answer.follow import page as pages
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.page import Follower, follow_page
 from psoup.answer.follow.told import FollowWanted
 from psoup.answer.follow.version_pairs import CAME, LEFT, STAYS
 from psoup.config import EngineConfig
+from psoup.plan.amounts import Amount
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.upserts import PREDICATES, STATEMENT, Upserts
@@ -24,6 +26,7 @@ WANTED = (
     FollowWanted(old=True),
     FollowWanted(labels=(("user", "u1"),)),
     FollowWanted(labels=(("user", "u2"),), old=True),
+    FollowWanted(labels=(("user", "u1"),), query_ids=(1, 3, 4, 7, 8)),
 )
 
 
@@ -37,11 +40,13 @@ class Play:
         self.queries: dict[int, tuple[str, str, int]] = {}
         """The predicate of each query, its label `user`, and the next tuple ID at its registration."""
         self.places, self.followers = [FollowPlace(0) for _ in WANTED], [Follower(wanted) for wanted in WANTED]
+        self.unkept = set[int]()
+        """The queries with amount NONE."""
         self.met = set[int]()
 
     def step(self) -> None:
         steps = [self.push] * 5 + [self.register] * 2 + [self.unregister, self.soup.maintain, self.restart]
-        self.draw.choice([*steps, *[self.read] * 8])()
+        self.draw.choice([*steps, *[self.alter] * 2, *[self.read] * 8])()
 
     def push(self) -> None:
         self.upserts.push(self.soup)
@@ -57,6 +62,13 @@ class Play:
             query = self.draw.choice([*self.queries])
             self.soup.unregister(query)
             del self.queries[query]
+            self.unkept.discard(query)
+
+    def alter(self) -> None:
+        if self.queries:
+            query, amount = self.draw.choice([*self.queries]), self.draw.choice([Amount.NONE, Amount.PARTIAL])
+            self.soup.alter_queries([query], amount=amount)
+            (self.unkept.add if amount is Amount.NONE else self.unkept.discard)(query)
 
     def restart(self) -> None:
         self.soup.restart()
@@ -87,7 +99,10 @@ class Play:
             for query, (predicate, user, first) in sorted(self.queries.items()):
                 if not before <= (at, query - 1) or (at, query) > after:
                     continue
-                if (wanted.labels and wanted.labels[0][1] != user) or (at < first and not wanted.old):
+                named = query in wanted.query_ids
+                if (wanted.labels and wanted.labels[0][1] != user and not named) or (at < first and not wanted.old):
+                    continue
+                if query in self.unkept and not named:
                     continue
                 now, was = entry.satisfies(predicate), former is not None and former.satisfies(predicate)
                 if now or was:
@@ -96,7 +111,8 @@ class Play:
 
 
 @pytest.mark.parametrize("number", range(scaled(5)))
-def test_each_page_tells_what_came_stays_and_left(number: int, tmp_path: Path) -> None:
+def test_each_page_tells_what_came_stays_and_left(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_FEW", number % 2)
     with replayable(SEED + number):
         play = Play(random.Random(SEED + number), tmp_path)
         for _ in range(150):

@@ -36,12 +36,14 @@ class QueriesOf(NamedTuple):
 class ClauseQueries:
     """The queries of clauses; see the module. `only`: the wanted queries, int64[k] ascending; None: all of them.
 
+    `named`: as for `told_queries`.
     `complete`: whether the `clauses` are all that are wanted. Then no further clause is added.
     """
 
-    def __init__(self, *, old: bool, only: Array | None = None) -> None:
+    def __init__(self, *, old: bool, only: Array | None = None, named: Array = _NONE) -> None:
         self._old = old
         self._only = only
+        self._named = named
         self.clauses: Array = _NONE
         """The SQC IDs of the known clauses, ascending."""
         self.note: object = None
@@ -75,7 +77,7 @@ class ClauseQueries:
     def _add(self, snapshot: Snapshot, view: StreamView, new: Array) -> None:
         owners, queries = _members(snapshot, new)
         ids = np.unique(queries)
-        facts = told_queries(snapshot, view, ids, old=self._old)
+        facts = told_queries(snapshot, view, ids, old=self._old, named=self._named)
         wanted = facts.first != NEVER
         if self._only is not None:
             wanted &= np.isin(ids, self._only)

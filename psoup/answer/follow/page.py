@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from psoup.answer.follow.clause_queries import ClauseQueries
 from psoup.answer.follow.distinct import distinct_first
 from psoup.answer.follow.kept_entries import LOOKED_AT, FollowPlace
-from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
+from psoup.answer.follow.pairs import FollowPairs, every_pair, pairs_of_both, some_pairs
 from psoup.answer.follow.told import FollowWanted, wanted_queries
 from psoup.answer.follow.version_pairs import changed_pairs
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import by_ids
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import BIGINT, FIRST_VERSION, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Kind
+from psoup.published.idle_clauses import FIRST_IDLE
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.published.tag_columns import KEY, tag_columns
 from psoup.sql.names import pseudo_index
@@ -33,6 +34,8 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 PAIR_BYTES = 16
 """Bytes of a pair."""
+LATE_S = 1.0
+"""The least seconds between two pages of a follower that names a query with amount NONE. Its caller waits."""
 _FEW = 256
 """The most wanted queries whose clauses are read alone. More of them are picked from the matches of all clauses."""
 _FIRST, _LEAST = 2_048, 64
@@ -72,14 +75,16 @@ class FollowPage:
 class Follower:
     """The queries of one follower, resolved anew when queries come or go. Only one thread may use it at a time.
 
-    `known`: the queries by their clauses. `few`: whether these are all clauses, so that only they are read.
-    `left_out`: as in WantedQueries.
+    `catalog`: the queries by their clauses. `few`: whether these are all clauses, so that only they are read. Else
+    `idle` has the queries whose clauses are not in the index. `left_out`: as in WantedQueries. `late`: whether a query
+    has amount NONE. The caller then asks for pages seldom, because each page evaluates such queries.
     """
 
     def __init__(self, wanted: FollowWanted) -> None:
         self.wanted = wanted
         self.catalog = ClauseQueries(old=wanted.old)
-        self.few = False
+        self.idle = _no_queries()
+        self.few = self.late = False
         self.left_out = 0
         self.share = 0.0
         """The pairs for each tuple of the last pages, at least 0."""
@@ -101,31 +106,40 @@ class Follower:
 
         `anew`: False if no query that concerns the follower has come since the last call. Then few queries stay.
         """
-        altered = self._alterations != snapshot.alterations
+        altered = (
+            self._alterations != snapshot.alterations or self.late
+        )  # an idle clause may get another ID at any time
         if self._queries is snapshot.queries or (self.few and not (anew or altered)):
             return
         self._queries, self._alterations = snapshot.queries, snapshot.alterations
         if self.wanted.every:
             self.catalog = ClauseQueries(old=self.wanted.old)
             return
-        facts, self.left_out = wanted_queries(snapshot, view, self.wanted)
-        self.few = len(facts.ids) <= _FEW
-        many = ClauseQueries(old=self.wanted.old, only=facts.ids)
-        self.catalog = ClauseQueries.all_of(facts) if self.few else many
+        facts, self.left_out, unkept = wanted_queries(snapshot, view, self.wanted)
+        self.few, self.late = len(facts.ids) <= _FEW, len(unkept) > 0
+        if self.few:
+            self.catalog, self.idle = ClauseQueries.all_of(facts), _no_queries()
+        else:
+            self.catalog = ClauseQueries(old=self.wanted.old, only=facts.ids, named=unkept)
+            self.idle = ClauseQueries.all_of(facts.of(facts.sqc_ids >= FIRST_IDLE))
 
     def take_queries(self, other: Follower) -> None:
         """Take the queries of a follower that wants the same ones, and whose page serves this one, too. O(1)."""
         if other is self:
             return
-        self._queries, self.few, self.left_out = None, other.few, other.left_out
+        self._queries, self.few, self.late, self.left_out = None, other.few, other.late, other.left_out
         self._alterations = other._alterations
         if other.few:  # such a catalog never changes, so both may use it
-            self.catalog = other.catalog
+            self.catalog, self.idle = other.catalog, other.idle
 
     def rest(self) -> None:
         """Let the snapshot's queries go before a wait, unless resolving them again costs much."""
         if self.few or self.wanted.every:
             self._queries = None
+
+
+def _no_queries() -> ClauseQueries:
+    return ClauseQueries(old=False)
 
 
 def follow_page(
@@ -179,21 +193,39 @@ def _pairs(
     snapshot: Snapshot, view: StreamView, follower: Follower, place: FollowPlace, high: int, budget: ReadBudget
 ) -> FollowPairs:
     """The pairs of the next tuples. If they take too much of the budget, fewer tuples."""
-    (low, after), catalog = place, follower.catalog
-    if follower.few and not catalog.count:
+    low = place.next_id
+    if follower.few and not follower.catalog.count:
         return FollowPairs(_NONE, _NONE, high)
     while True:
         try:
-            if view.spec.table is not None:
-                few = follower.few
-                return _standing(snapshot, changed_pairs(snapshot, view, low, high, after, catalog, budget, few=few))
-            if not follower.few:
-                return every_pair(snapshot, view, low, high, after, catalog, budget)
-            return _standing(snapshot, some_pairs(snapshot, view, low, high, after, catalog, budget))
+            pairs = _pairs_of(snapshot, view, place, high, follower.catalog, budget, few=follower.few)
+            if not follower.idle.count:
+                return pairs
+            others = _pairs_of(snapshot, view, place, pairs.end_id, follower.idle, budget, few=True)
+            return pairs_of_both(pairs, others)
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise
             high = low + max((high - low) // 16, 1)
+
+
+def _pairs_of(
+    snapshot: Snapshot,
+    view: StreamView,
+    place: FollowPlace,
+    high: int,
+    catalog: ClauseQueries,
+    budget: ReadBudget,
+    *,
+    few: bool,
+) -> FollowPairs:
+    """The pairs of the next tuples and the queries of a catalog. `few`: only its clauses are read."""
+    low, after = place
+    if view.spec.table is not None:
+        return _standing(snapshot, changed_pairs(snapshot, view, low, high, after, catalog, budget, few=few))
+    if not few:
+        return every_pair(snapshot, view, low, high, after, catalog, budget)
+    return _standing(snapshot, some_pairs(snapshot, view, low, high, after, catalog, budget))
 
 
 def first_pairs(pairs: FollowPairs, limit: int) -> FollowPairs:

@@ -86,6 +86,21 @@ def some_pairs(
     return _told(view, catalog.of(snapshot, view, catalog.clauses), names, tuple_ids, (low, after, end_id))
 
 
+def pairs_of_both(first: FollowPairs, second: FollowPairs) -> FollowPairs:
+    """The pairs of two sets of queries from one place on, in order, up to the end that comes first.
+
+    Each set must have all queries of its last tuple.
+    """
+    end_id = min(first.end_id, second.end_id)
+    ends = [int(np.searchsorted(pairs.tuple_ids, end_id)) for pairs in (first, second)]
+    parts = [pairs.of(slice(end)) for pairs, end in zip((first, second), ends, strict=True)]
+    tuple_ids = np.concatenate([part.tuple_ids for part in parts])
+    queries = np.concatenate([part.queries for part in parts])
+    changes = [part.changes for part in parts if part.changes is not None]
+    both = FollowPairs(tuple_ids, queries, end_id, changes=np.concatenate(changes) if changes else None)
+    return both.of(np.lexsort((queries, tuple_ids)))
+
+
 class TogetherPairs(NamedTuple):
     """Pairs of many followers, int64[n] each, ascending by follower, tuple and query. All pairs before `end_id`.
 

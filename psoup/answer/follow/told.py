@@ -2,7 +2,8 @@
 
     a query is told for tuple t        t >= the next tuple ID at its registration, unless `old`
                                        BEGIN <= time of t <= END, if these are fixed times
-    it is never told                   it is a join, an aggregate or DISTINCT, its amount is NONE, or it is inactive
+    it is never told                   it is a join, an aggregate or DISTINCT, or it is inactive
+    it is told only if it is named     its amount is NONE: then it is evaluated over the new tuples of each page
 
 Moving windows, ORDER BY and LIMIT are not applied.
 """
@@ -17,7 +18,7 @@ import numpy as np
 
 from psoup.errors import InvalidInput, NotFound
 from psoup.model import Anchor, WindowClause
-from psoup.plan.amounts import idle_codes
+from psoup.plan.amounts import idle_codes, inactive_codes
 from psoup.plan.nodes import LastRows, Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
@@ -99,27 +100,30 @@ def _ends(window: WindowClause) -> tuple[int, int] | None:
     return begin, window.end.at if window.end.anchor is Anchor.ABSOLUTE else NEVER
 
 
-def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool) -> ToldQueries:
+def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool, named: Array = _NONE) -> ToldQueries:
     """The facts of some queries (int64[k], ascending) on a stream. A query that is gone, or on another stream, is never
     told. O(k), with a step of Python for each query outside blocks.
+
+    `named`: the IDs of the queries that are also told if their amount is NONE, int64[m].
     """
     facts = ToldQueries(ids, *(np.full(len(ids), value, np.int64) for value in (NO_CLAUSE, NEVER, _LEAST, NEVER)))
     lookup = snapshot.queries.find(ids)
-    idle = np.zeros(len(ids), np.bool_)
+    left_out, is_named = np.zeros(len(ids), np.bool_), np.isin(ids, named)
     for block, at in lookup.blocks:
         assert isinstance(block, QueryBlock)
         sample = block.make(int(at[0]))
         if _is_here(snapshot, view, sample):
             places = np.searchsorted(ids, picked(block.ids, at))
             _note(facts, places, picked(block.sqc_ids, at), sample)
-            idle[places] = idle_codes(block.codes_at(at))
+            codes = block.codes_at(at)
+            left_out[places] = np.where(is_named[places], inactive_codes(codes), idle_codes(codes))
     if lookup.records:
         places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
         for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
                 _note(facts, place, record.sqc_id, record)
-                idle[place] = record.keeping.idle
-    facts.first[idle], facts.end[idle] = NEVER, _LEAST
+                left_out[place] = not record.keeping.active if is_named[place] else record.keeping.idle
+    facts.first[left_out], facts.end[left_out] = NEVER, _LEAST
     if old:
         facts.first[facts.first != NEVER] = _LEAST
     return facts
@@ -150,21 +154,28 @@ def _note(facts: ToldQueries, places: Array | int, sqc_ids: Array | int, record:
 
 
 class WantedQueries(NamedTuple):
-    """The queries that a follower is told. `left_out`: queries with its labels that are never told."""
+    """The queries that a follower is told. `left_out`: queries with its labels that are never told.
+
+    `unkept`: the IDs of those with amount NONE, int64[k]. The follower has named them.
+    """
 
     facts: ToldQueries
     left_out: int
+    unkept: Array
 
 
 def wanted_queries(snapshot: Snapshot, view: StreamView, wanted: FollowWanted) -> WantedQueries:
     """The queries with the wanted keys, IDs or labels, as they stand now. O(log n + k)."""
     labelled = with_labels(snapshot, view.tenant, wanted.labels) if wanted.labels else _NONE
     with_keys = [record for key in wanted.keys if (record := _with_key(snapshot, view.tenant, key)) is not None]
-    named = [*wanted.query_ids, *(record.query_id for record in with_keys)]
-    ids = np.union1d(labelled, np.array([query_id for query_id in named if 0 <= query_id < FIRST_SIDE], np.int64))
-    facts = told_queries(snapshot, view, ids, old=wanted.old)
-    left_out = (facts.first == NEVER) & (facts.end == _LEAST)
-    return WantedQueries(facts.of(facts.first != NEVER), len(np.intersect1d(ids[left_out], labelled)))
+    given = [*wanted.query_ids, *(record.query_id for record in with_keys)]
+    named = np.unique(np.array([query_id for query_id in given if 0 <= query_id < FIRST_SIDE], np.int64))
+    ids = np.union1d(labelled, named)
+    facts = told_queries(snapshot, view, ids, old=wanted.old, named=named)
+    told, left_out = facts.first != NEVER, (facts.first == NEVER) & (facts.end == _LEAST)
+    kept = told_queries(snapshot, view, named, old=wanted.old)
+    unkept = np.intersect1d(named[kept.first == NEVER], ids[told])
+    return WantedQueries(facts.of(told), len(np.intersect1d(ids[left_out], labelled)), unkept)
 
 
 def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:
@@ -176,36 +187,30 @@ def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:
 def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> None:
     """Refuse named queries that cannot be followed: joins, aggregates, DISTINCT, and queries on other streams.
 
-    `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an idle one. A follower that
-    goes on ignores such queries.
+    `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an inactive one. A follower
+    that goes on ignores such queries.
     """
     for record in _named(snapshot, view, wanted, begins=begins):
         streams = snapshot.streams_of(record)
-        if record.keeping.idle and begins:
-            raise _not_told(record)
+        if begins and not record.keeping.active:
+            raise InvalidInput(
+                f"query {_name(record)} is inactive, and follow never tells it; activate it", reason="INACTIVE"
+            )
         if streams == [view.stream_id] and record.sqc_id != NO_CLAUSE and is_selection(record.query.plan):
             continue
-        name = repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
         if view.stream_id not in streams:
             problem = f"is on another stream than {view.spec.name!r}; follow it on its own stream"
-            raise InvalidInput(f"query {name} {problem}", reason="OTHER_STREAM")
+            raise InvalidInput(f"query {_name(record)} {problem}", reason="OTHER_STREAM")
         raise InvalidInput(
-            f"query {name} is not a selection: follow tells the tuples that match a WHERE clause, and a join, an"
-            " aggregate, a window function or DISTINCT has rows of its own; watch it instead",
+            f"query {_name(record)} is not a selection: follow tells the tuples that match a WHERE clause, and a join,"
+            " an aggregate, a window function or DISTINCT has rows of its own; watch it instead",
             reason="NOT_A_SELECTION",
         )
 
 
-def _not_told(record: QueryRecord) -> InvalidInput:
-    """The error for a query that is named and idle."""
-    name = repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
-    if not record.keeping.active:
-        return InvalidInput(f"query {name} is inactive, and follow never tells it; activate it", reason="INACTIVE")
-    return InvalidInput(
-        f"query {name} has amount NONE: its clause is not in the index, so follow does not learn of its matches; give"
-        " it amount PARTIAL, or watch it instead",
-        reason="AMOUNT_NONE",
-    )
+def _name(record: QueryRecord) -> str:
+    """The name of a query in an error: its key, or the beginning of its statement."""
+    return repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
 
 
 def _named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> Iterable[QueryRecord]:

@@ -44,6 +44,8 @@ class FollowClient:
     follower: Follower = field(init=False)
     newest: bool = False
     """Whether the client has been told all tuples up to the last look of its marks."""
+    late: bool = False
+    """Whether it named a query with amount NONE as of its last page. Its pages wait in a line of their own."""
     stale: bool = True
     """Whether the next page resolves the wanted queries anew, because a new query may be one of them."""
     clauses: frozenset[int] | None = None

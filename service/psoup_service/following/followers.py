@@ -1,8 +1,9 @@
 """The following clients of a service, and the calls that serve them.
 
     call ─> behind      a page of its own on a reader, charged to its tenant      ─┐
-         └> newest      waits for a mark of its stream                             ├─> batch with its position ─> client
-                        └─ marked: a page together with other marked clients      ─┘
+         ├> newest      waits for a mark of its stream                             ├─> batch with its position ─> client
+         │              └─ marked: a page together with other marked clients      ─┤
+         └> late        names a query with amount NONE: waits for the next second ─┘
 
 A look at the new results of a stream serves all its followers at the newest tuple. There is one every ten milliseconds
 at most.
@@ -19,6 +20,7 @@ from contextvars import Context
 
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.noted_places import note_place
+from psoup.answer.follow.page import LATE_S
 from psoup.errors import PSoupError, Unavailable
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
@@ -54,7 +56,7 @@ class Followers:
         self._streams: dict[int, StreamMarks] = {}
         self._clients = set[FollowClient]()
         self._far = asyncio.Semaphore(_FAR)
-        self._line = PageLine(host)
+        self._line, self._late_line = PageLine(host), PageLine(host)
         self._tasks = list[asyncio.Task[None]]()
         self._deaf: Callable[[], None] = lambda: None
         self._news = asyncio.Event()
@@ -76,19 +78,23 @@ class Followers:
             told_at, left_out, fresh = _now(), 0, True
             while True:
                 client.marked.clear()  # before the snapshot is read, so that later news marks the client again
+                marks = self._streams[client.stream_id]
+                known = marks.seen
                 try:
                     batch = await self._page(client, near=not fresh)
                 except PositionLost as problem:
                     client.place, client.newest, fresh = FollowPlace(problem.reset.first_id), False, True
                     yield self._progress(client, problem)
                     continue
-                newest = self._streams[client.stream_id].follow_from(client, batch.place, batch.clauses, fresh=fresh)
+                newest = marks.follow_from(client, batch.place, batch.clauses, fresh=fresh, late=batch.late)
+                client.late = batch.late
+                told_all = newest or (batch.late and batch.place >= FollowPlace(known))
                 if batch.matches or batch.left_out > left_out or _now() >= told_at + client.form.progress_s:
                     yield self._response(client, batch)
                     told_at, left_out = _now(), batch.left_out
                 fresh = False
                 client.follower.rest()
-                while newest and not await _marked(client, told_at + client.form.progress_s):
+                while told_all and not await _marked(client, told_at + client.form.progress_s):
                     yield self._progress(client)
                     told_at = _now()
         finally:
@@ -140,7 +146,8 @@ class Followers:
             return
         loop = asyncio.get_running_loop()
         # In contexts of their own: in the first client's, the tasks would keep its request, and extend its trace.
-        self._tasks = [loop.create_task(run(), context=Context()) for run in (self._look, self._line.serve)]
+        runs = (self._look, self._tick, self._line.serve, self._late_line.serve)
+        self._tasks = [loop.create_task(run(), context=Context()) for run in runs]
         self._said = False
 
         def published() -> None:
@@ -184,6 +191,13 @@ class Followers:
             self.looks += 1
             await asyncio.sleep(ROUND_S)
 
+    async def _tick(self) -> None:
+        """Mark the late followers of all streams, every `LATE_S` seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(LATE_S)
+            for marks in list(self._streams.values()):
+                marks.tick()
+
     # Pages --------------------------------------------------------------------------------------------------
 
     async def _page(self, client: FollowClient, *, near: bool) -> FollowBatch:
@@ -191,7 +205,8 @@ class Followers:
         while True:
             try:
                 if near and self._is_near(client):
-                    return await self._line.page(client, self._streams[client.stream_id].seen)
+                    line = self._late_line if client.late else self._line
+                    return await line.page(client, self._streams[client.stream_id].seen)
                 async with self._far:
                     return await self._far_page(client)
             except PSoupError as problem:

@@ -3,8 +3,11 @@
     publication ── one look at the new results ──> clauses found ──> their followers ─┐
                                                    a new tuple ────> all selections ──┴> marked at the last look's end
     new queries ── by label, by key ─> followers that resolve their queries anew, with the next tuple
+    each second ── a new tuple ──────> followers that name queries with amount NONE (late ones)
 
-A follower without a mark costs nothing: it has been told all tuples up to the last look. For the event loop.
+A follower without a mark costs nothing: it has been told all tuples up to the last look. Only an evaluation shows the
+matches of a query with amount NONE. So a late follower waits for the tick, which marks all late followers at once: then
+one evaluation serves them. For the event loop.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ class StreamMarks:
         self._clauses = WatchedClauses(view)
         self._by_clause: dict[int, set[FollowClient]] = {}
         self._every = set[FollowClient]()
+        self._late = set[FollowClient]()
         self._by_tag: dict[tuple[str, str], set[FollowClient]] = {}
         """The followers by the first of their labels, and by their keys, under the name ""."""
         self._stale = set[FollowClient]()
@@ -52,6 +56,7 @@ class StreamMarks:
         self._stale.discard(client)
         self._watch(client, {})
         self._every.discard(client)
+        self._late.discard(client)
         for tag in _tags(client):
             self._by_tag[tag].discard(client)
             if not self._by_tag[tag]:
@@ -64,13 +69,23 @@ class StreamMarks:
         return client.place
 
     def follow_from(
-        self, client: FollowClient, place: FollowPlace, clauses: dict[int, WatchedClause] | None, *, fresh: bool
+        self,
+        client: FollowClient,
+        place: FollowPlace,
+        clauses: dict[int, WatchedClause] | None,
+        *,
+        fresh: bool,
+        late: bool = False,
     ) -> bool:
         """Note the place after a page, and the clauses of the follower's queries. Returns whether it is at the newest.
 
-        `fresh`: the follower's first page. A query may have come between its snapshot and `enter`.
+        `fresh`: the follower's first page. A query may have come between its snapshot and `enter`. `late`: only `tick`
+        marks the follower.
         """
         client.place = place
+        (self._late.add if late else self._late.discard)(client)
+        if late:
+            clauses = {}
         self._watch(client, {} if clauses is None else clauses)
         client.clauses = None if clauses is None else client.clauses
         (self._every.add if clauses is None else self._every.discard)(client)
@@ -110,16 +125,28 @@ class StreamMarks:
         self._stale = set()
         for sqc_id in (*looked.found.tolist(), *looked.unsure.tolist()):
             marked |= self._by_clause[sqc_id]
-        for client in marked:
+        for client in marked - self._late:
             self.mark(client)
+        for client in self._late:
+            self._leave_behind(client)
         self.seen = view.next_id
+
+    def tick(self) -> None:
+        """Mark the late followers that have not been told the newest tuple. O(late followers)."""
+        for client in self._late:
+            if not client.newest:
+                client.marked.set()
 
     def mark(self, client: FollowClient) -> None:
         """Wake a follower, which is behind from now on."""
+        self._leave_behind(client)
+        client.marked.set()
+
+    def _leave_behind(self, client: FollowClient) -> None:
+        """Let a follower be behind from now on, at the place of the last look."""
         if client.newest:
             client.place = self.place_of(client)
             client.newest = False
-        client.marked.set()
 
     def _learn(self, queries: PagedMap[QueryRecord], view: StreamView) -> None:
         """Find the followers that new queries concern."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import zip_longest
 
-from psoup.errors import PSoupError
+from psoup.errors import PSoupError, ResourceExhausted
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_service.following.follower import FollowClient
@@ -38,6 +37,8 @@ class PageLine:
         self._host = host
         self._waiting: dict[FollowClient, tuple[int, asyncio.Future[FollowBatch]]] = {}
         self._called = asyncio.Event()
+        self._apart = 0
+        """The number of steps that make the page of one client, after the pages of many took too much of the budget."""
 
     async def page(self, client: FollowClient, seen: int) -> FollowBatch:
         """Wait in the line for the next page of a client, with tuples before `seen`. Raises as `FollowPages.page`.
@@ -56,7 +57,8 @@ class PageLine:
         """Make pages, until cancelled."""
         while True:
             await self._called.wait()
-            clients = [*self._waiting][:_TOGETHER]
+            clients = [*self._waiting][: 1 if self._apart else _TOGETHER]
+            self._apart = max(self._apart - 1, 0)
             if not clients:
                 self._called.clear()
                 continue
@@ -92,8 +94,13 @@ class PageLine:
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> Sequence[_Page]:
             pages = FollowPages(snapshot, budget, self._host.clock.now())
-            with suppress(PSoupError, PositionLost):  # then each client gets its page, or its error, alone
+            try:
                 pages.share(tasks)
+            except ResourceExhausted:  # the budget may be used up: each client gets a step of its own
+                self._apart = len(tasks)
+                return [None] * len(tasks)
+            except (PSoupError, PositionLost):  # then each client gets its page, or its error, alone
+                pass
             made, end = list[_Page](), time.perf_counter() + _TOGETHER_S
             for task in tasks:
                 if made and not pages.has(task) and time.perf_counter() > end:

@@ -31,7 +31,10 @@ Clauses = dict[int, WatchedClause] | None
 
 @dataclass(frozen=True, slots=True)
 class FollowBatch:
-    """The matches of a page as Arrow IPC streams, which are empty without matches. `sequence`: the event reflected."""
+    """The matches of a page as Arrow IPC streams, which are empty without matches. `sequence`: the event reflected.
+
+    `late`: whether the follower names a query with amount NONE.
+    """
 
     tuples: bytes
     matches: bytes
@@ -41,6 +44,7 @@ class FollowBatch:
     left_out: int
     sequence: int
     clauses: Clauses
+    late: bool = False
 
     @property
     def lag(self) -> int:
@@ -159,7 +163,7 @@ class FollowPages:
             tuples, matches, queries = one_batch(page.tuples), one_batch(pairs), one_batch(page.tags)
         clauses = clauses_of(self._snapshot, follower, gone)
         rest = page.place, page.end_id, page.left_out, self._snapshot.sequence
-        return FollowBatch(tuples, matches, queries, *rest, clauses)
+        return FollowBatch(tuples, matches, queries, *rest, clauses, follower.late)
 
 
 def _name(task: FollowTask) -> Hashable:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from psoup.answer.follow.noted_places import note_place
+from psoup.answer.follow.page import LATE_S
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import NotFound, Unavailable
 from psoup.events.groups import POSITION, FollowerGroup, GroupKey, positions_array
@@ -205,8 +206,9 @@ class Groups:
                 worker.wake.clear()
                 self._check(workers, worker, turn)
                 workers.take(worker, self._now())
-                if worker.count and self._has_news(workers, worker):
-                    page = await self._page(workers, worker, taking)
+                if worker.count and self._has_news(workers, worker) and self._now() >= worker.due:
+                    began, page = self._now(), await self._page(workers, worker, taking)
+                    worker.due = began + LATE_S if worker.follower.late and page.caught_up else 0.0
                     self._check(workers, worker, turn)
                     if not page.is_empty:
                         number = workers.give(worker, page.place, self._now()).number
@@ -258,6 +260,8 @@ class Groups:
         over = workers.next_end()
         if over is not None:
             end = min(end, over)
+        if self._now() < worker.due:
+            end = min(end, worker.due)
         try:
             async with asyncio.timeout_at(max(end, self._now())):
                 await worker.wake.wait()

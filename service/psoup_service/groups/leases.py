@@ -52,6 +52,8 @@ class Worker:
     """The calls of the worker that are under way. Its lease does not end before them."""
     turn: int = 0
     """The number of its calls. An older call that still waits ends."""
+    due: float = 0.0
+    """The time before which no page is made, because the last one evaluated a query with amount NONE."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a waiting call of the worker must look again."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

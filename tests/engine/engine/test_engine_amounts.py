@@ -179,39 +179,38 @@ def test_matches_match_results_and_why_include_queries_that_are_kept_as_none() -
     assert {soup.why(i, 8).kept_out for i in (usual, idle, inactive)} == {None}
 
 
-def test_follow_tells_no_idle_query_and_refuses_to_begin_with_one() -> None:
+def test_follow_tells_a_query_with_amount_none_only_if_it_is_named() -> None:
     soup = make()
     usual, idle, off = (
         soup.register(ONE, key=key, labels={"a": "b"}, keeping=keeping)
         for key, keeping in (("usual", AS_USUAL), ("idle", NONE), ("off", INACTIVE))
     )
-    every, some = Follower(FollowWanted()), Follower(FollowWanted(labels=(("a", "b"),)))
-    places = [FollowPlace(0), FollowPlace(0)]
+    some = (FollowWanted(), FollowWanted(labels=(("a", "b"),)), FollowWanted(keys=("usual", "off"), query_ids=(idle,)))
+    followers, places = [*map(Follower, some)], [FollowPlace(0)] * 3
 
     def told(rows: int = 30) -> list[set[int]]:
         push(soup, rows)
         view = soup.engine.snapshot().stream("s", "default")
         pages = []
-        for number, follower in enumerate((every, some)):
+        for number, follower in enumerate(followers):
             limits: dict[str, Any] = {"most_rows": 1 << 20, "most_bytes": 1 << 30, "anew": False}
             page = follow_page(soup.engine.snapshot(), view, follower, places[number], **limits)
             places[number] = page.place
             pages.append(set(page.queries.tolist()))
         return pages
 
-    assert told() == [{usual}, {usual}]
+    assert told() == [{usual}, {usual}, {usual, idle}]
     soup.alter_queries([usual], amount=Amount.NONE)
     soup.alter_queries([idle], amount=Amount.PARTIAL)
-    assert told() == [{idle}, {idle}]
+    assert told() == [{idle}, {idle}, {usual, idle}]
     soup.alter_queries([off], active=True)
-    assert told(130) == [{idle, off}, {idle, off}] or told() == [{idle, off}, {idle, off}]
-    snapshot = soup.engine.snapshot()
-    view = snapshot.stream("s", "default")
-    with pytest.raises(InvalidInput, match=r"query 'usual' has amount NONE: .* give it amount PARTIAL"):
-        check_named(snapshot, view, FollowWanted(keys=("usual",)), begins=True)
-    check_named(snapshot, view, FollowWanted(keys=("usual", "off")), begins=False)
+    soup.alter_queries([idle], amount=Amount.NONE)
+    assert told() == [{off}, {off}, {usual, idle, off}]
+    check_named(soup.engine.snapshot(), soup.engine.snapshot().stream("s", "default"), some[2], begins=True)
     soup.alter_queries([off], active=False)
     snapshot = soup.engine.snapshot()
+    view = snapshot.stream("s", "default")
+    check_named(snapshot, view, FollowWanted(keys=("usual", "off")), begins=False)
     with pytest.raises(InvalidInput, match="query 'off' is inactive"):
         check_named(snapshot, view, FollowWanted(query_ids=(off,)), begins=True)
 

@@ -18,7 +18,7 @@ from psoup.answer.follow.page import (
 from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.plan.amounts import Amount
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
@@ -57,7 +57,7 @@ class Play:
 
     def step(self) -> None:
         steps = [self.push] * 4 + [self.register] * 3 + [self.look] * 5 + [self.page] * 12
-        self.draw.choice([*steps, self.enter, self.leave, self.soup.maintain])()
+        self.draw.choice([*steps, self.enter, self.leave, self.marks.tick, self.soup.maintain])()
 
     def push(self) -> None:
         rows = self.draw.choice([1, 2, 30])
@@ -75,7 +75,9 @@ class Play:
             block = pa.table({"a": range(1_200), "u": [str(n % 4) for n in range(1_200)]})
             self.soup.register_many("SELECT a FROM s WHERE a = $a", block, labels=["u"])
         else:
-            self.soup.register(f"SELECT a FROM s WHERE {self.draw.choice(PREDICATES)}", key=key, labels=labels)
+            keeping = self.draw.choice([AS_USUAL, Keeping(Amount.NONE)]) if key else AS_USUAL
+            sql = f"SELECT a FROM s WHERE {self.draw.choice(PREDICATES)}"
+            self.soup.register(sql, key=key, labels=labels, keeping=keeping)
 
     def look(self) -> None:
         snapshot = self.soup.engine.snapshot()
@@ -96,8 +98,12 @@ class Play:
             self.marks.leave(reader.client)
 
     def page(self) -> None:
-        """The page of a follower that is not at the newest tuple, or marked."""
-        waiting = [reader for reader in self.readers if not reader.client.newest or reader.client.marked.is_set()]
+        """The page of a follower that is marked, or not at the newest tuple. A late one waits for its mark."""
+        waiting = [
+            reader
+            for reader in self.readers
+            if reader.client.marked.is_set() or not (reader.client.newest or reader.client.late)
+        ]
         if waiting:
             self.read(self.draw.choice(waiting))
 
@@ -113,7 +119,8 @@ class Play:
         if between and self.draw.random() < 0.3:  # a look comes between the page and its note
             self.push()
             self.look()
-        self.marks.follow_from(client, batch.place, batch.clauses, fresh=not reader.pages)
+        self.marks.follow_from(client, batch.place, batch.clauses, fresh=not reader.pages, late=batch.late)
+        client.late = batch.late and batch.place >= FollowPlace(before)
         client.follower.rest()
         reader.pages += 1
         if batch.matches:
@@ -123,6 +130,7 @@ class Play:
     def check(self) -> int:
         """Look once, and read the marked followers; then each follower has been told all there is."""
         self.look()
+        self.marks.tick()
         for reader in self.readers:
             while not reader.client.newest or reader.client.marked.is_set():
                 self.read(reader, between=False)
@@ -171,7 +179,7 @@ def test_a_follower_without_new_matches_is_not_marked() -> None:
     assert client.marked.is_set() and not client.newest
 
 
-def test_a_follower_is_told_an_altered_query_while_it_is_not_idle() -> None:
+def test_a_named_query_is_told_at_the_next_tick_while_its_amount_is_none() -> None:
     """An altered query has another clause. Its followers wait for the matches of that clause from then on."""
     play = Play(random.Random(1))
     query = play.soup.register("SELECT a FROM s WHERE a = 7", key="k")
@@ -184,16 +192,27 @@ def test_a_follower_is_told_an_altered_query_while_it_is_not_idle() -> None:
         """The tuples of a push that the follower is told, if the marks wake it."""
         play.soup.push("s", pa.table({"a": values, "t": ["x"] * len(values)}))
         play.look()
-        while not client.newest or client.marked.is_set():
+        return told()
+
+    def told() -> list[int]:
+        while client.marked.is_set() or not (client.newest or client.late):
             play.read(reader, between=False)
         pairs, reader.pairs = reader.pairs, []
         return [tuple_id for tuple_id, _ in pairs]
 
+    def tick() -> list[int]:
+        play.marks.tick()
+        return told()
+
     assert follow(7, 1) == [0]
     play.soup.alter_queries([query], amount=Amount.NONE)
-    assert follow(7) == follow(7, 7) == []
+    assert follow(7) == [2]  # the alteration made a page at once
+    assert follow(7, 7) == follow(1, 7) == []
+    assert client.place.next_id == 3 and tick() == [3, 4, 6] and tick() == [] == follow(1) and not client.newest
+    play.soup.register("SELECT t FROM s WHERE a = 7")  # the query becomes a guest of this one's clause
+    assert follow(7) == [] and tick() == [8]
     play.soup.alter_queries([query], amount=Amount.PARTIAL)
-    assert follow(1) == [] and follow(7) == [6] and follow(7) == [7]
+    assert follow(1) == [] == follow(7) and tick() == [10] and follow(1) == [] and follow(7) == [12]
 
 
 def test_a_step_delivers_all_pages_that_were_made_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,3 +290,54 @@ def test_a_page_resolves_queries_once_and_only_after_a_new_one_of_its_follower(m
 
 def _follower(user: str) -> FollowClient:
     return FollowClient(1, FORM, FollowWanted(labels=(("u", user),)), FollowPlace(0), lambda _: None)
+
+
+def test_one_evaluation_serves_all_followers_that_name_queries_with_amount_none() -> None:
+    soup, read = LocalPSoup(EngineConfig(), VirtualClock(10**9)), list[int]()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    none = {"keeping": Keeping(Amount.NONE)}
+    soup.register_many(
+        "SELECT a FROM s WHERE a < $a", pa.table({"a": range(40), "k": map(str, range(40))}), key="k", **none
+    )
+    soup.push("s", pa.table({"a": range(40)}))
+
+    class Counted(ReadBudget):
+        def examine(self, rows: int) -> None:
+            read.append(rows)
+
+    keys = [FollowWanted(keys=(str(number),)) for number in range(40)]
+    tasks = [FollowTask(FollowClient(1, FORM, some, FollowPlace(0), lambda _: None), FollowPlace(0)) for some in keys]
+    pages = FollowPages(soup.engine.snapshot(), Counted(), 10**9)
+    pages.share(tasks)
+    batches = [pages.page(task) for task in tasks]
+    assert read == [40] and all(batch.late for batch in batches)
+    told = [len(pa.ipc.open_stream(batch.matches).read_all()) if batch.matches else 0 for batch in batches]
+    assert told == [*range(40)]
+
+
+def test_pages_that_are_too_much_together_are_made_one_by_one() -> None:
+    """A step has one budget. Without this, the followers of cheap queries would end with the error of all."""
+    soup, budgets = LocalPSoup(EngineConfig(), VirtualClock(10**9)), list[ReadBudget]()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    for number in range(5):
+        soup.register("SELECT a FROM s WHERE a = 1", key=f"{number}", keeping=Keeping(Amount.NONE))
+    soup.push("s", pa.table({"a": [1, 2]}))
+
+    class Reads:
+        clock = VirtualClock(10**9)
+
+        async def evaluate(self, read: Callable[[Snapshot, ReadBudget], object]) -> object:
+            budgets.append(ReadBudget(rows=2))
+            return read(soup.engine.snapshot(), budgets[-1])
+
+    async def body() -> list[FollowBatch]:
+        line = PageLine(Reads())  # type: ignore[arg-type]
+        wanted = [FollowWanted(keys=(f"{number}",)) for number in range(5)]
+        clients = [FollowClient(1, FORM, some, FollowPlace(0), lambda _: None) for some in wanted]
+        serving = asyncio.create_task(line.serve())
+        pages = await asyncio.gather(*(line.page(client, 2) for client in clients))
+        serving.cancel()
+        return pages
+
+    pages = asyncio.run(body())
+    assert [len(pa.ipc.open_stream(page.matches).read_all()) for page in pages] == [1] * 5
