@@ -96,6 +96,11 @@ class Subset:
         """The number of clauses that are in no posting list, and are tested for every piece."""
         return sum(len(part.index.rest) for part in self._parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the clauses, without the scratch memory."""
+        return sum(part.index.nbytes for part in (*self._parts, *self._searched))
+
     def twin(self) -> Subset:
         """The same clauses for another thread. Copies nothing."""
         return Subset(self._parts, self.attributes, self._config, None, self._barred, self._searched)

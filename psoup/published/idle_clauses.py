@@ -48,16 +48,23 @@ def idle_clauses(clauses: PagedMap[ClauseRecord], stream_id: int) -> Array:
 
     O(blocks + pages), and a step of Python for each idle clause outside blocks.
     """
-    parts = [np.array([sqc_id for sqc_id, _ in _single(clauses, stream_id, FIRST_INACTIVE)], np.int64)]
-    parts += [picked(block.ids, block.standing()) for block in _blocks(clauses, stream_id, FIRST_INACTIVE)]
-    return np.sort(np.concatenate(parts))
+    return clauses_between(clauses, stream_id, FIRST_IDLE, FIRST_INACTIVE)
+
+
+def clauses_between(clauses: PagedMap[ClauseRecord], stream_id: int, start: int, end: int) -> Array:
+    """The SQC IDs in [start, end) of a stream's clauses, int64, ascending. Cost as for `idle_clauses`."""
+    single = clauses.single_between(start, end)
+    parts = [np.fromiter((sqc_id for sqc_id, record in single if record.stream_id == stream_id), np.int64)]
+    parts += [picked(block.ids, block.standing()) for block in _blocks(clauses, stream_id, start, end)]
+    ids = np.sort(np.concatenate(parts))
+    return ids[np.searchsorted(ids, start) : np.searchsorted(ids, end)]
 
 
 def idle_clauses_of_queries(clauses: PagedMap[ClauseRecord], stream_id: int) -> Array:
     """The SQC IDs of the idle clauses of queries, also of inactive ones, but not of sides. int64, ascending."""
-    single = (sqc_id for sqc_id, record in _single(clauses, stream_id, _END) if not _is_of_side(record))
-    parts = [np.fromiter(single, np.int64)]
-    for block in _blocks(clauses, stream_id, _END):
+    some = (record for _, record in clauses.single_between(FIRST_IDLE, _END) if record.stream_id == stream_id)
+    parts = [np.fromiter((record.sqc_id for record in some if not _is_of_side(record)), np.int64)]
+    for block in _blocks(clauses, stream_id, FIRST_IDLE, _END):
         if not is_side(int(block.members[0])):  # a block has either queries or sides
             parts.append(picked(block.ids, block.standing()))
     return np.sort(np.concatenate(parts))
@@ -67,18 +74,9 @@ def _is_of_side(record: ClauseRecord) -> bool:
     return is_side(next(with_sides(record.members, 0)))
 
 
-def _blocks(clauses: PagedMap[ClauseRecord], stream_id: int, end: int) -> Iterator[ClauseBlock]:
-    """The blocks of idle clauses of a stream. The IDs of a block are of the same kind."""
+def _blocks(clauses: PagedMap[ClauseRecord], stream_id: int, start: int, end: int) -> Iterator[ClauseBlock]:
+    """The blocks of a stream that may have SQC IDs in [start, end)."""
     for block in clauses.blocks:
         assert isinstance(block, ClauseBlock)
-        if FIRST_IDLE <= block.first < end and block.stream_id == stream_id:
+        if block.first < end and block.last >= start and block.stream_id == stream_id:
             yield block
-
-
-def _single(clauses: PagedMap[ClauseRecord], stream_id: int, end: int) -> Iterator[tuple[int, ClauseRecord]]:
-    """The idle clauses of a stream outside blocks, with their IDs."""
-    for page in clauses.pages_by_number.values():
-        if is_idle(next(iter(page))):  # all IDs of a page are of the same kind
-            for sqc_id, record in page.items():
-                if sqc_id < end and record.stream_id == stream_id:
-                    yield sqc_id, record

@@ -1,11 +1,12 @@
-"""Data that a reader who matches rows leaves for the next one: the queries of all slots by name, and scratch memory.
+"""Data that a reader who matches rows leaves for the next one: names of queries, indexes, and scratch memory.
 
     SQC IDs      7   9   4   8         names     12   -2   15   -1        (of queries 100 + 12, 100 + 15)
                                                       │         '── shared[0]: no query, the clause is removed
                                                       '── shared[1]: queries 113, 120, 121
 
 A clause usually has one query, and none if only sides of joins have it. `MatchRoom` computes the names of all slots of
-a stream when a reader needs many of them. It keeps them until a query is added or removed.
+a stream when a reader needs many of them. It keeps them until a query is added or removed. `KeptIndexes` has indexes of
+clauses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from psoup.clauses.scratch import Scratch
 from psoup.config import EngineConfig
 from psoup.kernels.names.tuple_queries import TOGETHER, UNEVEN, write_out
 from psoup.plan.sides import FIRST_SIDE
+from psoup.published.kept_indexes import KeptIndexes
 from psoup.published.members import since
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord
@@ -100,11 +102,16 @@ class NamedClauses:
 
 
 class MatchRoom:
-    """The names and the scratch memory of one stream. Any thread may use it: each change is a single atomic step."""
+    """The names, the indexes and the scratch memory of one stream.
+
+    Any thread may use it: each change is a single atomic step.
+    """
 
     def __init__(self) -> None:
         self._named: NamedClauses | None = None
         self._spare: list[tuple[Scratch, OpenResults]] = []
+        self.indexes = KeptIndexes()
+        """Indexes of idle clauses, and of clauses that have not met a chunk."""
 
     def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> NamedClauses | None:
         """The name of each slot, for the snapshot with these clauses. Returns None if they would cost more than they
@@ -142,7 +149,7 @@ class MatchRoom:
         spare_bytes = sum(
             scratch.nbytes + results.rows.nbytes + results.row_of_slot.nbytes for scratch, results in spare
         )
-        return spare_bytes + (0 if named is None else named.nbytes)
+        return spare_bytes + self.indexes.nbytes + (0 if named is None else named.nbytes)
 
 
 class TooManyRows(Exception):

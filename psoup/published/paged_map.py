@@ -137,6 +137,13 @@ class PagedMap(Generic[V]):
                 if key >= start:
                     yield key, page[key]
 
+    def single_between(self, start: int, end: int) -> Iterator[tuple[int, V]]:
+        """Yield (key, record) for the keys in [start, end) outside blocks, in no order. O(pages + keys)."""
+        first, last = start // self._page, (end - 1) // self._page
+        for number, page in self._pages.items():
+            if first <= number <= last:
+                yield from ((key, record) for key, record in page.items() if start <= key < end)
+
     def last_before(self, bound: int) -> int:
         """The greatest key below `bound`; -1 without one. A removed key of a block counts. O(pages + log blocks).
 

@@ -1,7 +1,7 @@
 """The standing queries that rows would match if they arrived now. Matching works as in a push, but stores nothing.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
-                  └──> clauses outside the index, and idle ones: an index of them, few rows at a time
+                  └──> clauses outside the index, and idle ones: indexes of them, few rows at a time
 
 A page has the first rows whose queries fit. If the first row has too many, the page has its queries with the lowest
 IDs. The matches of a piece are counted before they are written. If they are too many, the piece takes fewer rows.
@@ -19,7 +19,7 @@ import numpy as np
 
 from psoup.clauses.sides import Subset
 from psoup.data.data_stem import Piece
-from psoup.execution.select.many_matches import ClauseIndex, clauses_with_places
+from psoup.execution.select.clause_indexes import index_of, pieces_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
@@ -223,8 +223,9 @@ class _Join:
         self._lent = scratch, self._results = view.room.take(snapshot.config, len(self._owners))
         self._index = view.clauses.subset(scratch)
         self._rows = max(min(snapshot.config.piece_rows, _LOOKED_AT // max(self._index.unlisted, 1)), 1)
-        out = np.concatenate([view.outside.ids, idle_clauses(snapshot.clauses, view.stream_id)])
-        self._out = self._outside(out) if len(out) else None
+        out = pieces_of(view.outside.ids), pieces_of(idle_clauses(snapshot.clauses, view.stream_id))
+        self._out = [self._outside(piece) for pieces in out for piece in pieces]
+        """Indexes of the clauses that are not in the stream's index, and the SQC IDs of each."""
 
     def close(self) -> None:
         """Return the scratch memory for other readers. Do not call this after an error: the memory is then in an
@@ -233,9 +234,8 @@ class _Join:
         self._view.room.give_back(*self._lent)
 
     def _outside(self, sqc_ids: Array) -> tuple[Subset, Array]:
-        """An index of clauses that are outside the stream's index (int64[k], ascending)."""
         self._budget.check()
-        return ClauseIndex(self._snapshot, self._view, clauses_with_places(self._snapshot, sqc_ids)).subset, sqc_ids
+        return index_of(self._snapshot, self._view, sqc_ids), sqc_ids
 
     def matched(self, start: int, upto: int) -> PieceMatches:
         """The matches of the rows from `start` on, for as many rows as fit into one pass."""
@@ -253,11 +253,10 @@ class _Join:
         piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
         clauses, matches = self._snapshot.clauses, self._probed(self._index, piece, self._results)
         count = sum(len(some.slots) for some in matches)
-        named = self._view.room.named(clauses, self._owners, count) if self._out is None else None
+        named = None if self._out else self._view.room.named(clauses, self._owners, count)
         if named is None:
             sqc_ids = [self._owners[some.slots] for some in matches]
-            if self._out is not None:
-                index, ids = self._out
+            for index, ids in self._out:
                 wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
                 results = passing(self._snapshot.config, rows, len(ids))
                 more = self._probed(index, piece, results, wary)

@@ -12,26 +12,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import islice
 
 import numpy as np
 
 from psoup.answer.tuples.match_rows import Matched, PieceMatches, paged
-from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
 from psoup.errors import NotFound, OutOfRange
+from psoup.execution.select.clause_indexes import index_of, pieces_of
 from psoup.execution.select.clause_matches import chunk_matches, search_of
-from psoup.execution.select.many_matches import ClauseIndex, clauses_with_places
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.matching.new_tuples import probe
-from psoup.published.idle_clauses import idle_clauses
+from psoup.published.idle_clauses import clauses_between, idle_clauses
 from psoup.published.match_room import NamedClauses
 from psoup.published.members import Members, since
-from psoup.published.records import ClauseRecord
 from psoup.published.shown_rows import shown_rows
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.by_tuple import open_pairs_at, pairs_at
@@ -50,9 +48,6 @@ _BITS = 1 << 29
 
 _CHECKED = 512
 """The number of clauses between two checks of the budget. They take some tenths of a millisecond of Python."""
-
-_IDLE_TOGETHER = 16_384
-"""The most idle clauses that one step evaluates."""
 
 _INDEXED_FROM = 8
 """The fewest clauses for which an index over them is quicker than a scan for each."""
@@ -267,61 +262,65 @@ def clause_pairs(
     for ids, which in pairs_at(results, offsets):
         shown = ~np.isin(ids, results.gaps.ids)
         yield ids[shown], which[shown]
-    uncovered = [
-        clause
-        for sqc_id, clause in takewhile(_is_ordinary, snapshot.clauses.items(results.covered_before))
-        if clause.stream_id == view.stream_id and not results.covers(sqc_id)
-    ]
-    excepted = map(snapshot.clauses.get, results.gaps.ids[results.gaps.ids < results.covered_before].tolist())
-    uncovered += [clause for clause in excepted if clause is not None]
-    if uncovered:
-        numbers, which = _evaluated(view, entry, uncovered, offsets, snapshot.config)
-        yield np.array([clause.sqc_id for clause in uncovered], np.int64)[numbers], which
+    lacking = _lacking(snapshot, view, results)
+    if len(lacking) < _INDEXED_FROM and len(offsets) == 1:
+        yield _scanned(snapshot, view, entry, lacking, int(offsets[0]))
+    else:
+        pieces = pieces_of(lacking, from_end=True)  # a chunk meets its clauses in the order of their IDs
+        yield from _evaluated(snapshot, view, entry, pieces, offsets, wary=len(view.outside.ids) > 0)
     if idle:
-        yield from _idle_pairs(snapshot, view, entry, offsets)
+        pieces = pieces_of(idle_clauses(snapshot.clauses, view.stream_id))
+        yield from _evaluated(snapshot, view, entry, pieces, offsets, wary=True)
 
 
-def _is_ordinary(item: tuple[int, ClauseRecord]) -> bool:
-    return item[0] < ALL
+def _lacking(snapshot: Snapshot, view: StreamView, results: ChunkResults) -> Array:
+    """The SQC IDs of the clauses of the stream's index that were not evaluated over a chunk, int64, ascending.
+
+    O(blocks + clauses since the chunk was covered), and a step of Python for each such clause outside blocks.
+    """
+    gaps = results.gaps.ids
+    excepted = gaps[gaps < results.covered_before]
+    if len(excepted):
+        excepted = np.setdiff1d(excepted, snapshot.clauses.find(excepted).missing)
+    if not results.closed:
+        return excepted
+    later = clauses_between(snapshot.clauses, view.stream_id, results.covered_before, ALL)
+    if results.late and len(later):
+        late = np.fromiter(results.late, np.int64, len(results.late))
+        later = later[~np.isin(later, late) | np.isin(later, gaps)]
+    return np.concatenate([excepted, later])
 
 
-def _idle_pairs(
-    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
-) -> Iterator[tuple[Array, Array]]:
-    """Find the pairs of the idle clauses of active queries. The caller checks its budget after each step."""
-    sqc_ids = idle_clauses(snapshot.clauses, view.stream_id)
-    for start in range(0, len(sqc_ids), _IDLE_TOGETHER):
-        ids = sqc_ids[start : start + _IDLE_TOGETHER]
-        index = ClauseIndex(snapshot, view, clauses_with_places(snapshot, ids)).subset
-        numbers, which = _probed(view, entry, index, len(ids), offsets, snapshot.config, wary=True)
-        yield ids[numbers], which
+def _scanned(
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, sqc_ids: Array, offset: int
+) -> tuple[Array, Array]:
+    """Find the pairs of a few clauses and the tuple at an offset, each by a scan of its own."""
+    matched = [False] * len(sqc_ids)
+    for number, sqc_id in enumerate(sqc_ids.tolist()):
+        clause = snapshot.clause(sqc_id)
+        search = search_of(view, clause, snapshot.config.texts)
+        matched[number] = len(chunk_matches(entry, clause, offset, offset + 1, search=search).offsets) > 0
+    numbers = np.flatnonzero(matched)
+    return sqc_ids[numbers], np.zeros(len(numbers), np.int64)
 
 
 def _evaluated(
-    view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
-) -> tuple[Array, Array]:
-    """Find pairs (position among `clauses`, position among `offsets`) for clauses that were not evaluated over the
-    chunk.
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, pieces: Sequence[Array], offsets: Array, *, wary: bool
+) -> Iterator[tuple[Array, Array]]:
+    """Find the pairs of some clauses and the tuples at `offsets`, by an index of each piece of the clauses.
 
-    Only the tuples at `offsets` are evaluated. An index over the clauses serves if there are many.
+    `pieces`: as `pieces_of` returns them. The caller checks its budget after each step.
     """
-    if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
-        at = int(offsets[0])
-        matched = [
-            len(chunk_matches(entry, clause, at, at + 1, search=search_of(view, clause, config.texts)).offsets)
-            for clause in clauses
-        ]
-        numbers = np.flatnonzero(matched)
-        return numbers, np.zeros(len(numbers), np.int64)
-    index = QuerySteM(view.spec.schema, config)
-    index.add_many([(slot, clause.factors) for slot, clause in enumerate(clauses)])
-    return _probed(view, entry, index, len(clauses), offsets, config, wary=len(view.outside.ids) > 0)
+    for ids in pieces:
+        index = index_of(snapshot, view, ids)
+        numbers, which = _probed(view, entry, index, len(ids), offsets, snapshot.config, wary=wary)
+        yield ids[numbers], which
 
 
 def _probed(
     view: StreamView,
     entry: ChunkEntry,
-    index: QuerySteM | Subset,
+    index: Subset,
     clauses: int,
     offsets: Array,
     config: EngineConfig,
