@@ -253,7 +253,7 @@ class Admission:
                 where = tenant_of(command.tenant), self._queries, self._streams, self.tags
                 return decide_unregister_many(command, *where, sequence + 1, now)
             case AlterQueries():
-                standing = RegistryState(self._queries, self.tags, self._budget, self._keepings)
+                standing = RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge)
                 return decide_alter_queries(command, standing, self._streams, (sequence + 1, now))
             case CreateStream():
                 tenant, place = tenant_of(command.tenant), (self._next_stream, sequence + 1, now)
@@ -268,7 +268,7 @@ class Admission:
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
-        standing = RegistryState(self._queries, self.tags, self._budget, self._keepings)
+        standing = RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge)
         return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:

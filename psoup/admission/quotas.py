@@ -4,7 +4,8 @@
     read from published state       bytes of tuples in memory and on disk, plus bytes accepted since
     both                            bytes of tuples in memory, with producers' last batches
 
-Only events that add something are checked, after all other checks. A smaller quota removes nothing. Without a quota an
+Only events that add something are checked, after all other checks. An alteration that puts queries into the index adds
+to their bytes; it is checked also in a dry run. A smaller quota removes nothing. Without a quota an
 event costs a few comparisons. Admission keeps the last sum of published bytes, and adds all bytes accepted since. If
 this bound exceeds the quota, it computes the sum again, in O(streams of the tenant).
 """
@@ -84,6 +85,17 @@ class Judge:
             tenant = self._known.get(event.tenant)
             if tenant is not None and tenant.quotas.archive_bytes:
                 self._check_disk(tenant, event.sequence, sum(chunk.source.nbytes for chunk in event.chunks))
+
+    def check_entering(self, tenant_name: str, count: int, needed: int) -> None:
+        """Raise ResourceExhausted with the reason QUOTA if `count` idle queries of a tenant may not enter the index.
+
+        `needed`: the bytes by which their charges grow.
+        """
+        tenant, used = self._known.get(tenant_name), self.query_bytes(tenant_name)
+        if tenant is not None and used + needed > tenant.quotas.query_bytes > 0:
+            cause = f"this call, which puts {count:,} {'query' if count == 1 else 'queries'} into the index,"
+            way = "leave queries inactive or with the amount NONE, or unregister some"
+            raise over_quota(tenant, "query_bytes", used, needed, way, cause=cause)
 
     def note(self, event: Event) -> None:
         """Record the bytes of an accepted push, if its tenant has a quota of tuple bytes. Amortised O(1)."""

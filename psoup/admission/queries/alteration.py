@@ -31,8 +31,8 @@ def decide_alter_queries(
 ) -> Prepared:
     """Decide on a change of some queries. `place`: the sequence that the event gets, and the clock time.
 
-    Raises NotFound, with missing IDs or an unknown label, InvalidInput, and ResourceExhausted for idle queries that
-    would enter the index. O(queries) in NumPy.
+    Raises NotFound, with missing IDs or an unknown label, InvalidInput, and ResourceExhausted if idle queries would
+    enter the index above the memory budget or the quota `query_bytes`. O(queries) in NumPy.
     """
     change, (sequence, now) = command.change, place
     check_change(change)
@@ -51,6 +51,7 @@ def decide_alter_queries(
     entering = int((idle_codes(before) & ~idle_codes(after)).sum())
     if entering:
         standing.budget.check_queries(IDLE_LESS * entering, entering)
+        standing.judge.check_entering(command.tenant, entering, IDLE_LESS * entering)
     if command.dry_run or not len(changed):
         return Prepared(AlterationAcknowledgement(sequence - 1, count=len(ids), changed=len(changed)))
     event = QueriesAltered(sequence, command.tenant, changed, change, now)

@@ -8,12 +8,14 @@ from psoup.admission.budget import MemoryBudget
 from psoup.admission.queries.known_keepings import KnownKeepings
 from psoup.admission.queries.query_streams import Owners
 from psoup.admission.queries.tags import KnownTags
+from psoup.admission.quotas import Judge
 
 
 class RegistryState(NamedTuple):
-    """The registered queries, their keys and labels, the memory budget, and how the queries are kept."""
+    """The registered queries, their keys and labels, the memory budget, how the queries are kept, and the quotas."""
 
     owners: Owners
     tags: KnownTags
     budget: MemoryBudget
     keepings: KnownKeepings
+    judge: Judge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.admission.budget import IDLE_LESS
 from psoup.admission.quotas import LOOK, Judge
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.events.commands import Push, RegisterMany, UnregisterMany
+from psoup.events.commands import AlterQueries, Push, RegisterMany, UnregisterMany
 from psoup.events.tags import Tag, TagColumns
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.plan.amounts import Amount, Keeping, KeepingChange
 from psoup_storage import DurableStore
 from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.engines.amounts import INACTIVE, NONE
 
 BYTES = 17
 """Of a tuple: a number, that it is not NULL, and its time."""
 MANY = "SELECT x FROM s WHERE x > ?"
+ACTIVE = KeepingChange(active=True)
 
 
 @contextmanager
@@ -111,6 +116,33 @@ def test_queries_are_counted_by_their_bytes() -> None:
     with refused("query_bytes", used, 2 * used, 400 * 1_000):
         acme.many(1_000)
     acme.register()
+    acme.gate.admission.check()
+
+
+@pytest.mark.parametrize(("keeping", "change"), [(NONE, KeepingChange(Amount.PARTIAL)), (INACTIVE, ACTIVE)])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_queries_that_enter_the_index_are_counted_by_their_bytes(
+    keeping: Keeping, change: KeepingChange, dry_run: bool
+) -> None:
+    acme = Acme()
+    some = acme.many(10, keeping=keeping)
+    ids, used = np.arange(some.first_id, some.first_id + 10), acme.gate.admission.query_bytes
+    alter = AlterQueries(ids, change=change, dry_run=dry_run, tenant="acme")
+    acme.allow(query_bytes=used + 10 * IDLE_LESS - 1)
+    before = acme.gate.admission.state()
+    with refused("query_bytes", used, used + 10 * IDLE_LESS - 1, 10 * IDLE_LESS):
+        acme.gate.send(alter)
+    assert acme.gate.admission.state() == before
+    one = replace(alter, query_ids=ids[:1], dry_run=False)
+    acme.gate.send(one)
+    with pytest.raises(ResourceExhausted, match="this call, which puts 9 queries into the index, needs 1,350 more"):
+        acme.gate.send(alter)
+    acme.gate.send(one)  # a repeated call needs nothing
+    acme.gate.send(replace(alter, query_ids=ids[1:9]))
+    acme.gate.send(replace(alter, query_ids=ids[:9], change=KeepingChange(Amount.NONE), dry_run=False))
+    assert acme.gate.admission.query_bytes == used
+    acme.allow(query_bytes=used + 10 * IDLE_LESS)
+    acme.gate.send(replace(alter, change=KeepingChange(Amount.PARTIAL, active=True)))
     acme.gate.admission.check()
 
 
