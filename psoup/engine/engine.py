@@ -346,6 +346,7 @@ class Engine:
             case QueriesAltered():
                 self._rooms.answers.forget(event.query_ids)
                 states = self._registry.alter(event, self._streams)
+                self._rooms.kept.alter(event.query_ids, self._registry.idle_among)
                 self._put_out_by_hand(event.query_ids)
                 return states
             case _:

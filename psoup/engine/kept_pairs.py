@@ -5,6 +5,7 @@
     a chunk leaves ────────> readers no longer use its blocks; a task removes blocks of a right chunk
     no room ───────────────> the writer drops pairs; no task makes new ones until a chunk comes or leaves
     a task has no budget ──> no task makes new ones until then either, and EXPLAIN gives the reason
+    its queries are idle ──> the join rests: it has no pairs until a query leaves NONE, or becomes active
 
 A block has the pairs of one left chunk with one right chunk. A row has the blocks of one left chunk. Only closed chunks
 in memory have blocks. No answer depends on kept pairs. Only the writer changes them; readers get immutable tables.
@@ -12,7 +13,7 @@ in memory have blocks. No answer depends on kept pairs. Only the writer changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from types import MappingProxyType
@@ -84,11 +85,11 @@ class Missing(NamedTuple):
 
 
 class KeptJoin:
-    """A join whose pairs are kept. `queries`: the queries that use them, int64, ascending."""
+    """A join whose pairs are kept. `queries`: the queries that use them, int64, ascending. `idle`: the idle ones."""
 
     def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
         self.node = node
-        self.queries = np.zeros(0, np.int64)
+        self.queries = self.idle = np.zeros(0, np.int64)
         self.table = PairTable()
         self.tenant = left.tenant
         self._shelves = (left.shelf, right.shelf)
@@ -98,14 +99,29 @@ class KeptJoin:
         """The numbers of thinnings of both streams when `follow` last looked."""
         self._full = False
 
-    def want(self, query_ids: Array) -> None:
-        """Add queries that use these pairs."""
+    @property
+    def rests(self) -> bool:
+        """Whether all queries that use these pairs are idle. Then there are no pairs."""
+        return len(self.idle) == len(self.queries)
+
+    def want(self, query_ids: Array, *, idle: bool) -> None:
+        """Add queries that use these pairs. `idle`: whether they are idle."""
         self.queries = np.union1d(self.queries, query_ids)
+        self.alter(query_ids, query_ids if idle else query_ids[:0])
 
     def want_no_more(self, query_ids: Array | list[int]) -> bool:
         """Remove dropped queries. Returns False if no query uses the pairs any more."""
         self.queries = np.setdiff1d(self.queries, query_ids)
+        self.alter(query_ids, self.queries[:0])
         return bool(len(self.queries))
+
+    def alter(self, query_ids: Array | list[int], idle: Array) -> None:
+        """Note that the keeping of queries has changed. `idle`: those of them that are idle now."""
+        self.idle = np.union1d(np.setdiff1d(self.idle, query_ids), np.intersect1d(idle, self.queries))
+        if self.rests:
+            self.give_up()
+        elif not self.table.rows:
+            self._full = False  # the pairs may have been given up because the join rested
 
     def follow(self) -> bool:
         """Drop the pairs of chunks that left memory, and all if a chunk was thinned. Returns whether chunks changed.
@@ -137,6 +153,8 @@ class KeptJoin:
 
         Rows with blocks of dropped chunks count, too. Returns None if all rows are complete. O(chunks on the left).
         """
+        if self.rests:
+            return None
         (first, stop), (first_right, last) = self._seen
         numbers = range(stop - 1, first - 1, -1)
         waiting = (n for n in numbers if self._lacks(n))
@@ -155,7 +173,12 @@ class KeptJoin:
         return Missing(lowest, lefts, rows, rights, first_right, self.turns)
 
     def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
-        """Replace each row of `seen` by its new row. Skips rows that have changed since, or that have no room."""
+        """Replace each row of `seen` by its new row. Skips rows that have changed since, or that have no room.
+
+        Returns False if the join rests.
+        """
+        if self.rests:
+            return False
         stop = self._seen[0][1]
         changed = [*self.table.rows, *[None] * (stop - self.table.first - len(self.table.rows))]
         more = 0
@@ -192,6 +215,7 @@ class KeptJoin:
         table = self.table
         inside = not table.rows or first <= table.first <= table.first + len(table.rows) <= stop
         ensure(inside and table.least == first_right, self, "pairs outlive a chunk", first=table.first, here=self._seen)
+        ensure(not (self.rests and table.nbytes), self, "a join has pairs, and all its queries are idle")
         for row in table.rows:
             if row is not None:
                 row.check()
@@ -237,9 +261,21 @@ class KeptJoins:
             key = left, right, text
             if key not in self._joins:
                 self._joins[key] = KeptJoin(node, streams[left], streams[right], self.room)
-            kept_join = self._joins[key]
-            kept_join.want(ids)
+            self._joins[key].want(ids, idle=event.keeping.idle)
+            self._board.look_after(left)
         self._changed = True
+
+    def alter(self, query_ids: Array, idle_among: Callable[[Array], Array]) -> None:
+        """Note that the keeping of queries (int64[k], ascending) has changed. O(joins * k log n).
+
+        `idle_among`: returns those of some queries that are idle now.
+        """
+        for (left, _, _), kept_join in self._joins.items():
+            altered = np.intersect1d(query_ids, kept_join.queries)
+            if len(altered):
+                kept_join.alter(altered, idle_among(altered))
+                self._board.look_after(left)
+                self._changed = True
 
     def forget(self, query_ids: Array | list[int]) -> None:
         """Remove dropped queries. The pairs of a join go with the last query that uses them."""
@@ -274,7 +310,7 @@ class KeptJoins:
     def freeze(self) -> KeptPairs:
         """An immutable table of all pairs, for readers. The same object if nothing has changed."""
         if self._changed:
-            tables = {key: kept_join.table for key, kept_join in self._joins.items()}
+            tables = {key: kept_join.table for key, kept_join in self._joins.items() if not kept_join.rests}
             queries = {key: kept_join.queries for key, kept_join in self._joins.items()}
             self._published = KeptPairs(MappingProxyType(tables), MappingProxyType(queries))
             self._changed = False

@@ -28,7 +28,7 @@ from psoup.events.change import Replacements
 from psoup.events.events import QueriesAltered, Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import corrupt, ensure
-from psoup.plan.amounts import Keeping
+from psoup.plan.amounts import Keeping, idle_codes
 from psoup.plan.sides import is_side, query_of, side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.departures import Departed, WhyGone
@@ -36,6 +36,7 @@ from psoup.published.idle_clauses import is_idle
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import with_sides
 from psoup.published.paged_map import Editor, PagedMap
+from psoup.published.record_block import picked
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock, ManyQueries
@@ -195,6 +196,14 @@ class Registry:
         entered = QueryAlteration(self._queries, self._clauses, streams).apply(event)
         self._settle(streams)
         return [streams[stream_id] for stream_id in sorted(entered)]
+
+    def idle_among(self, query_ids: Array) -> Array:
+        """The idle queries among some (int64[k], ascending), int64, in no order. O(k log n)."""
+        lookup = self._queries.find(query_ids)
+        parts = [np.array([query_id for query_id, record in lookup.records.items() if record.keeping.idle], np.int64)]
+        for block, at in lookup.blocks:
+            parts.append(picked(block.ids, at)[idle_codes(block.codes_at(at))])
+        return np.concatenate(parts)
 
     def note_expired(self, tenant: str, query_ids: Array) -> None:
         """Record that queries (int64[k]) of a tenant have expired, for the errors of later calls."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from psoup.errors import Corrupt, InvalidInput
 from psoup.execution.join import bloom_filter, kept_pairs
 from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
+from psoup.plan.amounts import Amount, Keeping
 from psoup.plan.way import TryNext
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
@@ -131,6 +133,9 @@ def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monk
             soup.unregister(ids.pop(0))
         if rng.random() < 0.2:
             soup.engine._rooms.kept.give_up(1)
+        if rng.random() < 0.3:
+            some, amount = rng.choice(ids, 2), [Amount.NONE, Amount.PARTIAL][int(rng.integers(2))]
+            soup.alter_queries(some.tolist(), amount=amount)
         rows += compare(soup, ids, used)
         soup.engine.check()
     assert rows > 100
@@ -242,6 +247,50 @@ def test_a_restart_makes_the_pairs_again(tmp_path: Path, used: list[bool]) -> No
     soup.unregister_many([first, *block, *listed])
     soup.restart()
     assert not tables(soup)
+
+
+@pytest.mark.seeded("an idle join keeps its pairs")
+@pytest.mark.parametrize(
+    ("keeping", "leave", "enter"),
+    [
+        (Keeping(Amount.NONE), {"amount": Amount.NONE}, {"amount": Amount.PARTIAL}),
+        (Keeping(active=False), {"active": False}, {"active": True}),
+    ],
+)
+def test_a_join_keeps_no_pairs_while_its_queries_are_idle(
+    tmp_path: Path, used: list[bool], keeping: Keeping, leave: Any, enter: Any
+) -> None:
+    soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path, hot_bytes=2**30)
+    streams(soup)
+    first = soup.register(JOIN, keep_pairs=True, keeping=keeping)
+    block = soup.register_many(f"{JOIN} AND r.n = ?", [[3], [4]], keep_pairs=True, keeping=keeping)
+    ids = [first, *block]
+
+    def pairs() -> int:
+        soup.maintain()
+        soup.engine.check()
+        assert all(soup.engine.snapshot().pairs.keeps(query) for query in ids)
+        assert soup.engine.bill()["kept_pairs_bytes"] == soup.engine.snapshot().pairs.nbytes
+        return sum(table.pairs for table in tables(soup))
+
+    filled(soup)
+    assert pairs() == 0 == len(tables(soup))
+    soup.alter_queries(block[:1], **enter)
+    whole = pairs()
+    assert whole > 0
+    soup.restart()
+    assert pairs() == whole and compare(soup, ids, used) > 0 and used[-1]
+    soup.alter_queries(ids[1:], **leave)
+    assert soup.engine.bill()["kept_pairs_bytes"] == 0 == len(tables(soup)) == pairs()
+    soup.restart()
+    assert pairs() == 0 and compare(soup, ids, used) > 0
+    another = soup.register(f"{JOIN} AND s.n > 3", keep_pairs=True)
+    assert pairs() == whole
+    soup.unregister(another)
+    assert pairs() == 0
+    soup.alter_queries([first], **enter)
+    filled(soup)
+    assert pairs() > whole
 
 
 @pytest.mark.seeded("a block with too many pairs is taken for one without")
