@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from psoup.phrases import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
+from psoup_service.wire.amounts import amount_name
 from psoup_service.wire.json_messages import plain_fields, timestamp_text
 
 
@@ -55,7 +56,10 @@ class CompletenessFacts(Facts):
 
 
 class QueryFacts(Facts):
-    """A registered query, or the query that a statement would make."""
+    """A registered query, or the query that a statement would make.
+
+    `amount`: how much the service keeps of its answer. `active`: false if new tuples are not told to it.
+    """
 
     key: str | None = None
     query_id: str | None = None
@@ -65,6 +69,8 @@ class QueryFacts(Facts):
     columns: list[ColumnFacts] | None = None
     labels: dict[str, str] | None = None
     expires: str | None = None
+    amount: str | None = None
+    active: bool | None = None
 
 
 def columns_of(columns: Iterable[types_pb2.Column]) -> list[ColumnFacts]:
@@ -89,6 +95,8 @@ def query_facts(query: queries_pb2.Query, *, columns: bool) -> QueryFacts:
         facts.labels = dict(query.labels)
     if query.HasField("expire_time"):
         facts.expires = timestamp_text(query.expire_time)
+    if query.query_id:
+        facts.amount, facts.active = amount_name(query.amount), query.active
     if columns:
         facts.columns = columns_of(query.columns)
     return facts

@@ -10,6 +10,23 @@ _AMOUNTS: dict[queries_pb2.Amount.ValueType, Amount] = {
     queries_pb2.Amount.Value(f"AMOUNT_{amount.name}"): amount for amount in Amount
 }
 _VALUES = {amount: value for value, amount in _AMOUNTS.items()}
+_PREFIX = "AMOUNT_"
+AMOUNT_NAMES = tuple(
+    name.removeprefix(_PREFIX).lower()
+    for name, value in sorted(queries_pb2.Amount.items(), key=lambda i: i[1])
+    if value
+)
+"""The names of the amounts for people, as in clients: none, partial, and so on."""
+
+
+def amount_named(name: str) -> queries_pb2.Amount.ValueType:
+    """The amount with a name of `AMOUNT_NAMES`. Raises ValueError for any other name."""
+    return queries_pb2.Amount.Value(f"{_PREFIX}{name.upper()}")
+
+
+def amount_name(value: queries_pb2.Amount.ValueType) -> str:
+    """The name of an amount that is set."""
+    return queries_pb2.Amount.Name(value).removeprefix(_PREFIX).lower()
 
 
 def amount_in(value: queries_pb2.Amount.ValueType) -> Amount | None:

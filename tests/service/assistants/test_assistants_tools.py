@@ -118,6 +118,26 @@ def test_a_query_lives_from_its_registration_to_its_end(call: Call) -> None:
     assert reason(call("invoke", key="dear")) == "UNKNOWN_KEY"
 
 
+def test_a_query_is_registered_with_an_amount(call: Call) -> None:
+    sql = "SELECT sym FROM trades WHERE price > 1"
+    registered = call("register", key="rare", sql=sql, amount="none", active=False).structured_content
+    assert (registered["amount"], registered["active"]) == ("none", False)
+    again = call("register", key="rare", sql=sql, amount="complete").structured_content
+    assert (again["existed"], again["amount"], again["active"]) == (True, "none", False)
+    assert call("register", key="usual", sql=sql).structured_content["amount"] == "partial"
+    described = call("describe", key="rare").structured_content["query"]
+    assert (described["amount"], described["active"]) == ("none", False)
+    listed = call("list", kind="queries").structured_content["queries"]["items"]
+    assert {query["key"]: query["amount"] for query in listed} == {"rare": "none", "usual": "partial"}
+    assert "amount" not in call("check", sql=sql).structured_content["query"]
+    refused = call("register", key="other", sql=sql, amount="half").content[0].text
+    assert "amount is 'half'; it must be one of none, partial, complete" in refused
+    schema = BY_NAME["register"].input_schema["properties"]["amount"]
+    assert schema["type"] == "string" and schema["enum"][:3] == ["none", "partial", "complete"]
+    for key in ("rare", "usual"):
+        call("unregister", key=key)
+
+
 def test_a_statement_is_checked_without_asking_it(call: Call) -> None:
     checked = call("check", sql="SELECT count(*) FROM trades BEGIN (NOW - 1 HOUR)").structured_content
     assert checked["plan"][0] == "Project count(*)"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from psoup_proto.v1 import queries_pb2
 from psoup_service.assistants.calls import McpCalls
 from psoup_service.assistants.facts import Facts
 from psoup_service.assistants.tool import Arguments, OfQuery, Tool
+from psoup_service.wire.amounts import AMOUNT_NAMES, amount_name, amount_named
 
 
 class RegisterArguments(Arguments):
@@ -22,14 +23,38 @@ class RegisterArguments(Arguments):
         default=None, description="The time without use after which the query is unregistered, such as 30 DAYS"
     )
     replace: bool = Field(default=False, description="Replace another query that has the key")
+    amount: str | None = Field(
+        default=None,
+        json_schema_extra={"enum": [*AMOUNT_NAMES]},
+        description="How much the service keeps of the answer. It changes no answer. partial suits most queries; none,"
+        " a query that is asked seldom; complete, one that is asked much more often than its answer changes. The"
+        " default is a setting of the service",
+    )
+    active: bool = Field(
+        default=True,
+        description="False: new tuples cost nothing for the query, and matches leave it out, until"
+        " a client activates it. It can be invoked",
+    )
+
+    @field_validator("amount")
+    @classmethod
+    def _known(cls, amount: str | None) -> str | None:
+        if amount is not None and amount not in AMOUNT_NAMES:
+            raise ValueError(f"amount is {amount[:64]!r}; it must be one of {', '.join(AMOUNT_NAMES)}")
+        return amount
 
 
 class Registered(Facts):
-    """A registered query. `existed`: the same query had the key before. `sequence`: the event of the registration."""
+    """A registered query. `existed`: the same query had the key before. Then `amount` and `active` stay as they were.
+
+    `sequence`: the event of the registration.
+    """
 
     key: str
     query_id: str
     existed: bool
+    amount: str
+    active: bool
     sequence: int
 
 
@@ -52,10 +77,20 @@ async def _register(calls: McpCalls, given: RegisterArguments) -> Registered:
         labels=given.labels,
         expires_after=given.expires_after or "",
         replace=given.replace,
+        active=given.active,
     )
+    if given.amount is not None:
+        request.amount = amount_named(given.amount)
     reply = await calls.one("QueryService/Register", request)
     await visible(calls, reply.sequence)
-    return Registered(key=given.key, query_id=reply.query.query_id, existed=reply.duplicate, sequence=reply.sequence)
+    return Registered(
+        key=given.key,
+        query_id=reply.query.query_id,
+        existed=reply.duplicate,
+        amount=amount_name(reply.query.amount),
+        active=reply.query.active,
+        sequence=reply.sequence,
+    )
 
 
 async def _unregister(calls: McpCalls, given: OfQuery) -> Unregistered:
