@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { plain } from "../src/api/plain";
 import { bytes, digitsOf, instant, instantUtc, microsOf, shownValue, span } from "../src/format";
+import { amountFacts } from "../src/parts/amounts";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { telling } from "../src/parts/telling";
@@ -33,6 +34,32 @@ test("a file that a spreadsheet opens carries out nothing", () => {
   ]);
   const numbers = csv({ fields: [{ name: "n", kind: "bigint", scale: 0 }], columns: [[-5, 2n ** 60n]], order: [0, 1] });
   assert.equal(numbers, "n\r\n-5\r\n1152921504606846976\r\n");
+});
+
+test("a plan says what is kept of the answer, or why it was given up", () => {
+  const kept = { form: "rows are added", rows: 2, bytes: 576, given_up: "", why: "", invocations: 0 };
+  const said = { amount: "COMPLETE", active: true, amount_reason: "", kept_answer: kept };
+  assert.deepEqual(amountFacts({ details: said }), {
+    words: "complete",
+    figures: [
+      ["kept_rows", 2],
+      ["kept_answer_bytes", 576],
+    ],
+    facts: [["kept_form", "rows are added"]],
+  });
+  const lost = { ...kept, rows: 0, bytes: 0, given_up: "2026-03-01 10:00:00Z", why: "9 rows came", invocations: 3 };
+  const givenUp = amountFacts({ details: { ...said, kept_answer: lost } });
+  assert.deepEqual(givenUp?.figures, [["invocations_since", 3]]);
+  assert.deepEqual(
+    givenUp?.facts.map(([, value]) => value),
+    ["rows are added", "2026-03-01 10:00:00Z", "9 rows came"],
+  );
+  assert.deepEqual(amountFacts({ details: { amount: "NONE", active: false, amount_reason: "inactive" } }), {
+    words: "none, inactive",
+    figures: [],
+    facts: [["amount_reason", "inactive"]],
+  });
+  assert.equal(amountFacts({}), null);
 });
 
 test("JSON names each column once, and loses no digit", () => {

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { ExplainResponseJson, PlanNodeJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 import { ask, PSoupError, words } from "../api/call";
 import { instant, microsOf, number } from "../format";
-import { amountNote } from "../parts/amounts";
+import { amountFacts } from "../parts/amounts";
 import { Choice, Head, Problem } from "../parts/basics";
 import { patternWords } from "../parts/patterns";
 import { Term, termName, termRank } from "../parts/terms";
@@ -35,11 +35,6 @@ export function Plan({ id }: { id: string }) {
               onChange={setView}
             />
           </div>
-          {amountNote(told) !== "" && (
-            <p class="quiet" data-fact="amount">
-              {amountNote(told)}
-            </p>
-          )}
           {(told.notes ?? []).map((note) => (
             <p key={note} class="note">
               {note}
@@ -50,15 +45,33 @@ export function Plan({ id }: { id: string }) {
               {(told.lines ?? []).join("\n")}
             </pre>
           ) : (
-            nodes.length > 0 && (
-              <ul class="tree">
-                <Node node={nodes[0]!} nodes={nodes} />
-              </ul>
-            )
+            <>
+              <Amount told={told} />
+              {nodes.length > 0 && (
+                <ul class="tree">
+                  <Node node={nodes[0]!} nodes={nodes} />
+                </ul>
+              )}
+            </>
           )}
         </>
       )}
     </>
+  );
+}
+
+/** The amount of the query with its reason, and what the service keeps of the answer. */
+function Amount({ told }: { told: ExplainResponseJson }) {
+  const amount = amountFacts(told);
+  if (amount === null) return null;
+  return (
+    <article class="node" data-operator="amount">
+      <h2>
+        <span class="operator">amount</span> {amount.words}
+      </h2>
+      <Figures figures={amount.figures} />
+      <Facts facts={amount.facts} />
+    </article>
   );
 }
 
@@ -73,29 +86,9 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
           <span class="operator">{node.operator}</span> <bdi>{rest(node)}</bdi>
         </h2>
         {patternWords(node.updatePattern) !== "" && <p class="quiet small">Rows {patternWords(node.updatePattern)}.</p>}
-        {figures.length > 0 && (
-          <dl class="figures">
-            {figures.map(([name, value]) => (
-              <div key={name}>
-                <dt>
-                  <Term name={name} />
-                </dt>
-                <dd data-figure={name}>{name === "selectivity" ? percent(Number(value)) : number(Number(value))}</dd>
-              </div>
-            ))}
-          </dl>
-        )}
+        <Figures figures={figures.map(([name, value]) => [name, Number(value)])} />
         <Factors node={node} />
-        {facts.length > 0 && (
-          <dl class="nodefacts">
-            {facts.map(([name, value]) => (
-              <div key={name}>
-                <dt>{termName(name)}</dt>
-                <dd dir="auto">{shownFact(name, value)}</dd>
-              </div>
-            ))}
-          </dl>
-        )}
+        <Facts facts={facts} />
       </article>
       {inputs.length > 0 && (
         <ul>
@@ -105,6 +98,38 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
         </ul>
       )}
     </li>
+  );
+}
+
+function Figures({ figures }: { figures: [name: string, value: number][] }) {
+  if (figures.length === 0) return null;
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div key={name}>
+          <dt>
+            <Term name={name} />
+          </dt>
+          <dd data-figure={name}>{name === "selectivity" ? percent(value) : number(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Facts({ facts }: { facts: [name: string, value: string][] }) {
+  if (facts.length === 0) return null;
+  return (
+    <dl class="nodefacts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{termName(name)}</dt>
+          <dd dir="auto" data-fact={name}>
+            {shownFact(name, value)}
+          </dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 
@@ -145,11 +170,10 @@ function rest(node: PlanNodeJson): string {
 
 /** A fact of a node; instants in the zone that is shown. */
 function shownFact(name: string, value: string): string {
-  return (name === "begin" || name === "end") && INSTANT.test(value)
-    ? instant(microsOf(value.replace(" ", "T")))
-    : value;
+  return INSTANTS.has(name) && INSTANT.test(value) ? instant(microsOf(value.replace(" ", "T"))) : value;
 }
 
+const INSTANTS = new Set(["begin", "end", "given_up"]);
 const INSTANT = /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 /** Names and values in one order, whatever order the service sends them in. */

@@ -1,16 +1,36 @@
 /** The amount of a query in words, as `psoup queries` shows it. */
 import type { AmountJson, ExplainResponseJson, QueryJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 
-/** The amount in a plan, with the reason that the service gives: "Amount: none. Amount is NONE: …". */
-export function amountNote({ details }: ExplainResponseJson): string {
-  const { amount, active, amount_reason: reason } = { ...(details as Record<string, unknown> | undefined) };
-  if (typeof amount !== "string") return "";
-  const words = amountWords({
-    amount: `AMOUNT_${amount}` as AmountJson,
-    active: active === true,
-  });
-  const why = typeof reason === "string" && reason !== "" ? ` ${reason[0]!.toUpperCase()}${reason.slice(1)}.` : "";
-  return `Amount: ${words}.${why}`;
+/** What a plan says of the amount: its words, and the figures and facts of the kept answer by the service's names. */
+export interface AmountFacts {
+  words: string;
+  figures: [name: string, value: number][];
+  facts: [name: string, value: string][];
+}
+
+/** The amount in a plan; null if the service says nothing of it. */
+export function amountFacts({ details }: ExplainResponseJson): AmountFacts | null {
+  const { amount, active, amount_reason: reason, kept_answer: answer } = record(details);
+  if (typeof amount !== "string") return null;
+  const words = amountWords({ amount: `AMOUNT_${amount}` as AmountJson, active: active === true });
+  const { form, rows, bytes, given_up: givenUp, why, invocations } = record(answer);
+  const facts = { amount_reason: reason, kept_form: form, given_up: givenUp, kept_why: why };
+  const figures = givenUp
+    ? { invocations_since: invocations }
+    : Number(bytes) > 0
+      ? { kept_rows: rows, kept_answer_bytes: bytes }
+      : {};
+  return {
+    words,
+    figures: Object.entries(figures).map(([name, value]) => [name, Number(value)]),
+    facts: Object.entries(facts).flatMap(([name, value]) =>
+      typeof value === "string" && value ? [[name, value]] : [],
+    ),
+  };
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return { ...(value as Record<string, unknown> | null | undefined) };
 }
 
 /** How much the service keeps of a query: "partial", "complete", "none, inactive". */

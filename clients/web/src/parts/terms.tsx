@@ -61,6 +61,14 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   role: ["Use of its rows", ""],
   may_take_away: ["May take rows away", ""],
   ways: ["Method", ""],
+  // Of the amount in a plan.
+  kept_rows: ["Rows of the kept answer", ""],
+  kept_answer_bytes: ["Bytes of the kept answer", ""],
+  invocations_since: ["Invocations since", "After ten of them the service may keep the answer again."],
+  amount_reason: ["Reason", ""],
+  kept_form: ["Kept answer", ""],
+  given_up: ["Given up at", ""],
+  kept_why: ["Reason", ""],
   // What takes memory.
   tuples: ["Rows", ""],
   "tuples that wait": ["Rows that wait", "Rows that have come, and wait until no older row can come before them."],
