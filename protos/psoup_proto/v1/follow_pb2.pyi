@@ -188,7 +188,9 @@ class FollowResponse(_message.Message):
     lag: _builtins.int
     """Tuples of the stream that are released, and not told yet."""
     left_out: _builtins.int
-    """Queries with the `labels` that are not told, as they are joins, aggregates or DISTINCT: watch them."""
+    """Queries with the `labels` that are not told: joins, aggregates or DISTINCT (watch them), inactive queries, and queries
+    with AMOUNT_NONE that the request does not name.
+    """
     sequence: _builtins.int
     """The last event that this reflects."""
     @_builtins.property

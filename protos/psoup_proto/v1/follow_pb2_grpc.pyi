@@ -42,15 +42,18 @@ class FollowServiceStub:
     released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
     that was attached is not told. Following does not keep queries with `expires_after` registered.
 
+    A query with AMOUNT_NONE is told only if the request names it. The call then has at most one batch with matches a
+    second, except while it catches up. An inactive query is not told.
+
     Of a table each version is told with the queries that it matches, and with those that only the version of its key
     before matched. A deletion is told with all queries of the version before. The version before is kept until the
     positions of `follow_keep_s` (a setting) have passed it.
 
-    INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
-    position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-    or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
-    STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
-    again with the last position.
+    INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it), or is
+    inactive (INACTIVE); or the position is damaged (POSITION_INVALID), or of another stream
+    (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream, or query; a call with a position ignores a named query that
+    is gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or
+    WATCH_BUDGET, as followers count among watches: call again with the last position.
     """
 
 @_typing.type_check_only
@@ -67,15 +70,18 @@ class FollowServiceAsyncStub(FollowServiceStub):
     released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
     that was attached is not told. Following does not keep queries with `expires_after` registered.
 
+    A query with AMOUNT_NONE is told only if the request names it. The call then has at most one batch with matches a
+    second, except while it catches up. An inactive query is not told.
+
     Of a table each version is told with the queries that it matches, and with those that only the version of its key
     before matched. A deletion is told with all queries of the version before. The version before is kept until the
     positions of `follow_keep_s` (a setting) have passed it.
 
-    INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
-    position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-    or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
-    STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
-    again with the last position.
+    INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it), or is
+    inactive (INACTIVE); or the position is damaged (POSITION_INVALID), or of another stream
+    (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream, or query; a call with a position ignores a named query that
+    is gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or
+    WATCH_BUDGET, as followers count among watches: call again with the last position.
     """
 
 class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -95,15 +101,18 @@ class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
         released. A tuple outside of a fixed BEGIN or END of the query is not told. Moving windows are not applied. History
         that was attached is not told. Following does not keep queries with `expires_after` registered.
 
+        A query with AMOUNT_NONE is told only if the request names it. The call then has at most one batch with matches a
+        second, except while it catches up. An inactive query is not told.
+
         Of a table each version is told with the queries that it matches, and with those that only the version of its key
         before matched. A deletion is told with all queries of the version before. The version before is kept until the
         positions of `follow_keep_s` (a setting) have passed it.
 
-        INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
-        position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-        or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
-        STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
-        again with the last position.
+        INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it), or is
+        inactive (INACTIVE); or the position is damaged (POSITION_INVALID), or of another stream
+        (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream, or query; a call with a position ignores a named query that
+        is gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or
+        WATCH_BUDGET, as followers count among watches: call again with the last position.
         """
 
 def add_FollowServiceServicer_to_server(servicer: FollowServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

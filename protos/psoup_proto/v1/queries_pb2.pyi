@@ -32,11 +32,13 @@ class _AmountEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Amount.ValueTy
     AMOUNT_UNSPECIFIED: _Amount.ValueType  # 0
     """Not set: the default of the service for a registration, and no change for AlterQueries."""
     AMOUNT_NONE: _Amount.ValueType  # 1
-    """Nothing: new tuples do not meet the query, and an invocation evaluates its window."""
+    """The service keeps nothing. New tuples are not compared with the query, and an invocation evaluates its window."""
     AMOUNT_PARTIAL: _Amount.ValueType  # 2
-    """Which tuples match: new tuples meet the query, and an invocation applies its window. A join keeps that of its sides."""
+    """The service keeps the matches: the tuples that satisfy the conditions of the query. An invocation applies the window to
+    them. For a join, it keeps the matches of each source.
+    """
     AMOUNT_COMPLETE: _Amount.ValueType  # 3
-    """The answer, too: an invocation brings it up to date."""
+    """The service also keeps the answer. An invocation brings it up to date."""
 
 class Amount(_Amount, metaclass=_AmountEnumTypeWrapper):
     """How much the service keeps of a query's answer between two invocations. No answer depends on it."""
@@ -44,11 +46,13 @@ class Amount(_Amount, metaclass=_AmountEnumTypeWrapper):
 AMOUNT_UNSPECIFIED: Amount.ValueType  # 0
 """Not set: the default of the service for a registration, and no change for AlterQueries."""
 AMOUNT_NONE: Amount.ValueType  # 1
-"""Nothing: new tuples do not meet the query, and an invocation evaluates its window."""
+"""The service keeps nothing. New tuples are not compared with the query, and an invocation evaluates its window."""
 AMOUNT_PARTIAL: Amount.ValueType  # 2
-"""Which tuples match: new tuples meet the query, and an invocation applies its window. A join keeps that of its sides."""
+"""The service keeps the matches: the tuples that satisfy the conditions of the query. An invocation applies the window to
+them. For a join, it keeps the matches of each source.
+"""
 AMOUNT_COMPLETE: Amount.ValueType  # 3
-"""The answer, too: an invocation brings it up to date."""
+"""The service also keeps the answer. An invocation brings it up to date."""
 Global___Amount: _TypeAlias = Amount  # noqa: Y015
 
 class _SourceRole:
@@ -224,7 +228,7 @@ class Query(_message.Message):
     amount: Global___Amount.ValueType
     """How much of its answer the service keeps while it is active."""
     active: _builtins.bool
-    """Whether new tuples meet it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
+    """Whether new tuples are compared with it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """The columns of its answers."""

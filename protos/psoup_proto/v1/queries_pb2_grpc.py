@@ -156,7 +156,7 @@ class QueryServiceServicer(object):
     def RegisterMany(self, request, context):
         """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
         query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
-        A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+        A message may have 16 MiB (see ServerInfo's limits). One call registers at most 131,072 queries.
 
         As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
         INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
@@ -190,7 +190,8 @@ class QueryServiceServicer(object):
     def UnregisterMany(self, request, context):
         """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
         Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
-        A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+        One call takes at most 131,072 IDs, less one for each other field that is set; with more it fails with the reason
+        NOT_PROTOBUF. Labels and prefixes select any number of queries.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
         INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
@@ -201,12 +202,14 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterQueries(self, request, context):
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
-        131,072 IDs are the most in one call; by labels and prefixes there is no limit.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
+        queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
+        change.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
         INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-        `amount` nor `active` was given.
+        `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
+        the quota `query_bytes` (reason QUOTA). Nothing was changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

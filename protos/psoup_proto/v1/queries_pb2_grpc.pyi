@@ -50,7 +50,7 @@ class QueryServiceStub:
     RegisterMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.RegisterManyRequest, _queries_pb2.RegisterManyResponse]
     """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
     query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
-    A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+    A message may have 16 MiB (see ServerInfo's limits). One call registers at most 131,072 queries.
 
     As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
     INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
@@ -65,19 +65,22 @@ class QueryServiceStub:
     UnregisterMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.UnregisterManyRequest, _queries_pb2.UnregisterManyResponse]
     """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
     Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
-    A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+    One call takes at most 131,072 IDs, less one for each other field that is set; with more it fails with the reason
+    NOT_PROTOBUF. Labels and prefixes select any number of queries.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
     INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
-    131,072 IDs are the most in one call; by labels and prefixes there is no limit.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
+    queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
+    change.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
     INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-    `amount` nor `active` was given.
+    `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
+    the quota `query_bytes` (reason QUOTA). Nothing was changed.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]
     """Says how the query is kept and what an invocation would read."""
@@ -167,7 +170,7 @@ class QueryServiceAsyncStub(QueryServiceStub):
     RegisterMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.RegisterManyRequest, _queries_pb2.RegisterManyResponse]  # type: ignore[assignment]
     """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
     query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
-    A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+    A message may have 16 MiB (see ServerInfo's limits). One call registers at most 131,072 queries.
 
     As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
     INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
@@ -182,19 +185,22 @@ class QueryServiceAsyncStub(QueryServiceStub):
     UnregisterMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.UnregisterManyRequest, _queries_pb2.UnregisterManyResponse]  # type: ignore[assignment]
     """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
     Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
-    A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+    One call takes at most 131,072 IDs, less one for each other field that is set; with more it fails with the reason
+    NOT_PROTOBUF. Labels and prefixes select any number of queries.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
     INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _aio.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]  # type: ignore[assignment]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
-    131,072 IDs are the most in one call; by labels and prefixes there is no limit.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
+    queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
+    change.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
     INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-    `amount` nor `active` was given.
+    `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
+    the quota `query_bytes` (reason QUOTA). Nothing was changed.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says how the query is kept and what an invocation would read."""
@@ -293,7 +299,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_queries_pb2.RegisterManyResponse, _abc.Awaitable[_queries_pb2.RegisterManyResponse]]:
         """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
         query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
-        A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+        A message may have 16 MiB (see ServerInfo's limits). One call registers at most 131,072 queries.
 
         As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
         INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
@@ -332,7 +338,8 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_queries_pb2.UnregisterManyResponse, _abc.Awaitable[_queries_pb2.UnregisterManyResponse]]:
         """Forgets some queries at once, all or none, in one event: by their IDs, or by labels, or by how their keys begin.
         Replies once no later call sees any of them, with their number. With labels or a prefix that may be 0.
-        A request may have 4 MiB, which is some 200,000 IDs; by labels and prefixes there is no limit.
+        One call takes at most 131,072 IDs, less one for each other field that is set; with more it fails with the reason
+        NOT_PROTOBUF. Labels and prefixes select any number of queries.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was forgotten.
         INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given.
@@ -345,12 +352,14 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queries_pb2.AlterQueriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.AlterQueriesResponse, _abc.Awaitable[_queries_pb2.AlterQueriesResponse]]:
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The queries are given as in UnregisterMany. No answer changes. Replies once every later call sees the change.
-        131,072 IDs are the most in one call; by labels and prefixes there is no limit.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
+        queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
+        change.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
         INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-        `amount` nor `active` was given.
+        `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
+        the quota `query_bytes` (reason QUOTA). Nothing was changed.
         """
 
     @_abc_1.abstractmethod
