@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +35,28 @@ def asking(served: Serving) -> Page:
 def ask(page: Page, body: str, **headers: str) -> Response:
     sent = {"x-psoup": "1", **{name.replace("_", "-"): value for name, value in headers.items()}}
     return page.send("POST", "/api/ask", body.encode(), {name: value for name, value in sent.items() if value})
+
+
+@pytest.mark.parametrize("path", ["/api/ask", "/api/queries/a%2Fb%20%C3%A9/rows"])
+def test_an_answer_that_does_not_begin_within_the_deadline_is_refused(
+    asking: Page, served: Serving, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    gateway = served.service.gateway
+    assert gateway is not None
+    answering, begun = gateway._calls.answering, threading.Event()
+    monkeypatch.setattr(answering, "limits", dataclasses.replace(answering.limits, default_deadline_s=0.01))
+    host = served.service._backend.host
+    evaluate = host.evaluate
+
+    async def late(*given: Any, **more: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()  # until the call is cancelled
+        return await evaluate(*given, **more)
+
+    monkeypatch.setattr(host, "evaluate", late)
+    response = asking.send("POST", path, b"SELECT name FROM answered" if path == "/api/ask" else b"", {"x-psoup": "1"})
+    assert begun.is_set() and response.status == 504
+    assert response.json["reason"] == "DEADLINE_EXCEEDED"
 
 
 def test_a_select_answers_in_json(asking: Page) -> None:

@@ -2,8 +2,9 @@
 
     body ─> AskStream | InvokeStream ─> `Answering` (gate, limits, age) ─> pieces of Arrow ─> `row_writers` ─> client
 
-The head of the response is sent with the first rows. An error before them is a response with the status of an error. An
-error after them cuts the connection, so that the client sees that the body is incomplete.
+The head of the response is sent with the first rows, which must come within the deadline of a call. An error before
+them is a response with the status of an error. An error after them cuts the connection, so that the client sees that
+the body is incomplete.
 """
 
 from __future__ import annotations
@@ -144,7 +145,8 @@ class RowAnswers:
         caller = AnswerCaller(self._calls, question, scope, receive, send, media_type(headers))
         answering = self._calls.answering
         with connection.calling():
-            ended = await answering.many(method.asked, caller, method.behaviour)
+            deadline = answering.limits.default_deadline_s
+            ended = await answering.many(method.asked, caller, method.behaviour, deadline)
             async with connection.replying(answering.limits.stream_idle_s):
                 if ended.error is None:
                     await caller.end()

@@ -10,7 +10,9 @@ transports have the same limits.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -93,31 +95,39 @@ class Answering:
         return await self.calls.run(call.name, carrier, serve, timed=True, watching=call.watching)
 
     async def many(
-        self, call: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], AsyncIterator[Any]]
+        self,
+        call: NamedCall,
+        carrier: Carrier,
+        behaviour: Callable[[Any, Any], AsyncIterator[Any]],
+        first_s: float = math.inf,
     ) -> Ended:
-        """Run a call with one request and many replies."""
+        """Run a call with one request and many replies. `first_s`: the deadline of the first reply, in seconds."""
 
         async def serve() -> None:
             try:
                 request = await self._request(call, carrier)
             finally:
                 carrier.read_done()
-            await self.write_all(behaviour(request, carrier), carrier)
+            await self.write_all(behaviour(request, carrier), carrier, first_s)
 
         return await self.calls.run(call.name, carrier, serve, timed=False, watching=call.watching)
 
-    async def write_all(self, messages: AsyncIterator[Any], carrier: Carrier) -> None:
-        """Send the servicer's messages.
+    async def write_all(self, messages: AsyncIterator[Any], carrier: Carrier, first_s: float = math.inf) -> None:
+        """Send the servicer's messages. `first_s`: the deadline of the first one, in seconds.
 
         Raises Unavailable when the stream reaches its greatest age, or when a message waits too long for its client.
+        Raises TimeoutError if the first message is late.
         """
         work = WorkTime()
         try:
             async with asyncio.timeout(self.limits.stream_age_s) as age:
-                async for message in messages:
+                with self._deadlines.within(first_s) if first_s < math.inf else nullcontext():
+                    message = await anext(messages, None)
+                while message is not None:
                     work.pause()
                     await self._moving(carrier.write(message))
                     work.go_on()
+                    message = await anext(messages, None)
         except TimeoutError:
             if not age.expired():
                 raise
