@@ -65,8 +65,9 @@ export class Query<Row = RowObject> implements Source<Row> {
     };
   };
 
-  /** The snapshots of the answer, the first once there are rows. A slow reader gets the newest, not each. It ends with
-   * `signal`, and throws PSoupError for what a new connection does not mend. */
+  /** The snapshots of the answer, the first once there are rows. While there is no connection a snapshot has the `state`
+   * "waiting"; without rows so far it is `loading`. A slow reader gets the newest, not each. It ends with `signal`, and
+   * throws PSoupError for what a new connection does not mend. */
   async *watch({ signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<Snapshot<Row>, void, undefined> {
     let seen: Snapshot<Row> | null = null;
     let wake: () => void = () => undefined;
@@ -77,7 +78,8 @@ export class Query<Row = RowObject> implements Source<Row> {
       while (!signal?.aborted) {
         const next = this.present;
         if (next.error !== null && next.state === "idle") throw next.error;
-        if (next.error === null && !next.loading && (seen === null || isNews(seen, next))) {
+        const readable = next.error === null && (!next.loading || next.state === "waiting");
+        if (readable && (seen === null || isNews(seen, next))) {
           seen = next;
           yield next;
         } else await new Promise<void>((resolve) => (this.present === next ? (wake = resolve) : resolve()));
@@ -110,9 +112,15 @@ export class Query<Row = RowObject> implements Source<Row> {
   }
 }
 
-/** Whether a snapshot has something else than the state of the connection. */
+/** Whether a snapshot has another answer, or says that the connection was lost or made again. */
 function isNews<Row>(before: Snapshot<Row>, next: Snapshot<Row>): boolean {
-  return before.complete !== next.complete || before.final !== next.final || before.rows !== next.rows;
+  const waits = (snapshot: Snapshot<Row>): boolean => snapshot.state === "waiting";
+  return (
+    waits(before) !== waits(next) ||
+    before.complete !== next.complete ||
+    before.final !== next.final ||
+    before.rows !== next.rows
+  );
 }
 
 /** A SELECT that is not registered, asked when it gets its first listener. */

@@ -8,6 +8,8 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode, base64Encode } from "@bufbuild/protobuf/wire";
 import { PSoupError } from "../src/api/errors.js";
 import { Transport } from "../src/api/transport.js";
+import type { Snapshot } from "../src/copy.js";
+import { Query } from "../src/query.js";
 import { type Change, SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb.js";
 import { MemoryStore } from "../src/store/memory.js";
 import { watch, type WatchState } from "../src/store/watching.js";
@@ -73,6 +75,51 @@ for (const [place, history] of vectors.histories.entries()) {
     }
   });
 }
+
+test("a watch says that it waits for a stopped service, and goes on when it is back", async (t) => {
+  t.mock.method(Math, "random", () => 0);
+  const { steps } = vectors.histories.find(({ shape }) => shape === "whole")!; // its rows do not leave by the clock
+  const server = createServer((_, response) => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write(`data: ${JSON.stringify({ body: steps[0]!.body })}\n\n`);
+  });
+  const listen = async (port: number): Promise<number> => {
+    await once(server.listen(port, "127.0.0.1"), "listening");
+    return (server.address() as AddressInfo).port;
+  };
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    await once(server.close(), "close");
+  };
+  const port = await listen(0);
+  await close();
+  const query = new Query(new Transport({ url: `http://127.0.0.1:${port}` }), "k");
+  const told: Snapshot<unknown>[] = [];
+  const end = query.subscribe((snapshot) => void told.push(snapshot));
+  const stop = new AbortController();
+  const watched = query.watch({ signal: stop.signal });
+  const next = async (): Promise<Snapshot<unknown>> => (await watched.next()).value!;
+  try {
+    const waiting = await next();
+    assert.deepEqual([waiting.state, waiting.loading, waiting.error, waiting.rows], ["waiting", true, null, []]);
+    assert.ok(told.includes(waiting));
+    await listen(port);
+    const live = await next();
+    assert.deepEqual([live.state, live.loading, live.error], ["live", false, null]);
+    assert.equal(live.rows.length, steps[0]!.rows);
+    await close();
+    const again = await next();
+    assert.deepEqual([again.state, again.loading, again.error], ["waiting", false, null]);
+    assert.equal(again.rows, live.rows);
+    assert.ok(told.includes(again));
+  } finally {
+    stop.abort();
+    await watched.return();
+    end();
+    server.closeAllConnections();
+    server.close();
+  }
+});
 
 /** The token that a copy has after each step. */
 function tokensOf(steps: readonly { body: string }[]): string[] {
