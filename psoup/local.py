@@ -59,6 +59,7 @@ from psoup.invariants import Verify
 from psoup.local_queries import LocalQueries
 from psoup.model import DEFAULT_TENANT
 from psoup.published.expired_rows import ExpiredRows
+from psoup.published.parked_queries import Registrations
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
@@ -69,7 +70,8 @@ class LocalPSoup(LocalQueries):
     """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
     Errors are from `psoup.errors`. `keep`: stores closed chunks in `maintain`, so that streams may have an ARCHIVE.
-    `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises Corrupt.
+    `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises Corrupt. `log`: where
+    parked queries are read; without one, none is parked.
     """
 
     def __init__(
@@ -80,10 +82,11 @@ class LocalPSoup(LocalQueries):
         tenant: str = DEFAULT_TENANT,
         keep: Keep | None = None,
         verify: Verify = "cheap",
+        log: Registrations | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
-        self.admission = admission = Admission(config, archive=keep is not None)
-        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify)
+        self.admission = admission = Admission(config, archive=keep is not None, parks=log is not None)
+        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify, log=log)
         admission.share_published(self.engine.snapshot)
         self._verify = verify
         self.tenant = tenant

@@ -136,13 +136,14 @@ class LocalQueries:
         amount: Amount | None = None,
         eager: bool | None = None,
         active: bool | None = None,
+        parked: bool | None = None,
     ) -> int:
         """Change how queries are kept. The queries are selected as in `unregister_many`.
 
         None leaves a part as it is. Returns the number of queries that were kept otherwise before.
         """
         ids = None if query_ids is None else np.array(query_ids, np.int64)
-        change = KeepingChange(amount, eager, active)
+        change = KeepingChange(amount, eager, active, parked)
         answer = self.submit(AlterQueries(ids, tag_of("", labels).labels, key_prefix, change, self.tenant))
         assert isinstance(answer, AlterationAcknowledgement)
         return answer.changed

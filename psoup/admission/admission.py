@@ -19,7 +19,7 @@ from psoup.admission.attach_targets import target_on
 from psoup.admission.attachment import decide_attach
 from psoup.admission.beforehand import Before, Ready
 from psoup.admission.books import Books
-from psoup.admission.budget import IDLE_LESS, MemoryBudget, stream_charge
+from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
@@ -85,11 +85,13 @@ class Admission:
     """Checks commands, and makes their events with sequence and time: the first step of prepare, log, apply.
 
     `sequence`: the sequence of the last event; the next event gets `sequence + 1`. `archive`: whether the service
-    stores closed chunks and can read them.
+    stores closed chunks and can read them. `parks`: whether it has a log to read parked queries from.
     """
 
-    def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0, *, archive: bool = False) -> None:
-        self._config = config
+    def __init__(
+        self, config: EngineConfig = EngineConfig(), sequence: int = 0, *, archive: bool = False, parks: bool = False
+    ) -> None:
+        self._config, self._parks = config, parks
         self._archive = archive
         self._sequence = sequence
         self._tenants: dict[str, KnownTenant] = {}
@@ -253,8 +255,7 @@ class Admission:
                 where = tenant_of(command.tenant), self._queries, self._streams, self.tags
                 return decide_unregister_many(command, *where, sequence + 1, now)
             case AlterQueries():
-                standing = RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge)
-                return decide_alter_queries(command, standing, self._streams, (sequence + 1, now))
+                return decide_alter_queries(command, self._standing(), self._streams, (sequence + 1, now))
             case CreateStream():
                 tenant, place = tenant_of(command.tenant), (self._next_stream, sequence + 1, now)
                 return prepare_create(tenant, command, place, self._config, self._budget, archive=self._archive)
@@ -267,9 +268,11 @@ class Admission:
                 return self._lists.decide(command, sequence, now)
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
-        place = EventPlace(self._sequence + 1, self._next_query, now)
-        standing = RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge)
-        return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
+        place, tenant = EventPlace(self._sequence + 1, self._next_query, now), self._tenant(command.tenant)
+        return decide_registration(command, binding, tenant, self._standing(), place, self._config)
+
+    def _standing(self) -> RegistryState:
+        return RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge, self._parks)
 
     def _tenant(self, name: str) -> KnownTenant:
         """The tenant's state. For a tenant without streams so far, a new empty state."""
@@ -368,7 +371,7 @@ class Admission:
     def _adopt_alteration(self, event: QueriesAltered) -> None:
         """Change the keeping of queries, and their charges. Skips missing queries, as a replay may lack some."""
         standing = event.query_ids[self._queries.stand(event.query_ids)]
-        more = self._keepings.altered(standing, event.change) * IDLE_LESS
+        more = self._keepings.altered(event, standing)
         self._budget.queries += more
         self._own(event.tenant).use.query_bytes += more
 
@@ -389,9 +392,9 @@ class Admission:
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
         """Drop the request IDs, tags, keeping and charges of removed queries."""
-        idle = self._keepings.removed(query_ids)
+        less = self._keepings.removed(query_ids)
         known_tenant = self._own(tenant)
         known_tenant.requests.unregistered(query_ids, self._queries)
         self.tags.unregistered(query_ids, self._queries)
         known_tenant.use.queries -= len(query_ids)
-        known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids, idle)
+        known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids, less)

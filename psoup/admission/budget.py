@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+import numpy as np
 from sortedcontainers import SortedDict
 
 from psoup.admission.shared_room import SharedRoom
@@ -24,8 +25,11 @@ from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
+from psoup.plan.amounts import idle_codes, parked_as, parked_codes
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.parked_queries import ParkedQueries
 from psoup.sql.templates.block import BoundBlock
+from psoup.values.columns import Array
 
 ROW_BYTES = 400
 """Bytes of a query made from a template and a row of short values: in the block's columns, the index and the names."""
@@ -57,6 +61,9 @@ TAG_BYTES = 64
 
 IDLE_LESS = 150
 """The bytes by which an idle query is charged less: it has no slot, no name, and no entry in the predicate index."""
+
+PARKED_LESS = 300
+"""The bytes by which a parked query is charged less: it is idle, and its values and text are not in memory."""
 
 STREAM_BYTES = 32_000
 """Bytes of a stream without tuples."""
@@ -166,9 +173,9 @@ class MemoryBudget:
     def adopt(self, event: Registered | RegisteredMany) -> int:
         """Charge the queries of an event. Returns the charge."""
         if isinstance(event, Registered):
-            self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
-        elif isinstance(event.queries, BoundBlock):
-            count, charge = len(event.queries), row_charge(event.queries) + tags_charge(event.tags)
+            self._charges[event.query_id] = size = usual_charge(event)
+        elif isinstance(event.queries, BoundBlock | ParkedQueries):
+            count, charge = len(event.queries), block_row_charge(event)
             if charge != ROW_BYTES:
                 self._blocks[event.first_id] = _BlockCharge(count, charge, count)
             size = charge * count
@@ -177,16 +184,17 @@ class MemoryBudget:
             charges = [text_charge(query) + tags for query in event.queries]
             self._charges.update(enumerate(charges, event.first_id))
             size = sum(charges)
-        size -= idle_less(event)
+        size -= charged_less(codes_of(event))
         self.queries += size
         return size
 
-    def give_back_queries(self, query_ids: Sequence[int], idle: int) -> int:
-        """Subtract the charges of removed queries (ascending). `idle`: the number of idle ones. Returns their sum.
+    def give_back_queries(self, query_ids: Sequence[int], less: int) -> int:
+        """Subtract the charges of removed queries (ascending). `less`: the bytes by which they are charged less,
+        because some are idle or parked. Returns the sum of their charges.
 
         O(k), and O(log n) for each block."""
         before = self.queries
-        self.queries += IDLE_LESS * idle
+        self.queries += less
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
         self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
         for first, block, count in meeting(query_ids, self._blocks, _BLOCK_COUNT):
@@ -226,17 +234,42 @@ def _more(room: SharedRoom) -> str:
 
 
 def charge_of(event: Registered | RegisteredMany) -> int:
-    """Bytes charged for the queries of an event. O(queries); O(1) for a template."""
-    less = idle_less(event)
+    """Bytes charged for the queries of an event. O(queries)."""
+    return charge_when_kept(event) - charged_less(codes_of(event))
+
+
+def charge_when_kept(event: Registered | RegisteredMany) -> int:
+    """Bytes charged for the queries of an event once all are active. O(queries); O(1) for a template."""
     if isinstance(event, Registered):
-        return text_charge(event.query) + tag_charge(event.tag) - less
-    return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries) - less
+        return usual_charge(event)
+    return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries)
 
 
-def idle_less(event: Registered | RegisteredMany) -> int:
-    """The bytes by which the queries of an event are charged less because they are idle."""
-    count = 1 if isinstance(event, Registered) else len(event.queries)
-    return IDLE_LESS * count if event.keeping.idle else 0
+def usual_charge(event: Registered) -> int:
+    """Bytes charged for a query while it is active."""
+    return event.charge or text_charge(event.query) + tag_charge(event.tag)
+
+
+def block_row_charge(event: RegisteredMany) -> int:
+    """Bytes charged for each query of a template's block while it is active."""
+    if isinstance(event.queries, BoundBlock):
+        return row_charge(event.queries) + tags_charge(event.tags)
+    return event.charge
+
+
+def codes_of(event: Registered | RegisteredMany) -> Array:
+    """The codes of the keeping of an event's queries, uint8[n]."""
+    if isinstance(event, Registered):
+        return np.array([event.keeping.code], np.uint8)
+    codes: Array = np.full(len(event.queries), event.keeping.code, np.uint8)
+    codes[np.array(event.parked, np.int64)] = parked_as(event.keeping).code
+    return codes
+
+
+def charged_less(codes: Array) -> int:
+    """The bytes by which queries with these codes (uint8[n]) are charged less, because they are idle or parked."""
+    parked = int(parked_codes(codes).sum())
+    return IDLE_LESS * (int(idle_codes(codes).sum()) - parked) + PARKED_LESS * parked
 
 
 def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:

@@ -93,7 +93,7 @@ class Judge:
         """
         tenant, used = self._known.get(tenant_name), self.query_bytes(tenant_name)
         if tenant is not None and used + needed > tenant.quotas.query_bytes > 0:
-            cause = f"this call, which puts {count:,} {'query' if count == 1 else 'queries'} into the index,"
+            cause = f"this call, which keeps more of {count:,} {'query' if count == 1 else 'queries'},"
             way = "leave queries inactive or with the amount NONE, or unregister some"
             raise over_quota(tenant, "query_bytes", used, needed, way, cause=cause)
 

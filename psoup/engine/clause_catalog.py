@@ -31,6 +31,7 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.published.idle_clauses import FIRST_IDLE, FIRST_INACTIVE, NO_SLOT, is_idle, is_inactive
 from psoup.published.members import add, remove, remove_all, with_sides
 from psoup.published.paged_map import Editor, PagedMap, PagedRecords
+from psoup.published.parked_queries import ParkedQueries
 from psoup.published.record_block import picked
 from psoup.published.records import ClauseBlock, ClauseRecord
 from psoup.sql.templates.block import ManyQueries
@@ -165,8 +166,20 @@ class ClauseCatalog:
             self._records.set(sqc_id, ClauseRecord(sqc_id, NO_SLOT, state.stream_id, (), members, (queries[row],)))
         return sqc_ids
 
+    def add_parked(self, state: StreamState, query_id: int, queries: ParkedQueries) -> int:
+        """Add a parked query, or a side of one, that is in no block: `queries[0]`. Returns the SQC ID of its clause."""
+        (sqc_id,) = self._take_idle(1, active=False).tolist()
+        self._records.set(sqc_id, ClauseRecord(sqc_id, NO_SLOT, state.stream_id, (), (query_id,), queries))
+        return int(sqc_id)
+
     def add_idle_columns(
-        self, state: StreamState, ids: Array, queries: ManyQueries, rows: Array | None = None, *, active: bool
+        self,
+        state: StreamState,
+        ids: Array,
+        queries: ManyQueries | ParkedQueries,
+        rows: Array | None = None,
+        *,
+        active: bool,
     ) -> Array:
         """Add the queries in some `rows` of a block, which are idle. Their idle clauses stay in columns."""
         if active:

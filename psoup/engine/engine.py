@@ -56,6 +56,7 @@ from psoup.events.events import (
 )
 from psoup.events.tenants import kept_bytes_of
 from psoup.invariants import Verify, ensure
+from psoup.published.parked_queries import Registrations
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial
@@ -81,13 +82,13 @@ class Engine:
         timer: Callable[[], float] = float,
         edge: Callable[[], int | None] = lambda: None,
         thin: Thin | None = None,
+        log: Registrations | None = None,
     ) -> None:
         """`others`: returns the bytes that the memory budget is charged for all but tuples. The writer calls it.
-
         `timer`: returns the thread's time in seconds, to measure the work for each tenant (`Effects.spent`). `verify`:
         the level of the engine's checks (`psoup.engine.verification`). `edge`: returns an upper bound of the time by
         which tuples of streams in system time expire, or None. The writer's thread calls it. `thin`: replaces the files
-        of thinned chunks; needed with `keep` if a chunk is ever thinned.
+        of thinned chunks; needed with `keep` if a chunk is ever thinned. `log`: where parked queries are read.
         """
         self.config = config
         self._run = run
@@ -99,7 +100,8 @@ class Engine:
         self._streams: dict[int, StreamState] = {}
         self._archiving: dict[int, StreamState] = {}
         """The streams that have an archive."""
-        self._registry = Registry(config.shape)
+        self._registry = Registry(config.shape, log)
+        self.recalled = self._registry.recalled
         self._verification = Verification(verify, self._registry)
         self._precautions = Precautions()
         self._news: list[LeftIndex] = []

@@ -19,6 +19,7 @@ from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.config import Shape
 from psoup.engine.clause_catalog import ClauseCatalog, Streams
 from psoup.engine.query_alteration import QueryAlteration
+from psoup.engine.query_entry import Entered, QueryEntry, next_tuple_of
 from psoup.engine.query_sides import sides_by_stream, tags_of
 from psoup.engine.removal_columns import LeavingQueries, sides_in
 from psoup.engine.stream.checks import check_stream
@@ -28,18 +29,24 @@ from psoup.events.change import Replacements
 from psoup.events.events import QueriesAltered, Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import corrupt, ensure
-from psoup.plan.amounts import Keeping, idle_codes
-from psoup.plan.sides import is_side, query_of, side_id
+from psoup.plan.amounts import idle_codes
+from psoup.plan.sides import is_side, query_of
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.departures import Departed, WhyGone
 from psoup.published.idle_clauses import is_idle
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import with_sides
 from psoup.published.paged_map import Editor, PagedMap
+from psoup.published.parked_queries import (
+    NoLog,
+    ParkedQueries,
+    RecalledQueries,
+    Registrations,
+)
 from psoup.published.record_block import picked
-from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryBlock, QueryRecord
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.tags import PublishedTags
-from psoup.sql.templates.block import BoundBlock, ManyQueries
+from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array
 from psoup.work.gc_pause import without_collector
 
@@ -47,8 +54,10 @@ from psoup.work.gc_pause import without_collector
 class Registry:
     """Queries and clauses of all streams, by their IDs."""
 
-    def __init__(self, shape: Shape = Shape()) -> None:
+    def __init__(self, shape: Shape = Shape(), log: Registrations | None = None) -> None:
+        """`log`: where parked queries are read; needed if queries are ever parked."""
         self._shape = shape
+        self.recalled = RecalledQueries(log or NoLog())
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
         self._clauses = ClauseCatalog(shape)
         self._tags = Tags()
@@ -96,6 +105,8 @@ class Registry:
             self._tags.add(event)
         if event.expires:
             self.lifetimes.add(event.query_id, 1, event.expires, event.time)
+        if event.keeping.parked:
+            return self._count(self._entry(event, streams).parked(event.query_id, event.side_streams, event.tag))
         if event.side_streams:
             joined = [event.query_id], [event.query], [event.side_streams], [event.tag]
             changed = self._add_joins(event, streams, *joined)
@@ -119,15 +130,17 @@ class Registry:
         stand = np.ones(count, np.bool_)
         stand[np.array(event.gone, np.int64)] = False
         with without_collector():
-            if isinstance(queries, BoundBlock):
-                changed = self._add_block(event, streams, ids, queries, np.flatnonzero(stand))
+            if isinstance(queries, BoundBlock | ParkedQueries):
+                changed = self._count(self._entry(event, streams).block(ids, queries, np.flatnonzero(stand)))
                 self._settle(streams)
                 return changed
+            changed = self._count(self._entry(event, streams).parked_rows(stand))
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             joins = [row for row, of_query in enumerate(event.side_streams) if of_query and stand[row]]
             owners[joins] = 0
-            changed = [streams[stream_id] for stream_id in dict.fromkeys(owners[owners > 0].tolist())]
-            for state in changed:
+            states = [streams[stream_id] for stream_id in dict.fromkeys(owners[owners > 0].tolist())]
+            changed += states
+            for state in states:
                 places = np.flatnonzero(owners == state.stream_id)
                 made = (queries.names[places], queries.table) if isinstance(queries, PreparedQueries) else None
                 some, tags = [queries[row] for row in places.tolist()], tags_of(event, places.tolist())
@@ -193,7 +206,7 @@ class Registry:
     def alter(self, event: QueriesAltered, streams: Streams) -> list[StreamState]:
         """Change how some queries are kept. Returns the streams with clauses that join an index."""
         self.alterations += 1
-        entered = QueryAlteration(self._queries, self._clauses, streams).apply(event)
+        entered = QueryAlteration(self._queries, self._clauses, streams, self.recalled).apply(event)
         self._settle(streams)
         return [streams[stream_id] for stream_id in sorted(entered)]
 
@@ -265,7 +278,7 @@ class Registry:
 
     def _settle(self, streams: Streams) -> None:
         """Let idle queries change their clauses, if the clauses of other queries have come or gone."""
-        QueryAlteration(self._queries, self._clauses, streams).settle()
+        QueryAlteration(self._queries, self._clauses, streams, self.recalled).settle()
 
     def _add_joins(
         self,
@@ -309,53 +322,21 @@ class Registry:
             sqc_ids = self._clauses.add_idle(state, ids, queries, active=keeping.active)
         else:
             sqc_ids = self._clauses.add(state, ids, queries, made)
-        common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
+        common, stream_id, next_id = (
+            (event.time, event.sequence),
+            state.stream_id,
+            next_tuple_of(event, state.stream_id),
+        )
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
             place = query_id, event.tenant, stream_id, sqc_id
             record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id, keeping)
             self._queries.set(query_id, record)
 
-    def _add_block(
-        self, event: RegisteredMany, streams: Streams, ids: Array, queries: BoundBlock, rows: Array
-    ) -> list[StreamState]:
-        """Add the queries in some `rows` of a template's block. Returns the streams."""
-        tags = event.tags
-        if len(rows) < len(queries):
-            ids, queries, tags = ids[rows], queries.take(rows), None if tags is None else tags.take(rows)
-        if not len(ids):
-            return [streams[event.stream_ids[0]]]
-        stamps, expires = (event.tenant, event.stream_ids[0], event.time, event.sequence), event.expires
-        if not event.side_streams:
-            state, next_id = streams[event.stream_ids[0]], _next_id(event, event.stream_ids[0])
-            sqc_ids = self._add_columns(state, ids, queries, event.keeping)
-            last = tags, expires, next_id, event.keeping
-            self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, *last))
-            state.clauses.count_queries(len(ids))
-            return [state]
-        none, keeping = np.zeros(len(ids), np.int8), event.keeping.of_side
-        self._queries.add_block(QueryBlock(ids, none, queries, *stamps, tags, expires, 0, event.keeping))
-        self._uncounted += len(ids)
-        changed: dict[int, StreamState] = {}
-        for place, (stream_id, sides) in enumerate(zip(event.side_streams[0], queries.sides, strict=True)):
-            state, side_ids = streams[stream_id], ids + side_id(0, place)
-            sqc_ids = self._add_columns(state, side_ids, sides, keeping)
-            stamps = stamps[0], stream_id, *stamps[2:]
-            self._queries.add_block(QueryBlock(side_ids, sqc_ids, sides, *stamps, None, 0, 0, keeping))
-            self._sides += len(ids)
-            if stream_id in changed:
-                self._uncounted += len(ids)
-            else:
-                state.clauses.count_queries(len(ids))
-            changed[stream_id] = state
-        return [*changed.values()]
+    def _entry(self, event: Registered | RegisteredMany, streams: Streams) -> QueryEntry:
+        return QueryEntry(event, streams, self._queries, self._clauses, self.recalled)
 
-    def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries, keeping: Keeping) -> Array:
-        """Add the clauses of a block. Returns the SQC IDs of its queries, int64[n]."""
-        if keeping.idle:
-            return self._clauses.add_idle_columns(state, ids, queries, active=keeping.active)
-        return self._clauses.add_columns(state, ids, queries)
-
-
-def _next_id(event: Registered | RegisteredMany, stream_id: int) -> int:
-    """The ID that the next tuple of a stream had at a registration; 0 if the event does not tell."""
-    return event.next_id if isinstance(event, Registered) else dict(event.next_ids).get(stream_id, 0)
+    def _count(self, entered: Entered) -> list[StreamState]:
+        """Count the records that an event has added. Returns the streams of its queries."""
+        self._sides += entered.sides
+        self._uncounted += entered.uncounted
+        return entered.states

@@ -16,7 +16,7 @@ from psoup.events.commands import Extent
 from psoup.events.lists import ListEvent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
-from psoup.plan.amounts import AS_USUAL, Keeping, KeepingChange
+from psoup.plan.amounts import AS_USUAL, Keeping, KeepingChange, with_places_of
 from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.values.columns import Array, Batch
 
@@ -202,6 +202,9 @@ class Registered:
     """The ID of the next tuple of its stream: the first for which followers are told the query. 0 in events of older
     versions."""
     keeping: Keeping = AS_USUAL
+    charge: int = 0
+    """In a replay of a query that is parked, the bytes that admission charges for it. `query` has only its text then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,10 @@ class RegisteredMany:
     """The ID of the next tuple of each stream, as in `Registered`: pairs of stream ID and tuple ID."""
     keeping: Keeping = AS_USUAL
     """The keeping of each query."""
+    parked: Sequence[int] = ()
+    """In a replay, the positions of queries that a later event parks, ascending. They are parked from the start."""
+    charge: int = 0
+    """In a replay of queries that are all parked, the bytes that admission charges for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +289,24 @@ class UnregisteredMany:
 
 @dataclass(frozen=True, slots=True)
 class QueriesAltered:
-    """Several queries (int64[k], ascending) are kept in another way. A replay may no longer know some of them."""
+    """Several queries (int64[k], ascending) are kept in another way. A replay may no longer know some of them.
+
+    `parked`: in a replay, those that a later event parks, int64[m] ascending. They stay parked.
+    """
 
     sequence: int
     tenant: str
     query_ids: Array
     change: KeepingChange
     time: int
+    parked: Array = field(default_factory=no_queries)
+
+    def codes_after(self, query_ids: Array, codes: Array) -> Array:
+        """The codes (uint8[k]) of some of the queries after the event. O(k log m)."""
+        after = self.change.of(codes)
+        if not len(self.parked):
+            return after
+        return np.where(np.isin(query_ids, self.parked), with_places_of(after, codes), after)
 
 
 QueryEvent = Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany | QueriesAltered

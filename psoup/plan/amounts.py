@@ -4,13 +4,14 @@
     PARTIAL    the matches of its clause, or of the sides of a join    (PSoup-P; the default)
     COMPLETE   the matches and the answer                              (PSoup-C)
 
-An inactive query is kept as NONE until it is active again. `Keeping` has the amount with its two switches. Columns hold
-a `Keeping` as a code of one byte, and the default has the code 0.
+An inactive query is kept as NONE until it is active again. The text, values and bound form of a parked one are not in
+memory (`psoup.published.parked_queries`). `Keeping` has the amount with its switches. Columns hold a `Keeping` as a
+code of one byte, and the default has the code 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ _AMOUNTS = (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE)
 _AMOUNT_BITS = 3
 _EAGER = 4
 _INACTIVE = 8
-CODES = 16
+_PARKED = 32
+CODES = 64
 """The number of codes; some are not in use. Every code is less."""
 
 
@@ -41,12 +43,14 @@ class Keeping:
     """The keeping of a query.
 
     `eager`: of a COMPLETE query, whether the service updates the kept answer after new tuples, before anybody asks.
-    `active`: whether new tuples are told to the query. An inactive query remembers its amount.
+    `active`: whether new tuples are told to the query. An inactive query remembers its amount. `parked`: of an inactive
+    query, whether its statement is not in memory.
     """
 
     amount: Amount = Amount.PARTIAL
     eager: bool = False
     active: bool = True
+    parked: bool = False
 
     @property
     def idle(self) -> bool:
@@ -61,7 +65,8 @@ class Keeping:
     @property
     def code(self) -> int:
         """The code of this value in columns: 0 for the default."""
-        return _AMOUNTS.index(self.amount) | (_EAGER if self.eager else 0) | (0 if self.active else _INACTIVE)
+        switches = (_EAGER if self.eager else 0) | (0 if self.active else _INACTIVE) | (_PARKED if self.parked else 0)
+        return _AMOUNTS.index(self.amount) | switches
 
     @staticmethod
     def of(code: int) -> Keeping:
@@ -71,7 +76,7 @@ class Keeping:
 
 def _keeping(code: int) -> Keeping:
     amount = _AMOUNTS[min(code & _AMOUNT_BITS, len(_AMOUNTS) - 1)]
-    return Keeping(amount, code & _EAGER > 0, code & _INACTIVE == 0)
+    return Keeping(amount, code & _EAGER > 0, code & _INACTIVE == 0, code & _PARKED > 0)
 
 
 _KEEPINGS = tuple(map(_keeping, range(CODES)))
@@ -81,23 +86,33 @@ AS_USUAL = Keeping()
 
 @dataclass(frozen=True, slots=True)
 class KeepingChange:
-    """A change of some queries' keeping. None leaves a part as it is."""
+    """A change of some queries' keeping. None leaves a part as it is.
+
+    A query that is parked becomes inactive. An activated query is not parked any more.
+    """
 
     amount: Amount | None = None
     eager: bool | None = None
     active: bool | None = None
+    parked: bool | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether no part would change."""
-        return self.amount is None and self.eager is None and self.active is None
+        return self == NO_CHANGE
+
+    @property
+    def parks(self) -> bool | None:
+        """Whether the queries are parked after the change. None if it leaves that as it is."""
+        return False if self.active else self.parked
 
     def of(self, codes: Array) -> Array:
         """The codes (uint8[n]) of queries after the change. O(n)."""
         changed: Array = codes.astype(np.uint8, copy=True)
         if self.amount is not None:
             changed = (changed & np.uint8(CODES - 1 - _AMOUNT_BITS)) | np.uint8(_AMOUNTS.index(self.amount))
-        for bit, wanted in ((_EAGER, self.eager), (_INACTIVE, None if self.active is None else not self.active)):
+        inactive = True if self.parked else None if self.active is None else not self.active
+        for bit, wanted in ((_EAGER, self.eager), (_INACTIVE, inactive), (_PARKED, self.parks)):
             if wanted is not None:
                 changed = changed | np.uint8(bit) if wanted else changed & np.uint8(CODES - 1 - bit)
         return changed
@@ -119,3 +134,19 @@ def idle_codes(codes: Array) -> Array:
 def inactive_codes(codes: Array) -> Array:
     """Flags, bool[n]: whether the queries with these codes (uint8[n]) are inactive."""
     return (codes & _INACTIVE) > 0
+
+
+def parked_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether the queries with these codes (uint8[n]) are parked."""
+    return (codes & _PARKED) > 0
+
+
+def with_places_of(codes: Array, before: Array) -> Array:
+    """The codes (uint8[n]), but active, inactive or parked as in the codes `before` (uint8[n]): uint8[n]."""
+    places = np.uint8(_INACTIVE | _PARKED)
+    return (codes & ~places) | (before & places)
+
+
+def parked_as(keeping: Keeping) -> Keeping:
+    """The keeping of a parked query that had another `keeping` before. It remembers its amount."""
+    return replace(keeping, active=False, parked=True)

@@ -21,6 +21,7 @@ from psoup.plan.factors import Factor
 from psoup.plan.sides import side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.members import Members
+from psoup.published.parked_queries import ParkedQueries, width_of
 from psoup.published.record_block import Numbers, RecordBlock, bytes_of, numbers, pick, picked
 from psoup.sql.templates.block import ManyQueries
 from psoup.values.columns import Array
@@ -51,7 +52,8 @@ class QueryRecord:
     next_id: int = 0
     """The ID that the next tuple of its stream had at the registration."""
     keeping: Keeping = AS_USUAL
-    """The amount that is kept of its answer. A side has the keeping of its clause."""
+    """The amount that is kept of its answer. A side has the keeping of its clause. `queries` of a parked query are
+    `ParkedQueries`."""
 
     @property
     def tag(self) -> Tag:
@@ -65,17 +67,22 @@ class QueryRecord:
 
     @property
     def query(self) -> StandingQuery:
-        """The query that was registered."""
+        """The query that was registered. If it is parked, this reads the log (`psoup.published.parked_queries`)."""
         return self.queries[self.row]
 
     def altered(self, keeping: Keeping, sqc_id: int) -> QueryRecord:
         """The record with another keeping and clause."""
         return replace(self, keeping=keeping, sqc_id=sqc_id)
 
+    def holding(self, queries: Sequence[StandingQuery]) -> QueryRecord:
+        """The record of a query outside blocks, with its query parked or bound: `queries[0]`."""
+        return replace(self, queries=queries, row=0)
+
     @property
     def side_ids(self) -> list[int]:
         """The IDs of the sides of a join."""
-        return [] if self.sqc_id else [side_id(self.query_id, place) for place in range(len(self.query.sides))]
+        width = 0 if self.sqc_id else width_of(self.queries, self.row)
+        return [side_id(self.query_id, place) for place in range(width)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
     """Queries that one event registered with a template, or the sides of such queries at one place in FROM.
 
     `sqc_ids`: the clause of each query, integers[n]. `next_id`: as in QueryRecord. `keeping`: one value if it is that
-    of all queries, else the code of each, uint8[n].
+    of all queries, else the code of each, uint8[n]. `queries`: `ParkedQueries` if some of them are parked.
     """
 
     __slots__ = (
@@ -123,7 +130,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         self,
         ids: Numbers,
         sqc_ids: Numbers,
-        queries: ManyQueries,
+        queries: ManyQueries | ParkedQueries,
         tenant: str,
         stream_id: int,
         registered: int,
@@ -168,15 +175,33 @@ class QueryBlock(RecordBlock[QueryRecord]):
         ids = picked(self.ids, places)
         return [ids + side_id(0, place) for place in range(len(self.queries.sides))]
 
-    def altered(self, places: Array, codes: Array, sqc_ids: Array | None) -> QueryBlock:
-        """The block with another keeping (uint8[k]) of the queries at some positions (int64[k], ascending).
-
-        `sqc_ids`: their new clauses, int64[k], or None if these stay. Shares all other columns. O(n).
-        """
-        changed = self.taken(None)
-        changed._gone, changed.live = None if self._gone is None else self._gone.copy(), self.live
+    def codes_after(self, places: Array, codes: Array) -> Array:
+        """The codes of all queries, once those at some positions have other `codes` (uint8[k]): uint8[n]."""
         every = self.codes_at(np.arange(self.count)).copy()
         every[places] = codes
+        return every
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether all queries are parked. O(1)."""
+        return isinstance(self.queries, ParkedQueries) and self.queries.all_parked
+
+    def unneeded(self) -> Array:
+        """Flags, bool[n], of the queries that are removed."""
+        return np.zeros(self.count, np.bool_) if self._gone is None else self._gone
+
+    def altered(
+        self, places: Array, codes: Array, sqc_ids: Array | None, queries: ManyQueries | ParkedQueries
+    ) -> QueryBlock:
+        """The block with another keeping (uint8[k]) of the queries at some positions (int64[k], ascending).
+
+        `sqc_ids`: their new clauses, int64[k], or None if these stay. `queries`: the queries of the block, some of them
+        perhaps parked. Shares all other columns. O(n).
+        """
+        changed = self.taken(None)
+        changed.queries = queries
+        changed._gone, changed.live = None if self._gone is None else self._gone.copy(), self.live
+        every = self.codes_after(places, codes)
         alike = len(places) == self.live and bool((codes == codes[0]).all())
         changed.keeping = Keeping.of(int(codes[0])) if alike else every
         if sqc_ids is not None:
@@ -230,7 +255,7 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         slots: Numbers,
         rows: Numbers,
         members: Numbers,
-        queries: ManyQueries,
+        queries: ManyQueries | ParkedQueries,
         stream_id: int,
         attributes: tuple[int, ...],
     ) -> None:

@@ -142,11 +142,12 @@ class Service:
 
     def _make_host(self, quarantine: Sequence[str]) -> Host[Snapshot]:
         settings, config = self.settings, self.settings.engine_config()
-        admission = Admission(config, archive=self._store.durable)
+        admission = Admission(config, archive=self._store.durable, parks=True)
         keep, thin = (self._store.keep, self._store.thin) if self._store.durable else (None, None)
         taken = lambda: admission.producer_bytes + self.host.pins.bytes  # noqa: E731
         self._wait = ExpiryWait(self.clock, lambda: self.host.state == "starting", lambda: engine.snapshot())
-        engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time, self._wait.edge, thin)
+        timer, edge, log = time.thread_time, self._wait.edge, self._store.registrations
+        engine = Engine(config, self._pool, keep, taken, settings.verify, timer, edge, thin, log)
         admission.share_published(engine.snapshot)
         self._has_clock_streams = lambda: bool(admission.clock_streams)
         self._weights = Weights(lambda: engine.snapshot().tenants)

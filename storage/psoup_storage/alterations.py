@@ -22,8 +22,9 @@ LEAST = 64
 
 
 def parts_of(change: KeepingChange) -> frozenset[str]:
-    """The parts that a change changes."""
-    return frozenset(name for name in ("amount", "eager", "active") if getattr(change, name) is not None)
+    """The parts that a change changes. To park a query makes it inactive, and to activate it ends its parking."""
+    parts = {name for name in ("amount", "eager", "active", "parked") if getattr(change, name) is not None}
+    return frozenset(parts | ({"active", "parked"} if change.parked or change.active else set()))
 
 
 def needed(changes: Sequence[QueriesAltered], exist: Callable[[Array], Array]) -> list[QueriesAltered]:

@@ -22,6 +22,7 @@ from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.events.events import Event
 from psoup.model import StreamSpec
+from psoup.published.parked_queries import Registrations
 from psoup.values.columns import Batch, Column
 
 T = TypeVar("T")
@@ -84,6 +85,11 @@ class Store(Protocol):
     @property
     def sequence(self) -> int:
         """The sequence of the last event kept; 0 before the first."""
+        ...
+
+    @property
+    def registrations(self) -> Registrations:
+        """The kept events, as the place where parked queries are read."""
         ...
 
     @property

@@ -19,7 +19,7 @@ from sortedcontainers import SortedDict
 
 from psoup.admission.spans import meeting
 from psoup.data.chunk import ChunkView
-from psoup.errors import Internal
+from psoup.errors import Internal, NotFound
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.change import change_of
 from psoup.events.events import (
@@ -44,6 +44,7 @@ from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.events.webhooks import WebhookChanged
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array, Batch
 from psoup_storage.alterations import LEAST, needed
@@ -139,6 +140,25 @@ class MemoryStore:
         if not isinstance(event, RegisteredMany) or event.first_id not in self._blocks:
             return event
         return replace(event, gone=np.flatnonzero(self._blocks[event.first_id]).tolist())
+
+    @property
+    def registrations(self) -> MemoryStore:
+        """The store itself. It keeps the statements of parked queries in memory."""
+        return self
+
+    def read_queries(self, sequence: int, query_ids: Array) -> Sequence[StandingQuery]:
+        """The queries of a kept event; see `psoup.published.parked_queries.Registrations`. O(k)."""
+        first = int(query_ids[0])
+        place = self._blocks.bisect_right(first) - 1
+        of_block = ("queries", self._blocks.keys()[place] if place >= 0 else 0)
+        event = self._kept.get(("event", sequence) if self._keep_all else ("query", first)) or self._kept.get(of_block)
+        if isinstance(event, Registered):
+            return [event.query]
+        if not isinstance(event, RegisteredMany) or event.sequence != sequence:
+            raise NotFound("the query has just been unregistered", reason="UNKNOWN_QUERY", sequence=sequence)
+        rows = query_ids - event.first_id
+        queries = event.queries
+        return queries.take(rows) if isinstance(queries, BoundBlock) else [queries[row] for row in rows.tolist()]
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
         """Do nothing: the tuples are in memory already, and stay there."""

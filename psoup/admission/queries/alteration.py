@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from psoup.admission.budget import IDLE_LESS
+from psoup.admission.budget import charged_less
 from psoup.admission.catalog import KnownStream
 from psoup.admission.queries.registry_state import RegistryState
 from psoup.admission.queries.removal import selected_queries
@@ -20,7 +20,7 @@ from psoup.errors import InvalidInput
 from psoup.events.acknowledgements import AlterationAcknowledgement, Prepared
 from psoup.events.commands import AlterQueries
 from psoup.events.events import QueriesAltered
-from psoup.plan.amounts import Amount, Keeping, KeepingChange, idle_codes
+from psoup.plan.amounts import Amount, Keeping, KeepingChange, idle_codes, parked_codes
 
 MOST_NAMED = 1 << 20
 """The most query IDs of one call."""
@@ -35,7 +35,7 @@ def decide_alter_queries(
     enter the index above the memory budget or the quota `query_bytes`. O(queries) in NumPy.
     """
     change, (sequence, now) = command.change, place
-    check_change(change)
+    check_change(change, standing.parks)
     if command.query_ids is not None and len(command.query_ids) > MOST_NAMED:
         raise InvalidInput(
             f"the call names {len(command.query_ids):,} queries; {MOST_NAMED:,} is the most, send it in parts, or"
@@ -48,26 +48,34 @@ def decide_alter_queries(
     before = standing.keepings.codes(ids)
     after = change.of(before)
     changed = ids[np.flatnonzero(before != after)]
-    entering = int((idle_codes(before) & ~idle_codes(after)).sum())
-    if entering:
-        standing.budget.check_queries(IDLE_LESS * entering, entering)
-        standing.judge.check_entering(command.tenant, entering, IDLE_LESS * entering)
+    more = np.flatnonzero(idle_codes(before) & ~idle_codes(after) | parked_codes(before) & ~parked_codes(after))
+    if len(more):
+        needed = charged_less(before[more]) - charged_less(after[more])
+        standing.budget.check_queries(needed, len(more))
+        standing.judge.check_entering(command.tenant, len(more), needed)
     if command.dry_run or not len(changed):
         return Prepared(AlterationAcknowledgement(sequence - 1, count=len(ids), changed=len(changed)))
     event = QueriesAltered(sequence, command.tenant, changed, change, now)
     return Prepared(AlterationAcknowledgement(sequence, count=len(ids), changed=len(changed)), event)
 
 
-def check_change(change: KeepingChange) -> None:
-    """Raise InvalidInput for a change of nothing, or of `eager` together with an amount that has no eager form."""
+def check_change(change: KeepingChange, parks: bool) -> None:
+    """Raise InvalidInput for a change of nothing, or of `eager` together with an amount that has no eager form.
+
+    Also for queries that would be both parked and active. `parks`: whether there is a log to read parked queries from.
+    """
     if change.is_empty:
-        raise InvalidInput("say what to change: amount or active", reason="NO_CHANGE")
+        raise InvalidInput("say what to change: amount, active or parked", reason="NO_CHANGE")
+    if change.parked:
+        _check_parked(bool(change.active), parks)
     if change.eager and change.amount not in (None, Amount.COMPLETE):
         raise _not_eager(change.amount)
 
 
-def check_keeping(keeping: Keeping) -> None:
-    """Raise InvalidInput for a new query that would be eager, and not COMPLETE."""
+def check_keeping(keeping: Keeping, parks: bool) -> None:
+    """Raise InvalidInput for a new query that would be eager and not COMPLETE, or both parked and active."""
+    if keeping.parked:
+        _check_parked(keeping.active, parks)
     if keeping.eager and keeping.amount is not Amount.COMPLETE:
         raise _not_eager(keeping.amount)
 
@@ -79,3 +87,18 @@ def _not_eager(amount: Amount | None) -> InvalidInput:
         reason="EAGER",
         field="eager",
     )
+
+
+def _check_parked(active: bool, parks: bool) -> None:
+    if active:
+        raise InvalidInput(
+            "a parked query is inactive, and this call says active; leave one of the two out",
+            reason="PARKED",
+            field="parked",
+        )
+    if not parks:
+        raise InvalidInput(
+            "parked queries are read from the log, and this engine has none; say inactive instead of parked",
+            reason="PARKED",
+            field="parked",
+        )

@@ -14,9 +14,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 
+import numpy as np
 import pyarrow as pa
 
-from psoup.admission.budget import IDLE_LESS, MemoryBudget, block_charge, tags_charge, text_charge
+from psoup.admission.budget import MemoryBudget, block_charge, charged_less, tags_charge, text_charge
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.queries.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
@@ -75,7 +76,7 @@ class Binding:
         self.rows: Rows = ()
         """The values of each query of a template, as tuples. Empty if the queries are a `BoundBlock`."""
         count = command.count if isinstance(command, RegisterMany) else 1
-        self.charge = -IDLE_LESS * count if command.keeping.idle else 0
+        self.charge = -count * charged_less(np.array([command.keeping.code], np.uint8))
         """Bytes charged for the queries."""
         self._digest = b""
         self._tags: TagColumns | None = None

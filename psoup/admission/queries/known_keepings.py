@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from psoup.admission.budget import charged_less, codes_of
 from psoup.config import Shape
-from psoup.events.events import Registered, RegisteredMany
-from psoup.plan.amounts import AS_USUAL, Keeping, KeepingChange, idle_codes
+from psoup.events.events import QueriesAltered, Registered, RegisteredMany
+from psoup.plan.amounts import Keeping
 from psoup.values.columns import Array
 
 
@@ -38,28 +39,28 @@ class KnownKeepings:
 
     def registered(self, event: Registered | RegisteredMany) -> None:
         """Add the queries of an event."""
-        if event.keeping == AS_USUAL:
+        codes = codes_of(event)
+        if not codes.any():
             return
-        first, count = (event.query_id, 1) if isinstance(event, Registered) else (event.first_id, len(event.queries))
-        ids = np.arange(first, first + count)
-        self._set(ids, np.full(count, event.keeping.code, np.uint8))
+        first = event.query_id if isinstance(event, Registered) else event.first_id
+        self._set(np.arange(first, first + len(codes)), codes)
 
-    def altered(self, query_ids: Array, change: KeepingChange) -> int:
-        """Change registered queries (int64[k], ascending). Returns the number of idle ones that are active now, less
-        the number of active ones that are idle now."""
+    def altered(self, event: QueriesAltered, query_ids: Array) -> int:
+        """Change the registered queries (int64[k], ascending) of an event. Returns by how many bytes more they are
+        charged now."""
         before = self.codes(query_ids)
-        after = change.of(before)
+        after = event.codes_after(query_ids, before)
         self._set(query_ids, after)
-        return int(idle_codes(before).sum()) - int(idle_codes(after).sum())
+        return charged_less(before) - charged_less(after)
 
     def removed(self, query_ids: Sequence[int]) -> int:
-        """Forget removed queries (ascending). Returns the number of idle ones among them."""
+        """Forget removed queries (ascending). Returns by how many bytes they were charged less than usual ones."""
         if not self._pages:
             return 0
         ids = np.array(query_ids, np.int64)
-        idle = int(idle_codes(self.codes(ids)).sum())
+        less = charged_less(self.codes(ids))
         self._set(ids, np.zeros(len(ids), np.uint8))
-        return idle
+        return less
 
     def items(self) -> Iterator[tuple[int, Keeping]]:
         """Yield the queries that are not kept as usual, ascending."""

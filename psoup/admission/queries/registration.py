@@ -58,7 +58,7 @@ def decide_registration(
 
     Raises the errors of binding, Conflict and ResourceExhausted.
     """
-    check_keeping(command.keeping)
+    check_keeping(command.keeping, standing.parks)
     if isinstance(command, RegisterMany):
         check_block(command, config)
     binding = binding or Binding(tenant, command, config, standing.budget)

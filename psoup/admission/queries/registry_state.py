@@ -12,10 +12,14 @@ from psoup.admission.quotas import Judge
 
 
 class RegistryState(NamedTuple):
-    """The registered queries, their keys and labels, the memory budget, how the queries are kept, and the quotas."""
+    """The registered queries, their keys and labels, the memory budget, how the queries are kept, and the quotas.
+
+    `parks`: whether there is a log to read parked queries from.
+    """
 
     owners: Owners
     tags: KnownTags
     budget: MemoryBudget
     keepings: KnownKeepings
     judge: Judge
+    parks: bool

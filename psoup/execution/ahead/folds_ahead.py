@@ -31,7 +31,9 @@ from psoup.execution.ahead.packs_ahead import PacksAhead
 from psoup.execution.many.query_sets import plan_of
 from psoup.execution.select.clause_matches import known_matches
 from psoup.execution.select.match_forms import ChunkMatches
+from psoup.plan.amounts import parked_codes
 from psoup.plan.nodes import Aggregate, Node
+from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.chunk_results import ALL
@@ -224,8 +226,13 @@ def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, int, Node]]:
     """The stream ID, query ID, SQC ID and plan of each query. A block yields at most its first 1,024 queries."""
     for record in snapshot.queries.single():
-        yield record.stream_id, record.query_id, record.sqc_id, record.query.plan
+        if not record.keeping.parked:
+            yield record.stream_id, record.query_id, record.sqc_id, record.query.plan
     for block in snapshot.queries.blocks:
-        if isinstance(block, QueryBlock) and aggregate_of(plan := plan_of(block)) is not None:
-            for at in block.standing()[:_MOST].tolist():
-                yield block.stream_id, int(block.ids[at]), int(block.sqc_ids[at]), plan
+        if not isinstance(block, QueryBlock) or block.is_parked or aggregate_of(plan := plan_of(block)) is None:
+            continue
+        bound = block.standing()
+        if isinstance(block.queries, ParkedQueries):
+            bound = bound[~parked_codes(block.codes_at(bound))]
+        for at in bound[:_MOST].tolist():
+            yield block.stream_id, int(block.ids[at]), int(block.sqc_ids[at]), plan

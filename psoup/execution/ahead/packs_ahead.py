@@ -207,12 +207,14 @@ def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
     alike = defaultdict[int, list[int]](list)
     plans = dict[int, tuple[int, int, Node]]()
     for record in snapshot.queries.single():
-        if record.query_id < FIRST_SIDE and record.sqc_id != NO_CLAUSE and record.query.factors:
+        if record.keeping.parked or record.query_id >= FIRST_SIDE or record.sqc_id == NO_CLAUSE:
+            continue
+        if record.query.factors:
             plan = record.query.plan
             alike[id(plan)].append(record.sqc_id)
             plans.setdefault(id(plan), (record.stream_id, record.query_id, plan))
     for key, (stream_id, query_id, plan) in plans.items():
         yield stream_id, query_id, np.array(alike[key], np.int64), plan
     for block in snapshot.queries.blocks:
-        if isinstance(block, QueryBlock) and block.first < FIRST_SIDE:
+        if isinstance(block, QueryBlock) and block.first < FIRST_SIDE and not block.is_parked:
             yield block.stream_id, block.first, picked(block.sqc_ids, block.standing()), plan_of(block)

@@ -33,6 +33,7 @@ from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.published.parked_queries import ParkedQueries
 from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array, Column
 from psoup_service.functions.process import FunctionProcess
@@ -205,6 +206,8 @@ class _Rehearsal:
                 columns = part.clauses()
                 self._read_by(change.first, (term.attribute for term in columns.terms))
                 self._read_by(change.first, (term.attribute for factor in columns.fixed for term in factor.terms))
+            return
+        if isinstance(change.queries, ParkedQueries):  # in no index
             return
         for query_id, query in enumerate(change.queries, change.first):
             for selection in query.selections:

@@ -44,6 +44,8 @@ from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.latest import keep_latest
+from psoup_storage.durable.log.logged_registrations import LoggedRegistrations
+from psoup_storage.durable.log.parked_at_end import parked_at_end
 from psoup_storage.durable.log.ready import ReadyRows
 from psoup_storage.durable.log.truncation import (
     forget_aged,
@@ -55,6 +57,7 @@ from psoup_storage.durable.log.truncation import (
 )
 from psoup_storage.durable.log.tuples import StoredEnd
 from psoup_storage.durable.sqlite.database import Database
+from psoup_storage.durable.sqlite.quick_reader import QuickReader
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
 from psoup_storage.formats.covers import StoredFile
@@ -62,8 +65,7 @@ from psoup_storage.formats.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
-NO_QUERY = 2**63 - 1
-"""An ID that no query has."""
+NO_QUERY = 2**63 - 1  # no query has this ID
 _log = logging.getLogger(__name__)
 
 
@@ -72,8 +74,7 @@ class DurableStore:
 
     `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: bytes of cached columns of
     archived chunks. `hot_bytes`: the most bytes of tuples that a start loads for streams with an archive; other tuples
-    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
-    """
+    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests."""
 
     name = "disk"
     durable = True
@@ -113,6 +114,8 @@ class DurableStore:
         """By stream and job, the chunks that are in the folder and not yet attached."""
         self._in_turn: InTurn = at_once
         self._shared = False
+        self._reader = QuickReader(self._directory.database, None if vfs is None else self._database.query)
+        self.registrations = LoggedRegistrations(self._reader.rows)
         self.spool = self._ready.spool
         self.make_ready = self._ready.make
 
@@ -281,9 +284,10 @@ class DurableStore:
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`. Raises Internal at a damaged one."""
         edges = {stream: StoredEnd(row.last_time, row.ties) for stream, row in self._stored.items()}
-        decoder = Decoder(edges, self._restoring.of)
+        parked = parked_at_end(self._database.query)
+        decoder = Decoder(edges, self._restoring.of, parked)
         try:
-            for row in log.read(self._database.query):
+            for row in log.read(self._database.query, unneeded=parked.without_content):
                 event = decoder.decode(row)
                 if event.sequence > after:
                     yield event
@@ -355,9 +359,8 @@ class DurableStore:
         if not self._database.failure:
             with suppress(Internal, OSError):  # a file that stays is an orphan, which the next start removes
                 self._chunks.remove_orphans(set(files_of(self._manifest(""))), read=False)
-        self._database.close()
-        self._notes.close()
-        self._directory.close()
+        for part in (self._reader, self._database, self._notes, self._directory):
+            part.close()
 
     # Inside ---------------------------------------------------------------------------------------------------
 

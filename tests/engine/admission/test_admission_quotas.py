@@ -135,7 +135,7 @@ def test_queries_that_enter_the_index_are_counted_by_their_bytes(
     assert acme.gate.admission.state() == before
     one = replace(alter, query_ids=ids[:1], dry_run=False)
     acme.gate.send(one)
-    with pytest.raises(ResourceExhausted, match="this call, which puts 9 queries into the index, needs 1,350 more"):
+    with pytest.raises(ResourceExhausted, match="this call, which keeps more of 9 queries, needs 1,350 more"):
         acme.gate.send(alter)
     acme.gate.send(one)  # a repeated call needs nothing
     acme.gate.send(replace(alter, query_ids=ids[1:9]))

@@ -99,9 +99,9 @@ class RestartingPSoup(RecordingPSoup):
     def _replay(self) -> None:
         if self.restarts % 2:
             self.store.read_ahead()
-        self.admission = Admission(self.config, archive=True)
+        self.admission = Admission(self.config, archive=True, parks=True)
         config = replace(self.config, memory_bytes=self.hot_bytes)
-        self.engine = Engine(config, keep=self.store.keep, thin=self.store.thin)
+        self.engine = Engine(config, keep=self.store.keep, thin=self.store.thin, log=self.store.registrations)
         self.admission.share_published(self.engine.snapshot)
         for event in self.store.read():
             self.admission.replay(event)

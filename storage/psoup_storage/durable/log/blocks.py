@@ -63,20 +63,37 @@ def decode_block(
 
     `facts`: the body of the block's row. Raises the errors of binding, and pa.ArrowException.
     """
-    streams, template = facts["streams"], facts["template"]
+    columns, tags = columns_in(facts, content)
+    return *bind_columns(facts, columns, bind, only), tags
+
+
+def columns_in(facts: Mapping[str, Any], content: bytes | memoryview) -> tuple[Columns, TagColumns | None]:
+    """The columns of the queries of a block, and their tags. Raises pa.ArrowException."""
     table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
-    columns, tags = _split(tuple(column.chunk(0) for column in table.columns), facts)
+    return _split(tuple(column.chunk(0) for column in table.columns), facts)
+
+
+def bind_columns(
+    facts: Mapping[str, Any], columns: Columns, bind: Bind, only: Only, some: Array | None = None
+) -> tuple[Sequence[StandingQuery], Rows]:
+    """The queries of a block, or of `some` of its rows (int64[k]), and the rows of their values. Raises the errors of
+    binding."""
+    streams, template = facts["streams"], facts["template"]
+    count = len(columns[0])
+    if some is not None:
+        columns = tuple(column.take(pa.array(some)) for column in columns)
     if not template:
         texts = columns[0].to_pylist()
         if "joins" in facts:
-            return [bind(tuple(streams), text) for text in texts], [], tags
-        places = streams if len(streams) > 1 else streams * len(texts)
-        return [bind((stream,), text) for stream, text in zip(places, texts, strict=True)], [], tags
+            return [bind(tuple(streams), text) for text in texts], []
+        places = streams if len(streams) > 1 else streams * count
+        places = places if some is None else [places[row] for row in some.tolist()]
+        return [bind((stream,), text) for stream, text in zip(places, texts, strict=True)], []
     values = ParameterValues(columns)
     if facts["form"] == "rows":
         lines = map(json.loads, columns[0].to_pylist())
         values = ParameterValues(rows=[tuple(map(_read_value, line)) for line in lines])
-    return *gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts["way"])), tags
+    return gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts["way"]))
 
 
 def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:
@@ -87,7 +104,7 @@ def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:
     return {**keys, **{f"label {name}": column for name, column in tags.labels}}
 
 
-def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns | None]:
+def _split(columns: Columns, facts: Mapping[str, Any]) -> tuple[Columns, TagColumns | None]:
     """The columns of the queries, and the tags from the columns after them."""
     if "labels" not in facts:
         return columns, None

@@ -51,17 +51,18 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.tags import tag_of
 from psoup.expressions.supplied_functions import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import create_statement
 from psoup.sql.templates.ladder import way_of
 from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
-from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+from psoup_storage.durable.log.blocks import encode_block, read_gone
 from psoup_storage.durable.log.definitions import altered, created, definition_facts
-from psoup_storage.durable.log.keepings import decode_alteration, encode_alteration, keeping_facts, keeping_in
+from psoup_storage.durable.log.keepings import decode_alteration, encode_alteration, keeping_facts
 from psoup_storage.durable.log.lists import decode_list, encode_list
+from psoup_storage.durable.log.parked_at_end import ParkedAtEnd
+from psoup_storage.durable.log.registration_rows import RegistrationDecoder, parking_facts
 from psoup_storage.durable.log.rows import (
     INT64,
     KINDS,
@@ -73,7 +74,7 @@ from psoup_storage.durable.log.rows import (
     damaged,
     new_row,
 )
-from psoup_storage.durable.log.stream_names import LoggedStreams, StreamIds
+from psoup_storage.durable.log.stream_names import LoggedStreams
 from psoup_storage.durable.log.tuples import StoredEnd, decode_tuples, encode_tuples, times_of
 
 
@@ -102,7 +103,7 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             facts |= {"tenant": event.tenant, "time": event.time, **_some(next=event.next_id)}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
             facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
-            facts |= keeping_facts(event.keeping)
+            facts |= keeping_facts(event.keeping) | parking_facts(event)
             return new_row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
@@ -186,7 +187,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
-    way |= _some(pairs=event.keep_pairs, next=event.next_ids) | keeping_facts(event.keeping)
+    way |= _some(pairs=event.keep_pairs, next=event.next_ids) | keeping_facts(event.keeping) | parking_facts(event)
     texts = [event.template] if event.template else (query.text for query in event.queries)
     way |= _some(functions=used_in(texts))
     if event.tags is not None:
@@ -227,13 +228,16 @@ Restore = Callable[[int, StreamSpec], Stored | None]
 class Decoder:
     """Turns rows into events, in the order of the log: a row needs the stream that an earlier row created.
 
-    Tuples before the `edges` of their streams are left out: `restore` returns them as chunks, with the stream.
+    Tuples before the `edges` of their streams are left out: `restore` returns them as chunks, with the stream. Queries
+    that are `parked` at the end of the log are parked in all events; None to bind all queries.
     """
 
-    def __init__(self, edges: dict[int, StoredEnd], restore: Restore) -> None:
+    def __init__(self, edges: dict[int, StoredEnd], restore: Restore, parked: ParkedAtEnd | None = None) -> None:
         self._edges = edges
         self._restore = restore
         self._streams = LoggedStreams()
+        self._parked = parked
+        self._registrations = RegistrationDecoder(self._streams, parked)
 
     def decode(self, row: LogRow) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row has changed since it was written."""
@@ -274,12 +278,13 @@ class Decoder:
             case "watermark" | "watermarks":
                 return _raised(row, facts)
             case "query" | "queries":
-                return self._query(row, facts) if row.kind == "query" else self._queries(row, facts)
+                decoder = self._registrations
+                return decoder.query(row, facts) if row.kind == "query" else decoder.queries(row, facts)
             case "replaced":
                 earlier, later = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
                 return Replaced(row.sequence, facts["tenant"], earlier, later)
             case "altered":
-                return decode_alteration(row, facts)
+                return self._alteration(row, facts)
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case "departure":
@@ -291,43 +296,13 @@ class Decoder:
             case _:
                 assert_never(row.kind)
 
-    def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
-        streams = tuple(facts.get("streams", ())) or (row.stream,)
-        query = self._streams.bind(streams, facts["text"])
-        of_sources = self._streams.of_sources(streams, query.sources)
-        names = facts["tenant"], of_sources[0], facts["query"]
-        tag = tag_of(facts.get("key", ""), facts.get("labels"))
-        more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
-        last = facts.get("pairs", False), facts.get("next", 0), keeping_in(facts)
-        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *last)
-
-    def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
-        content = checked_tuples(row, facts)
-        streams, template = facts["streams"], facts["template"]
-        queries, rows, tags = decode_block(facts, content, self._streams.bind, self._streams.only)
-        of_sides = list[StreamIds]()
-        if "joins" in facts:
-            streams, of_sides = self._streams.of_joins(tuple(streams), queries)
-        return RegisteredMany(
-            row.sequence,
-            facts["tenant"],
-            facts["first"],
-            streams,
-            queries,
-            facts["request"],
-            bytes.fromhex(facts["digest"]),
-            facts["time"],
-            template,
-            rows,
-            [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
-            tags,
-            None if row.refused is None else np.frombuffer(row.refused, INT64),
-            facts.get("expires", 0),
-            of_sides,
-            facts.get("pairs", False),
-            tuple((stream, next_id) for stream, next_id in facts.get("next", ())),
-            keeping_in(facts),
-        )
+    def _alteration(self, row: LogRow, facts: dict[str, Any]) -> QueriesAltered:
+        event = decode_alteration(row, facts)
+        if self._parked is None:
+            return event
+        change = event.change if event.change.parked is None else replace(event.change, parked=None)
+        change = replace(change, active=False) if event.change.parked else change
+        return replace(event, change=change, parked=self._parked.among(event.query_ids))
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:
         batch = self._batch(row, facts, self._streams.specs[row.stream])

@@ -3,6 +3,7 @@
 amount    "NONE", "PARTIAL" or "COMPLETE".
 eager     whether the answer of a COMPLETE query is kept eagerly.
 active    whether the query is active.
+parked    whether the query is parked.
 
 A registration leaves the defaults out. A row of the kind `altered` leaves out the parts that it does not change. Its
 column `tuples` has the IDs of its queries.
@@ -30,13 +31,16 @@ def keeping_facts(keeping: Keeping) -> dict[str, Any]:
         facts["eager"] = keeping.eager
     if keeping.active != AS_USUAL.active:
         facts["active"] = keeping.active
+    if keeping.parked != AS_USUAL.parked:
+        facts["parked"] = keeping.parked
     return facts
 
 
 def keeping_in(facts: Mapping[str, Any]) -> Keeping:
     """The keeping in the facts of a registration. Raises KeyError for an unknown amount."""
     amount = Amount[facts["amount"]] if "amount" in facts else AS_USUAL.amount
-    return Keeping(amount, facts.get("eager", AS_USUAL.eager), facts.get("active", AS_USUAL.active))
+    switches = [facts.get(name, getattr(AS_USUAL, name)) for name in ("eager", "active", "parked")]
+    return Keeping(amount, *switches)
 
 
 def encode_alteration(event: QueriesAltered) -> LogRow:
@@ -46,12 +50,13 @@ def encode_alteration(event: QueriesAltered) -> LogRow:
     facts |= {} if change.amount is None else {"amount": change.amount.name}
     facts |= {} if change.eager is None else {"eager": change.eager}
     facts |= {} if change.active is None else {"active": change.active}
+    facts |= {} if change.parked is None else {"parked": change.parked}
     return new_row(event.sequence, "altered", 0, None, ids, **facts, ids=len(event.query_ids), crc=zlib.crc32(ids))
 
 
 def decode_alteration(row: LogRow, facts: Mapping[str, Any]) -> QueriesAltered:
     """The event of a row of the kind `altered`. Raises KeyError for an unknown amount, Internal for damaged IDs."""
     amount = Amount[facts["amount"]] if "amount" in facts else None
-    change = KeepingChange(amount, facts.get("eager"), facts.get("active"))
+    change = KeepingChange(amount, facts.get("eager"), facts.get("active"), facts.get("parked"))
     ids = np.frombuffer(checked_tuples(row, dict(facts)), INT64)
     return QueriesAltered(row.sequence, facts["tenant"], ids, change, facts["time"])

@@ -58,8 +58,14 @@ def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:
         connection.executemany(NEW_SLICE, slices)
 
 
-def read(query: Query, *, sliced: bool = True, spooled: bool = True) -> Iterator[LogRow]:
-    """All rows in order, each with its slices.
+def read(
+    query: Query,
+    *,
+    sliced: bool = True,
+    spooled: bool = True,
+    unneeded: Callable[[LogRow], bool] = lambda row: False,
+) -> Iterator[LogRow]:
+    """All rows in order, each with its slices, unless its content is `unneeded`.
 
     `sliced`, `spooled`: whether the directory's format has slices, and whether it has spools.
     """
@@ -67,7 +73,7 @@ def read(query: Query, *, sliced: bool = True, spooled: bool = True) -> Iterator
     beside = _BESIDE.format(key="ifnull(spool, log.sequence)" if spooled else "log.sequence") if sliced else "NULL, 0"
     for *values, count in query(_ROWS.format(fields=", ".join(fields), beside=beside), ()):
         row = LogRow(*values)
-        if count:
+        if count and not unneeded(row):
             parts = [content for (content,) in query(_CONTENT, (row.spool or row.sequence,))]
             row = row._replace(tuples=b"".join([row.tuples, *parts] if row.tuples is not None else parts))
         yield row

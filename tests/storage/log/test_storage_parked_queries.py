@@ -1,0 +1,208 @@
+"""Parked queries: the log has their statements, and a start does not bind them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.errors import Conflict, InvalidInput, NotFound
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping
+from psoup.published.parked_queries import ParkedQueries
+from psoup.published.records import QueryBlock
+from psoup.work.clock import VirtualClock
+from psoup_storage.durable.log.stream_names import LoggedStreams
+from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.histories.histories import TINY
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import scaled
+
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, shape=TINY)
+PARKED = Keeping(active=False, parked=True)
+ONE = "SELECT x, n FROM s WHERE x > 3"
+EVERY = "SELECT * FROM s WHERE x < 5"
+MANY = "SELECT x FROM s WHERE x > ? AND n < ?"
+JOIN = "SELECT s.x FROM s, t WHERE s.x = t.x AND s.x > ?"
+TOTAL = "SELECT n, count(*) FROM s WHERE x > 1 GROUP BY n"
+
+
+def made(path: Path) -> RestartingPSoup:
+    soup = RestartingPSoup(CONFIG, VirtualClock(0), path)
+    soup.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+    soup.execute("CREATE STREAM t (x BIGINT)")
+    return soup
+
+
+@pytest.fixture
+def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
+    made_soup = made(tmp_path / "data")
+    yield made_soup
+    made_soup.check()
+    made_soup.store.close()
+
+
+def push(soup: RestartingPSoup, count: int, first: int = 0) -> None:
+    numbers = [(first + n) % 10 for n in range(count)]
+    soup.push("s", pa.table({"x": numbers, "n": [f"w{n % 3}" for n in numbers]}))
+    soup.push("t", pa.table({"x": numbers[:3]}))
+
+
+def rows(count: int) -> list[list[Any]]:
+    return [[n % 7, f"w{n % 5}"] for n in range(count)]
+
+
+def fill(soup: RestartingPSoup, keeping: Keeping = AS_USUAL) -> list[int]:
+    """Queries by text, blocks, joins, blocks of joins, and statements without a template."""
+    ids = [soup.register(sql, keeping=keeping) for sql in (ONE, EVERY, TOTAL, JOIN.replace("?", "1"))]
+    ids += soup.register_many(MANY, rows(12), keeping=keeping)
+    ids += soup.register_many(JOIN, [[n % 3] for n in range(12)], keeping=keeping)
+    ids += soup.register_many([ONE, JOIN.replace("?", "2"), "SELECT x FROM t"], keeping=keeping)
+    return [*ids, *soup.register_many(MANY, rows(3), keeping=keeping)]
+
+
+def answers(soup: RestartingPSoup, ids: list[int]) -> list[Any]:
+    tables = [again(soup.invoke, i).to_table() for i in ids]
+    return [(table.column_names, sorted(map(repr, table.to_pylist()))) for table in tables]
+
+
+def is_read(soup: RestartingPSoup, query_id: int) -> bool:
+    """Whether the statement of a query is not in memory."""
+    record = soup.engine.snapshot().query(query_id, "default")
+    return isinstance(record.queries, ParkedQueries) and record.keeping.parked
+
+
+def texts(soup: RestartingPSoup, ids: list[int]) -> list[str]:
+    return [soup.engine.snapshot().query(i, "default").query.text for i in ids]
+
+
+def test_a_parked_query_is_not_lost_at_a_restart(soup: RestartingPSoup) -> None:
+    """Queries that were registered as parked, and queries that were parked later. Also after a kill."""
+    ids = fill(soup, PARKED) + (later := fill(soup))
+    push(soup, 100)
+    usual = fill(soup)
+    soup.alter_queries(later, parked=True)
+    assert all(is_read(soup, i) for i in ids) and not any(is_read(soup, i) for i in usual)
+    wanted = answers(soup, usual)
+    shutil.copytree(soup.path, soup.path.parent / "killed", ignore=shutil.ignore_patterns("lock"))
+    killed = RestartingPSoup(CONFIG, VirtualClock(0), soup.path.parent / "killed")
+    soup.restart()
+    for each in (soup, killed):
+        assert all(is_read(each, i) for i in ids)
+        assert answers(each, ids) == wanted + wanted and texts(each, ids) == texts(each, usual) * 2
+        each.check()
+    killed.store.close()
+    assert examine(soup.path.parent / "killed").well
+
+
+def test_a_start_binds_no_parked_query(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    single = [soup.register(f"SELECT x FROM s WHERE x > {n}", keeping=PARKED) for n in range(5)]
+    many = [*soup.register_many(MANY, rows(20), keeping=PARKED)]
+    bound = list[str]()
+    bind = LoggedStreams.bind
+    monkeypatch.setattr(
+        LoggedStreams, "bind", lambda self, streams, text: bound.append(text) or bind(self, streams, text)
+    )
+    soup.restart()
+    assert not bound and all(is_read(soup, i) for i in single + many)
+    (block,) = [b for b in soup.engine.snapshot().queries.blocks if isinstance(b, QueryBlock)]
+    assert block.is_parked and block.queries.nbytes == 0
+    assert texts(soup, single[2:3]) == ["SELECT x FROM s WHERE x > 2"] == bound
+
+
+@pytest.mark.parametrize("number", range(scaled(6)))
+def test_random_parking_changes_no_answer(soup: RestartingPSoup, tmp_path: Path, number: int) -> None:
+    """The same queries in two engines. The first parks and wakes them, and is started again all the time."""
+    source, usual = random.Random(number), made(tmp_path / "usual")
+    ids = fill(soup)
+    assert fill(usual) == ids
+    for step in range(8):
+        more = soup.register_many(MANY, rows(9), keeping=source.choice((PARKED, Keeping(), Keeping(active=False))))
+        assert more == usual.register_many(MANY, rows(9))
+        ids += more
+        for _ in range(2):
+            change: dict[str, Any] = source.choice(
+                [{"parked": True}, {"parked": True}, {"parked": False}, {"active": True}, {"active": False}]
+                + [{"amount": amount} for amount in Amount]
+            )
+            soup.alter_queries(source.sample(ids, source.randrange(1, len(ids))), **change)
+        gone = source.sample(ids, 3)
+        ids = [i for i in ids if i not in gone]
+        for each in (soup, usual):
+            each.unregister_many(gone)
+            push(each, 30, step)
+            if step % 3 == 2:
+                each.execute(f"ALTER STREAM s ADD COLUMN c{step} BIGINT")
+        if source.random() < 0.5:
+            soup.maintain()
+        if source.random() < 0.5:
+            soup.restart()
+        some = source.sample(ids, 12)
+        assert answers(soup, some) == answers(usual, some)
+        keepings = {i: record.keeping for i, record in soup.engine.snapshot().queries.items() if i in ids}
+        assert all(is_read(soup, i) == keeping.parked for i, keeping in keepings.items())
+        for tuple_id in (0, 29):
+            active = [i for i in usual.matches("s", tuple_id) if keepings[i].active]
+            assert soup.matches("s", tuple_id) == active
+    soup.alter_queries(ids, active=True)
+    assert answers(soup, ids) == answers(usual, ids)
+    usual.store.close()
+
+
+def test_a_query_with_the_key_of_a_parked_one(soup: RestartingPSoup) -> None:
+    table = pa.table({"x": range(20), "n": ["w1"] * 20, "k": [f"k{n}" for n in range(20)], "u": ["a", "b"] * 10})
+    keyed: dict[str, Any] = {"key": "k", "labels": ("u",)}
+    sql = "SELECT x FROM s WHERE x > $x AND n < $n"
+    many = [*soup.register_many(sql, table, **keyed)]
+    alone = soup.register(ONE, key="one", labels={"u": "a"}, keeping=PARKED)
+    soup.alter_queries(labels={"u": "a"}, parked=True)
+    for _ in range(2):
+        assert [is_read(soup, i) for i in many] == [True, False] * 10
+        assert soup.register(ONE, key="one", labels={"u": "a"}) == alone == soup.query("one")
+        assert [*soup.register_many(sql, table, **keyed)] == many
+        with pytest.raises(Conflict, match="another query, registered otherwise: its text is SELECT"):
+            soup.register(EVERY, key="one", labels={"u": "a"})
+        with pytest.raises(Conflict, match="a query of a block of 20, registered otherwise: its text"):
+            soup.register(EVERY, key="k2")
+        assert soup.queries(labels={"u": "a"}) == sorted([*many[::2], alone])
+        soup.restart()
+    assert soup.alter_queries(key_prefix="k", parked=False) == 10
+    assert soup.alter_queries(key_prefix="k1", active=True) == 5  # k1 and the odd ones of k10 to k19 are active
+    assert soup.unregister_many(labels={"u": "a"}) == 11
+    assert soup.register(EVERY, key="one") > alone
+
+
+def test_a_parked_query_leaves_with_its_stream(soup: RestartingPSoup) -> None:
+    ids = fill(soup, PARKED)
+    soup.execute("DROP STREAM s CASCADE")
+    soup.restart()
+    left = soup.queries()
+    assert texts(soup, left) == ["SELECT x FROM t"] and set(left) < set(ids)
+    soup.unregister(left[0])
+    assert not soup.queries()
+
+
+def test_what_is_asked_of_parked_queries_is_refused_by_name(soup: RestartingPSoup) -> None:
+    query = soup.register(ONE)
+    with pytest.raises(InvalidInput, match="a parked query is inactive, and this call says active"):
+        soup.alter_queries([query], active=True, parked=True)
+    with pytest.raises(InvalidInput, match="a parked query is inactive, and this call says active"):
+        soup.register(ONE, keeping=Keeping(parked=True))
+    with pytest.raises(InvalidInput, match="say what to change: amount, active or parked"):
+        soup.alter_queries([query])
+
+
+def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup: RestartingPSoup) -> None:
+    query = soup.register(ONE, keeping=PARKED)
+    record = soup.engine.snapshot().query(query, "default")
+    soup.unregister(query)
+    soup.register(EVERY)
+    soup.restart()
+    with pytest.raises(NotFound, match="has just been unregistered"):
+        soup.store.registrations.read_queries(record.sequence, pa.array([query]).to_numpy())
