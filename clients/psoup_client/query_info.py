@@ -52,7 +52,7 @@ class QueryInfo(html.Facts):
     () if it is in the index.
 
     `amount`: how much the service keeps of its answer, `none`, `partial` or `complete`. `active`: whether tuples meet
-    the query as they come.
+    the query as they come. `parked`: whether its statement is not in the service's memory.
     """
 
     query_id: str
@@ -75,6 +75,7 @@ class QueryInfo(html.Facts):
     outside: tuple[str, ...] = ()
     amount: str = "partial"
     active: bool = True
+    parked: bool = False
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -115,4 +116,5 @@ class QueryInfo(html.Facts):
             outside=tuple(message.outside),
             amount=amount_name(message.amount),
             active=message.active,
+            parked=message.parked,
         )

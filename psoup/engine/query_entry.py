@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +81,9 @@ class QueryEntry:
             queries = parked_alone(self._recalled, event.sequence, part_id, width if is_join else 0)
             sqc_id = NO_CLAUSE if is_join else self._clauses.add_parked(streams[stream_id], part_id, queries)
             place, next_id = (part_id, event.tenant, stream_id, sqc_id), next_tuple_of(event, stream_id)
-            last = queries, 0, part_tag, expires, 0 if is_join else next_id, parked_as(event.keeping)
-            self._queries.set(part_id, QueryRecord(*place, event.time, event.sequence, *last))
+            record = QueryRecord(*place, event.time, event.sequence, queries, 0, part_tag, expires)
+            changed = replace(record, next_id=0 if is_join else next_id, keeping=parked_as(event.keeping))
+            self._queries.set(part_id, changed)
         states = [streams[stream_id] for stream_id in dict.fromkeys(side_streams or (first,))]
         for state in states:
             state.clauses.count_queries(1)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from psoup.plan.amounts import CODES, Amount, Keeping
+from psoup.plan.amounts import CODES, Amount, Keeping, parked_codes
 from psoup.plan.sides import is_side
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord
 from psoup.values.columns import Array
 
 
-def queries_by_keeping(queries: PagedMap[QueryRecord]) -> dict[tuple[Amount, bool], int]:
-    """The numbers of queries, without sides, by amount and whether they are active; 0 if there are none.
+class QueryCounts(NamedTuple):
+    """The numbers of queries by amount and whether they are active, 0 if there are none. `parked`: of parked ones."""
+
+    by_amount: dict[tuple[Amount, bool], int]
+    parked: int = 0
+
+
+def queries_by_keeping(queries: PagedMap[QueryRecord]) -> QueryCounts:
+    """Count queries, without sides. Parked queries are among the inactive ones.
 
     O(blocks) and O(queries of blocks that were altered), and a step of Python for each query outside blocks.
     """
@@ -27,4 +36,4 @@ def queries_by_keeping(queries: PagedMap[QueryRecord]) -> dict[tuple[Amount, boo
     for code in np.flatnonzero(counts).tolist():
         keeping = Keeping.of(code)
         numbers[keeping.amount, keeping.active] += int(counts[code])
-    return numbers
+    return QueryCounts(numbers, int(counts[parked_codes(np.arange(CODES))].sum()))

@@ -1,6 +1,6 @@
-"""Metrics by amount: the number of queries of each amount, active and inactive ones apart.
+"""Metrics by amount: the number of queries of each amount, active and inactive ones apart. Also of parked ones.
 
-The sum of all rows is `psoup_queries`. The metrics thread counts at a scrape, if queries have changed since the last.
+The sum of all rows by amount is `psoup_queries`. The metrics thread counts at a scrape, if queries have changed since the last.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from psoup.answer.figures.amount_figures import queries_by_keeping
-from psoup.plan.amounts import Amount
+from psoup.answer.figures.amount_figures import QueryCounts, queries_by_keeping
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
@@ -23,7 +22,7 @@ class QueryAmounts(Collector):
     def __init__(self, snapshot: Callable[[], Snapshot | None]) -> None:
         self._snapshot = snapshot
         self._counted: PagedMap[QueryRecord] | None = None
-        self._counts: dict[tuple[Amount, bool], int] = {}
+        self._counts = QueryCounts({})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The rows. The cost is as for `queries_by_keeping`."""
@@ -33,6 +32,8 @@ class QueryAmounts(Collector):
             self._counted = snapshot.queries
         meaning = "Standing queries by how much is kept of their answers, and whether they are active"
         counts = GaugeMetricFamily("psoup_queries_by_amount", meaning, labels=("amount", "active"))
-        for (amount, active), count in self._counts.items():
+        for (amount, active), count in self._counts.by_amount.items():
             counts.add_metric((amount.name.lower(), "true" if active else "false"), count)
         yield counts
+        meaning = "Parked queries: inactive ones whose statements are not in memory"
+        yield GaugeMetricFamily("psoup_queries_parked", meaning, value=self._counts.parked)

@@ -174,7 +174,7 @@ def test_wrong_arguments_are_named_before_a_call(client: Client) -> None:
     for wrong in ({}, {"labels": {}}, {"key_prefix": "a", "labels": {"user": "u"}}):
         with pytest.raises(ValueError, match="say which queries"):
             client.alter_queries(**wrong, amount="none")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="say what to change: amount or active"):
+    with pytest.raises(ValueError, match="say what to change: amount, active or parked"):
         client.alter_queries(["q-1"])
     with pytest.raises(ValueError, match="amount is 'all'; take one of none, partial, complete"):
         client.alter_queries(["q-1"], amount="all")  # type: ignore[arg-type]

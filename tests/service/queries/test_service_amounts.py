@@ -35,7 +35,7 @@ def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> Non
         await wire.create("CREATE STREAM s (x BIGINT)")
         query = await wire.register("SELECT x FROM s")
         nothing = await refused(altered(wire, query_ids=[query]), INVALID)
-        assert (nothing.reason, nothing.message) == ("NO_CHANGE", "say what to change: amount or active")
+        assert (nothing.reason, nothing.message) == ("NO_CHANGE", "say what to change: amount, active or parked")
         for fields in ({}, {"query_ids": [query], "key_prefix": "a"}, {"key_prefix": "a", "labels": {"u": "1"}}):
             selection = await refused(altered(wire, **fields, active=False), INVALID)
             assert selection.reason == "SELECTION"

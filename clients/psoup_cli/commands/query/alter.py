@@ -30,6 +30,7 @@ class _Change(TypedDict):
 
     amount: Amount | None
     active: bool | None
+    parked: bool | None
 
 
 def alter(
@@ -45,6 +46,10 @@ def alter(
         bool | None,
         typer.Option("--active/--inactive", help="Let tuples meet the queries as they come, or not."),
     ] = None,
+    parked: Annotated[
+        bool | None,
+        typer.Option("--parked/--not-parked", help="Take inactive queries out of memory, or read them into it again."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the queries.")] = False,
     yes: Yes = False,
     address: Address = None,
@@ -55,15 +60,16 @@ def alter(
       psoup alter ID --amount none
       psoup alter --key search-42 --amount complete --active
       psoup alter --label user=u3 --inactive
+      psoup alter --key-prefix old/ --parked
 
     Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
     are changed together, or none of them. For labels or a prefix of keys, the command first shows the number of queries
     and asks.
     """
     check_selection(query_ids, key, label, key_prefix)
-    if amount is None and active is None:
-        raise typer.BadParameter("say what to change: --amount, --active or --inactive")
-    change: _Change = {"amount": amount, "active": active}
+    if amount is None and active is None and parked is None:
+        raise typer.BadParameter("say what to change: --amount, --active, --inactive, --parked or --not-parked")
+    change: _Change = {"amount": amount, "active": active, "parked": parked}
     with connect(address, timeout) as client:
         ids = query_ids or (None if key is None else [client.query(key=key).id])
         labels = labels_of(label)

@@ -114,7 +114,7 @@ def _amount(query: Query) -> str:
     """The amount of a query, and whether it is inactive; "" for an active query with amount partial."""
     info = query.info
     amount = "" if info.amount == "partial" and info.active else info.amount
-    words = [amount, "" if info.active else "inactive"]
+    words = [amount, "" if info.active else "parked" if info.parked else "inactive"]
     return ", ".join(word for word in words if word)
 
 

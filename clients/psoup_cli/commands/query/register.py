@@ -68,6 +68,8 @@ Inactive = Annotated[
     bool, typer.Option("--inactive", help="Let tuples not meet it as they come, until psoup alter --active.")
 ]
 
+Parked = Annotated[bool, typer.Option("--parked", help="Inactive, and not in memory: it is read from disk when asked.")]
+
 
 def register(
     sql: Statement = None,
@@ -81,6 +83,7 @@ def register(
     keep_pairs: KeepPairs = False,
     amount: HowMuch = None,
     inactive: Inactive = False,
+    parked: Parked = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -111,7 +114,8 @@ def register(
         "expires_after": expires_after,
         "keep_pairs": keep_pairs,
         "amount": amount,
-        "active": not inactive,
+        "active": False if inactive else None,
+        "parked": parked,
         "request_id": request_id,
     }
     with connect(address, timeout) as client:
@@ -129,7 +133,8 @@ class _Given(TypedDict):
     expires_after: str | None
     keep_pairs: bool
     amount: Amount | None
-    active: bool
+    active: bool | None
+    parked: bool
     request_id: str | None
 
 

@@ -80,8 +80,9 @@ class RegistrationDecoder:
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sides
         pairs: bool = facts.get("pairs", False)
-        last = pairs, facts.get("next", 0), keeping, charge
-        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *last)
+        last = pairs, facts.get("next", 0), keeping
+        event = Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *last)
+        return replace(event, charge=charge) if charge else event
 
     def queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         """The event of a row of the kind `queries`."""
