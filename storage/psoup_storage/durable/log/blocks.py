@@ -24,9 +24,8 @@ import pyarrow as pa
 
 from psoup.events.events import RegisteredMany
 from psoup.events.tags import TagColumns
-from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
-from psoup.sql import prepare
+from psoup.sql import PreparedStatement
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import ParameterValues, Rows, bind_values, gathered
 from psoup.sql.templates.values import Columns, columns_of_rows
@@ -36,8 +35,8 @@ _CHECKSUM = struct.Struct("<I")
 
 Bind = Callable[[tuple[int, ...], str], StandingQuery]
 """Binds a text to a query over the streams with these IDs."""
-Only = Callable[[tuple[int, ...]], Callable[[str], StreamSpec | None]]
-"""A lookup by name that knows only the streams of these IDs."""
+Prepare = Callable[[tuple[int, ...], str], PreparedStatement]
+"""Prepares a template over the streams with these IDs."""
 
 
 def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
@@ -57,14 +56,14 @@ def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
 
 
 def decode_block(
-    facts: dict[str, Any], content: bytes | memoryview, bind: Bind, only: Only
+    facts: dict[str, Any], content: bytes | memoryview, bind: Bind, prepare: Prepare
 ) -> tuple[Sequence[StandingQuery], Rows, TagColumns | None]:
     """The queries of a block, the rows of their values, and their tags, as `RegisteredMany` has them.
 
     `facts`: the body of the block's row. Raises the errors of binding, and pa.ArrowException.
     """
     columns, tags = columns_in(facts, content)
-    return *bind_columns(facts, columns, bind, only), tags
+    return *bind_columns(facts, columns, bind, prepare), tags
 
 
 def columns_in(facts: Mapping[str, Any], content: bytes | memoryview) -> tuple[Columns, TagColumns | None]:
@@ -74,7 +73,7 @@ def columns_in(facts: Mapping[str, Any], content: bytes | memoryview) -> tuple[C
 
 
 def bind_columns(
-    facts: Mapping[str, Any], columns: Columns, bind: Bind, only: Only, some: Array | None = None
+    facts: Mapping[str, Any], columns: Columns, bind: Bind, prepare: Prepare, some: Array | None = None
 ) -> tuple[Sequence[StandingQuery], Rows]:
     """The queries of a block, or of `some` of its rows (int64[k]), and the rows of their values. Raises the errors of
     binding."""
@@ -93,7 +92,7 @@ def bind_columns(
     if facts["form"] == "rows":
         lines = map(json.loads, columns[0].to_pylist())
         values = ParameterValues(rows=[tuple(map(_read_value, line)) for line in lines])
-    return gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts["way"]))
+    return gathered(bind_values(prepare(tuple(streams), template), values, way=facts["way"]))
 
 
 def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:

@@ -93,7 +93,7 @@ class LoggedRegistrations:
         if row.kind == "query":
             return [logged.bind(streams, facts["text"])]
         content = self._content(row, facts)
-        queries, _ = bind_columns(facts, content.columns, logged.bind, logged.only, query_ids - facts["first"])
+        queries, _ = bind_columns(facts, content.columns, logged.bind, logged.prepared, query_ids - facts["first"])
         return queries
 
     def _content(self, row: LogRow, facts: dict[str, Any]) -> _Content:

@@ -117,7 +117,7 @@ class RegistrationDecoder:
         """Queries that are bound, some of them perhaps only to be parked."""
         streams, of_sides, parked = facts["streams"], list[StreamIds](), list[int]()
         content, keeping = checked_tuples(row, facts), keeping_in(facts)
-        queries, rows, tags = decode_block(facts, content, self._streams.bind, self._streams.only)
+        queries, rows, tags = decode_block(facts, content, self._streams.bind, self._streams.prepared)
         if "joins" in facts:
             streams, of_sides = self._streams.of_joins(tuple(streams), queries)
         if self._parked is not None:

@@ -6,17 +6,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 from psoup.expressions.supplied_functions import signatures
 from psoup.model import StreamSpec
 from psoup.plan.nodes import Source
 from psoup.plan.standing_query import StandingQuery
+from psoup.sql import PreparedStatement, prepare
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import bind_text
 
 StreamIds = tuple[int, ...]
+_TEMPLATES = 256
+"""The most templates that are remembered. A full table is emptied."""
 
 
 class LoggedStreams:
@@ -26,10 +30,25 @@ class LoggedStreams:
         self.specs: dict[int, StreamSpec] = {}
         """The definitions by stream ID, also of dropped streams."""
         self._forms: dict[tuple[StreamIds, tuple[str, ...]], Forms] = {}
+        self._templates: dict[tuple[StreamIds, str, tuple[str, ...]], tuple[list[StreamSpec], PreparedStatement]] = {}
+        """The templates of blocks, with the definitions for which they were prepared."""
 
     def bind(self, streams: StreamIds, text: str) -> StandingQuery:
         """The query of a text over some streams, with the supplied functions that are declared."""
         return bind_text(self._forms.setdefault((streams, signatures()), Forms()), text, self.only(streams))
+
+    def prepared(self, streams: StreamIds, template: str) -> PreparedStatement:
+        """The template of a block over some streams, with the supplied functions that are declared. O(1) if it was
+        prepared before. Raises SqlError."""
+        key, specs = (streams, template, signatures()), [self.specs[stream] for stream in streams]
+        before = self._templates.get(key)
+        if before is not None and all(map(operator.is_, before[0], specs)):
+            return before[1]
+        if len(self._templates) >= _TEMPLATES:
+            self._templates.clear()
+        made = prepare(template, self.only(streams))
+        self._templates[key] = specs, made
+        return made
 
     def only(self, streams: StreamIds) -> Callable[[str], StreamSpec | None]:
         """A lookup by name that knows only these streams."""
