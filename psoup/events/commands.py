@@ -279,7 +279,7 @@ class AlterQueries:
     """Change how several queries are kept, all or none. The answers do not change.
 
     The queries are selected as in `UnregisterMany`. A query that is kept as asked already does not change. `dry_run`:
-    only count the queries.
+    only count the queries. `unused`: only change queries that are inactive and not parked, and skip missing ones.
     """
 
     query_ids: Array | None = None
@@ -288,6 +288,7 @@ class AlterQueries:
     change: KeepingChange = NO_CHANGE
     tenant: str = DEFAULT_TENANT
     dry_run: bool = False
+    unused: bool = False
 
 
 Command = (

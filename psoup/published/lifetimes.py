@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.invariants import ensure
 from psoup.plan.canonical import UNITS
+from psoup.published.asked_queries import AskedQueries
 from psoup.values.columns import Array
 
 _PAGE = 4_096
@@ -55,6 +56,8 @@ class Lifetimes:
 
     def __init__(self) -> None:
         self._pages: dict[int, _Page] = {}
+        self.asked = AskedQueries()
+        """The inactive queries that were asked since they were last looked at, also those that do not expire."""
 
     def __bool__(self) -> bool:
         return bool(self._pages)

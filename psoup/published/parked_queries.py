@@ -60,7 +60,7 @@ class RecalledQueries:
         """Queries that were asked before."""
 
     def __len__(self) -> int:
-        return len(self._recent) + len(self._older)
+        return len({*self._recent, *self._older})
 
     def query(self, sequence: int, query_id: int) -> StandingQuery:
         """The query with an ID. Raises the errors of `Registrations`."""

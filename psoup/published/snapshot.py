@@ -315,9 +315,14 @@ class Snapshot:
         record = self.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
         if record is None or record.tenant != tenant:
             raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
-        if record.expires:
-            self.lifetimes.note(query_id)
+        self._used(record)
         return record
+
+    def _used(self, record: QueryRecord) -> None:
+        if record.expires:
+            self.lifetimes.note(record.query_id)
+        if not record.keeping.active:
+            self.lifetimes.asked.note(record.query_id)
 
     def selection(self, query_id: int, tenant: str) -> QueryRecord:
         """The query with this ID, which must be over one stream. Raises as `query`, and InvalidInput for a join."""
@@ -382,8 +387,7 @@ class Snapshot:
                 reason="UNKNOWN_KEY",
                 key=key[:_NAME_COMPARED],
             )
-        if record.expires:
-            self.lifetimes.note(record.query_id)
+        self._used(record)
         return record
 
     def clause(self, sqc_id: int) -> ClauseRecord:

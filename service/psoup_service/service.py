@@ -164,7 +164,7 @@ class Service:
             weights=self._weights,
         )
         engine.offers.listen(lambda stream_id, offers: host.install(StreamOffers(stream_id, offers, engine.offers)))
-        self._offers = engine.offers
+        self._offers, self._recalled = engine.offers, engine.recalled
         return host
 
     def _make_metrics(self) -> Metrics:
@@ -175,7 +175,7 @@ class Service:
 
     def _make_regular(self) -> RegularWork:
         heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
-        parts = self._store, self._threads, self.settings, self._allowance, heartbeats, self._wait
+        parts = self._store, self._threads, self.settings, self._allowance, heartbeats, self._wait, self._recalled
         return RegularWork(self.host, *parts)
 
     def _make_gate(self) -> Gate:

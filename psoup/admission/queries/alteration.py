@@ -20,7 +20,8 @@ from psoup.errors import InvalidInput
 from psoup.events.acknowledgements import AlterationAcknowledgement, Prepared
 from psoup.events.commands import AlterQueries
 from psoup.events.events import QueriesAltered
-from psoup.plan.amounts import Amount, Keeping, KeepingChange, idle_codes, parked_codes
+from psoup.plan.amounts import Amount, Keeping, KeepingChange, idle_codes, inactive_codes, parked_codes
+from psoup.values.columns import Array
 
 MOST_NAMED = 1 << 20
 """The most query IDs of one call."""
@@ -44,7 +45,10 @@ def decide_alter_queries(
             found=len(command.query_ids),
             limit=MOST_NAMED,
         )
-    ids = selected_queries(command, standing.owners, streams, standing.tags, "altered")
+    if command.unused and command.query_ids is not None:
+        ids = _unused(command.query_ids, standing)
+    else:
+        ids = selected_queries(command, standing.owners, streams, standing.tags, "altered")
     before = standing.keepings.codes(ids)
     after = change.of(before)
     changed = ids[np.flatnonzero(before != after)]
@@ -57,6 +61,13 @@ def decide_alter_queries(
         return Prepared(AlterationAcknowledgement(sequence - 1, count=len(ids), changed=len(changed)))
     event = QueriesAltered(sequence, command.tenant, changed, change, now)
     return Prepared(AlterationAcknowledgement(sequence, count=len(ids), changed=len(changed)), event)
+
+
+def _unused(query_ids: Array, standing: RegistryState) -> Array:
+    """The queries among some (int64[k], ascending) that are inactive and not parked."""
+    ids = query_ids[standing.owners.stand(query_ids)]
+    codes = standing.keepings.codes(ids)
+    return ids[inactive_codes(codes) & ~parked_codes(codes)]
 
 
 def check_change(change: KeepingChange, parks: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psoup.errors import InvalidInput, NotFound, PSoupError
+from psoup.plan.amounts import inactive_codes
 from psoup.plan.nodes import Node, Output
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.departures import NOT_KNOWN, WhyGone
@@ -101,6 +102,9 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> QuerySet:
             add(block.make(int(at[0])), plan_of(block), keys, picked(block.sqc_ids, at))
             if block.expires:
                 snapshot.lifetimes.note_all(keys)
+            inactive = inactive_codes(block.codes_at(at))
+            if inactive.any():
+                snapshot.lifetimes.asked.note_all(keys[inactive])
     _add_single(snapshot, records.records, tenant, add)
     every = [part for parts in members.values() for part in parts]
     if len(every) == 1 and back is None and len(every[0][2]) == len(ids):
@@ -154,6 +158,8 @@ def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str
         plans[key][3].append(record.sqc_id)
         if record.expires:
             snapshot.lifetimes.note(query_id)
+        if not record.keeping.active:
+            snapshot.lifetimes.asked.note(query_id)
     for record, plan, keys, sqc_ids in plans.values():
         add(record, plan, np.array(keys, np.int64), np.array(sqc_ids, np.int64))
 

@@ -3,6 +3,7 @@
 clock          every second        the wall clock is compared with boot time
 watermarks     every second        watermarks of live streams follow the clock
 expiry         every hour          queries that have expired are unregistered
+parking        24 times a day      inactive queries that were not asked for long are parked
 row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
 arrival watch  every half minute   queries that take much of the writer's time are reported
@@ -15,12 +16,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from psoup.published.parked_queries import RecalledQueries
 from psoup.published.snapshot import Snapshot
-from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, row_expiry
+from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, park_watch, row_expiry
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
+from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
@@ -50,11 +53,13 @@ class RegularWork:
         allowance: ReadLimits,
         heartbeats: ClockHeartbeats,
         wait: ExpiryWait,
+        recalled: RecalledQueries,
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads = threads
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
         self.expiry = Expiry(host, store)
+        self.parking = Parking(host, recalled, settings.park_after_s)
         self.row_expiry = RowExpiry(host, wait.edge)
         self.folding = FoldAhead(host, threads, self.background)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
@@ -68,6 +73,8 @@ class RegularWork:
         self.heartbeats.begin()
         start("watermarks", self.heartbeats.run, clock_heartbeats.EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
+        start("parking", self.parking.run, self.parking.every_s)
+        start("parked queries", self.parking.forget, park_watch.FORGET_S)
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)

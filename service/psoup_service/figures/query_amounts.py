@@ -1,6 +1,7 @@
 """Metrics by amount: the number of queries of each amount, active and inactive ones apart. Also of parked ones.
 
-The sum of all rows by amount is `psoup_queries`. The metrics thread counts at a scrape, if queries have changed since the last.
+The sum of all rows by amount is `psoup_queries`. The metrics thread counts at a scrape, if queries have changed since
+the last one.
 """
 
 from __future__ import annotations

@@ -109,6 +109,9 @@ class Settings(ListenSettings):
     amount: Literal["none", "partial", "complete"] = "partial"
     """how much is kept of a query whose registration does not say it (docs/amounts.md)"""
 
+    park_after_s: int = Field(default=86_400, ge=0)
+    """an inactive query that was not asked for this time leaves the memory (docs/amounts.md); with 0 none does"""
+
     max_ahead_s: int = Field(default=86_400, ge=0)
     """most time by which a tuple may lie past the clock, whatever a stream's AHEAD says"""
 

@@ -65,6 +65,10 @@ class Serving:
         """Unregister what has expired, as the service does every hour; returns how many queries."""
         return asyncio.run_coroutine_threadsafe(self.service.regular.expiry.once(), self._loop).result()
 
+    def park(self) -> int:
+        """Park inactive queries that were not asked for long, as the service does; returns how many."""
+        return asyncio.run_coroutine_threadsafe(self.service.regular.parking.once(), self._loop).result()
+
     def follow_clock(self) -> bool:
         """Let watermarks follow the clock, as the service does every second; returns whether one has moved."""
         return asyncio.run_coroutine_threadsafe(self.service.regular.heartbeats.once(), self._loop).result()

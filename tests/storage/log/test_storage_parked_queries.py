@@ -82,6 +82,7 @@ def texts(soup: RestartingPSoup, ids: list[int]) -> list[str]:
     return [soup.engine.snapshot().query(i, "default").query.text for i in ids]
 
 
+@pytest.mark.seeded("a parked query is lost at a restart")
 def test_a_parked_query_is_not_lost_at_a_restart(soup: RestartingPSoup) -> None:
     """Queries that were registered as parked, and queries that were parked later. Also after a kill."""
     ids = fill(soup, PARKED) + (later := fill(soup))

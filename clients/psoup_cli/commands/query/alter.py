@@ -60,7 +60,6 @@ def alter(
       psoup alter ID --amount none
       psoup alter --key search-42 --amount complete --active
       psoup alter --label user=u3 --inactive
-      psoup alter --key-prefix old/ --parked
 
     Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
     are changed together, or none of them. For labels or a prefix of keys, the command first shows the number of queries
