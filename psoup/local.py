@@ -23,6 +23,7 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.rows.pushes import offered_to
 from psoup.answer.ask import Questions, ask
+from psoup.answer.eager.eager_updates import EagerUpdates
 from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.question import chosen_window
@@ -54,6 +55,7 @@ from psoup.events.commands import (
 )
 from psoup.events.tags import tag_of
 from psoup.execution.aggregate.check_folds import check_folds
+from psoup.execution.ahead.attempts import Lent
 from psoup.execution.many.window_packs import check_packs
 from psoup.invariants import Verify
 from psoup.local_queries import LocalQueries
@@ -63,6 +65,7 @@ from psoup.published.parked_queries import Registrations
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
+from psoup.work.read_budget import NO_LIMIT
 from psoup.work.runner import Runner, serial
 
 
@@ -91,6 +94,7 @@ class LocalPSoup(LocalQueries):
         self._verify = verify
         self.tenant = tenant
         self._questions, self._expiring = Questions(), ExpiredRows()
+        self._eager = EagerUpdates(Lent(NO_LIMIT))
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
@@ -284,8 +288,16 @@ class LocalPSoup(LocalQueries):
         """An explanation of a query: the ways in which it is evaluated, and its memory and files."""
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
+    def update_answers(self) -> None:
+        """Update the kept answers of eager queries, as a service does after publications."""
+        while self._eager.step(self.engine.snapshot(), self.clock.now()):
+            pass
+
     def maintain(self) -> int:
-        """Do all maintenance that is due, and end expired queries and rows. Returns the number of tasks."""
+        """Do all maintenance that is due, end expired queries and rows, and update eager answers.
+
+        Returns the number of tasks, without the updates.
+        """
         tasks, snapshot, now = 0, self.engine.snapshot(), self.clock.now()
         snapshot.lifetimes.tick(now)
         snapshot.followed.tick(now)
@@ -296,6 +308,7 @@ class LocalPSoup(LocalQueries):
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
             tasks += 1
+        self.update_answers()
         return tasks
 
     def check(self) -> None:

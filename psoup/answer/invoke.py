@@ -9,6 +9,7 @@ answer holds the snapshot until then. Cost: O(rows of the result + tuples of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from psoup.answer.answer import Answer, Matched, by_way
 from psoup.answer.completeness import Completeness, part_of, parts_of
@@ -28,7 +29,17 @@ from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
 
-__all__ = ["Answer", "Matched", "answer_of", "answer_over", "answer_to", "by_way", "invoke", "join_answer"]
+__all__ = [
+    "Answer",
+    "Matched",
+    "answer_of",
+    "answer_over",
+    "answer_to",
+    "by_way",
+    "invoke",
+    "join_answer",
+    "updated_answer",
+]
 
 
 def invoke(
@@ -67,6 +78,13 @@ def answer_to(
     if ranges is None and is_kept(record, question):
         return complete_answer(snapshot, record, question, lambda: _evaluated(snapshot, record, question))
     return _evaluated(snapshot, record, question, ranges)
+
+
+def updated_answer(snapshot: Snapshot, record: QueryRecord, question: Question) -> Answer:
+    """The answer of a query for which `is_kept`, without a client that asks for it. Once it is read to its end, it is
+    kept. Does not count as a use of the query. Raises as `invoke`."""
+    evaluate = partial(_evaluated, snapshot, record, question)
+    return complete_answer(snapshot, record, question, evaluate, asked=False)
 
 
 def _evaluated(snapshot: Snapshot, record: QueryRecord, question: Question, ranges: Ranges | None = None) -> Answer:

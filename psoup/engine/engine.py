@@ -393,6 +393,7 @@ class Engine:
             *self._lists.published,
             *self._rooms.published,
             self._registry.alterations,
+            self._registry.eager,
         )
 
 

@@ -24,9 +24,10 @@ from psoup.engine.clause_catalog import ClauseCatalog, Streams
 from psoup.engine.removal_columns import LeavingQueries, sides_in
 from psoup.errors import NotFound
 from psoup.events.events import QueriesAltered
-from psoup.plan.amounts import Keeping, idle_codes, inactive_codes, parked_codes, side_codes
+from psoup.plan.amounts import Keeping, ahead_codes, idle_codes, inactive_codes, parked_codes, side_codes
 from psoup.plan.sides import FIRST_SIDE
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.eager_queries import EagerQueries
 from psoup.published.paged_map import Editor, PagedRecords
 from psoup.published.parked_queries import ParkedQueries, RecalledQueries, bound_rows, parked_alone, with_parked
 from psoup.published.record_block import picked
@@ -87,12 +88,14 @@ class QueryAlteration:
         self._streams = streams
         self._recalled = recalled
 
-    def apply(self, event: QueriesAltered) -> set[int]:
+    def apply(self, event: QueriesAltered, eager: EagerQueries) -> set[int]:
         """Change the queries of an event that are registered. Returns the IDs of the streams with new clauses. O(k log
         n), and O(n) for each block of n queries."""
         records = self._queries.find(event.query_ids)
         sides = self._queries.find(sides_in(records))
-        queries, of_sides = self._parts(records, event), self._sides(sides, records, event)
+        ids, codes = _codes_after(records, event)
+        eager.set(ids, ahead_codes(codes))
+        queries, of_sides = self._parts(records, event), self._sides(sides, ids, codes)
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
@@ -127,9 +130,8 @@ class QueryAlteration:
             single += self._single_part(record, Keeping.of(int(code)))
         return _Parts(blocks, single)
 
-    def _sides(self, sides: PagedRecords, records: PagedRecords, event: QueriesAltered) -> _Parts:
-        """The sides of joins, with their codes after the change of their joins."""
-        ids, codes = _codes_after(records, event)
+    def _sides(self, sides: PagedRecords, ids: Array, codes: Array) -> _Parts:
+        """The sides of joins, with their codes after the change. `ids`, `codes`: of the joins, as in `_codes_after`."""
         blocks, single = list[_BlockPart](), list[_SinglePart]()
         for block, places in sides.blocks:
             after = codes[np.searchsorted(ids, picked(block.ids, places) % FIRST_SIDE)]

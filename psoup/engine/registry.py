@@ -33,6 +33,7 @@ from psoup.plan.amounts import idle_codes
 from psoup.plan.sides import is_side, query_of
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.departures import Departed, WhyGone
+from psoup.published.eager_queries import EagerQueries
 from psoup.published.idle_clauses import is_idle
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import with_sides
@@ -71,6 +72,7 @@ class Registry:
         """The queries of each tenant that were replaced or expired last, to tell callers why a query is missing."""
         self._why_gone: dict[str, WhyGone] = {}
         self.lifetimes = Lifetimes()
+        self.eager = EagerQueries()
 
     def freeze(
         self, sequence: int
@@ -107,6 +109,8 @@ class Registry:
             self.lifetimes.add(event.query_id, 1, event.expires, event.time)
         if event.keeping.parked:
             return self._count(self._entry(event, streams).parked(event.query_id, event.side_streams, event.tag))
+        if event.keeping.ahead:
+            self.eager.set(np.array([event.query_id]), np.ones(1, np.bool_))
         if event.side_streams:
             joined = [event.query_id], [event.query], [event.side_streams], [event.tag]
             changed = self._add_joins(event, streams, *joined)
@@ -129,6 +133,8 @@ class Registry:
         ids = np.arange(event.first_id, event.first_id + count)
         stand = np.ones(count, np.bool_)
         stand[np.array(event.gone, np.int64)] = False
+        if event.keeping.ahead:
+            self.eager.set(ids, stand)
         with without_collector():
             if isinstance(queries, BoundBlock | ParkedQueries):
                 changed = self._count(self._entry(event, streams).block(ids, queries, np.flatnonzero(stand)))
@@ -165,6 +171,8 @@ class Registry:
             self._tags.remove([query_id])
         if record.expires:
             self.lifetimes.remove(np.array([query_id]))
+        if record.keeping.ahead:
+            self.eager.remove(np.array([query_id]))
         state = streams[record.stream_id]
         state.clauses.count_queries(-1)
         self._clauses.leave_one(record.sqc_id, query_id, state)
@@ -196,6 +204,7 @@ class Registry:
         self._uncounted -= len(query_ids) + leaving.sides - sum(leaving.streams.values())
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
+        self.eager.remove(query_ids)
         self._clauses.leave(leaving, streams)
         self._settle(streams)
         states = [streams[stream_id] for stream_id in leaving.streams if stream_id in streams]
@@ -206,7 +215,8 @@ class Registry:
     def alter(self, event: QueriesAltered, streams: Streams) -> list[StreamState]:
         """Change how some queries are kept. Returns the streams with clauses that join an index."""
         self.alterations += 1
-        entered = QueryAlteration(self._queries, self._clauses, streams, self.recalled).apply(event)
+        alteration = QueryAlteration(self._queries, self._clauses, streams, self.recalled)
+        entered = alteration.apply(event, self.eager)
         self._settle(streams)
         return [streams[stream_id] for stream_id in sorted(entered)]
 
@@ -253,6 +263,7 @@ class Registry:
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         self._tags.check(queries)
         self.lifetimes.check({i: record.expires for i, record in queries.items() if record.expires})
+        self.eager.check(sorted(i for i, record in queries.items() if record.keeping.ahead))
         members = {i: clause.sqc_id for clause in clauses.values() for i in with_sides(clause.members, 0)}
         named = {i: record.sqc_id for i, record in queries.items() if record.sqc_id}
         joined = sorted(side for record in queries.values() for side in record.side_ids)

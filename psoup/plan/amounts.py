@@ -58,6 +58,11 @@ class Keeping:
         return self.amount is Amount.NONE or not self.active
 
     @property
+    def ahead(self) -> bool:
+        """Whether the service updates the kept answer now: the query is COMPLETE, eager and active."""
+        return self.eager and self.active and self.amount is Amount.COMPLETE
+
+    @property
     def of_side(self) -> Keeping:
         """The keeping of the sides of a join with this keeping. A COMPLETE join keeps the matches of its sides."""
         return self if self.idle else AS_USUAL
@@ -150,3 +155,9 @@ def with_places_of(codes: Array, before: Array) -> Array:
 def parked_as(keeping: Keeping) -> Keeping:
     """The keeping of a parked query that had another `keeping` before. It remembers its amount."""
     return replace(keeping, active=False, parked=True)
+
+
+def ahead_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether the service updates the answers of the queries with these codes; see `Keeping.ahead`."""
+    complete = (codes & _AMOUNT_BITS) == _AMOUNTS.index(Amount.COMPLETE)
+    return complete & ((codes & _EAGER) > 0) & ((codes & _INACTIVE) == 0)

@@ -41,12 +41,16 @@ class GivenUp:
 
 @dataclass(slots=True, eq=False)
 class KeptEntry:
-    """The kept answer of a query. `value`: the answer, or a `GivenUp`. `used`: since the last search for room."""
+    """The kept answer of a query. `value`: the answer, or a `GivenUp`. `used`: since the last search for room.
+
+    `sequence`: of the snapshot of the answer; 0 for an answer that was given up.
+    """
 
     tenant: str
     value: object
     nbytes: int
     used: bool = True
+    sequence: int = 0
 
 
 class AnswerRoom:
@@ -93,6 +97,11 @@ class AnswerRoom:
         """The number of kept answers, without those that were given up. O(entries)."""
         return sum(not isinstance(entry.value, GivenUp) for entry in list(self._entries.values()))
 
+    @property
+    def is_roomy(self) -> bool:
+        """Whether an answer that nobody has asked for may be added: an eighth of the limit is free. O(1)."""
+        return self._held < self._limit - self._limit // _SPARE
+
     def bound(self, limit: int) -> None:
         """Set the limit, at most `highest`. Entries above a lower limit stay until `give_up`."""
         self._limit = min(max(limit, 0), self.highest)
@@ -108,18 +117,27 @@ class AnswerRoom:
         """The entry of a query, or None. Does not count as a use. O(1)."""
         return self._entries.get(query_id)
 
-    def keep(self, query_id: int, tenant: str, value: object, size: int) -> str:
+    def keep(
+        self, query_id: int, tenant: str, value: object, size: int, *, sequence: int = 0, asked: bool = True
+    ) -> str:
         """Keep an answer of `size` bytes in place of the former one. Returns "", or the reason why there is no room.
 
         Without room, unused answers leave: of the tenant if its quota is reached, else of tenants with more than an
-        equal share, else of all tenants. O(1), amortised.
+        equal share, else of all tenants. An answer of a newer snapshot stays. O(1), amortised.
+
+        `sequence`: of the snapshot. `asked`: whether a client asked, so that the answer counts as used; else it counts
+        as the former one does.
         """
         size += _ENTRY_BYTES
         if size > self.most_of_one:
             return f"it takes {size:,} bytes, and one kept answer may take {self.most_of_one:,}"
+        before = self._entries.get(query_id)
+        if before is not None and before.sequence > sequence:
+            return ""
         why = self._make_room(query_id, tenant, size)
         if not why:
-            self._put(query_id, KeptEntry(tenant, value, size))
+            used = asked or (before is not None and before.used)
+            self._put(query_id, KeptEntry(tenant, value, size, used, sequence))
         return why
 
     def refuse(self, query_id: int, tenant: str, now: int, why: str) -> None:

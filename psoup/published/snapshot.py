@@ -52,6 +52,7 @@ from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.answer_room import AnswerRoom
 from psoup.published.departures import NOT_KNOWN, WhyGone
+from psoup.published.eager_queries import EagerQueries
 from psoup.published.followed_places import FollowedPlaces
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
@@ -271,6 +272,8 @@ class Snapshot:
     """The kept answers of COMPLETE queries. Readers put them here; it is not frozen."""
     alterations: int = 0
     """The number of events that have changed how queries are kept, and so perhaps their clauses."""
+    eager: EagerQueries = field(default_factory=EagerQueries)
+    """The eager queries. Readers note here that one was asked. It belongs to the writer, and is not frozen."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about joins; see `sources_of` and `psoup.answer.join_ranges`."""
 

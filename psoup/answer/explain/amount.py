@@ -24,4 +24,5 @@ def amount_lines(keeping: Keeping, reason: str) -> list[str]:
     if keeping.active and keeping.amount is Amount.PARTIAL:
         return []
     amount = keeping.amount.name if keeping.active else Amount.NONE.name
-    return [f"  amount   {amount}", *([f"           {reason}"] if reason else [])]
+    eager = ", eager" if keeping.ahead else ""
+    return [f"  amount   {amount}{eager}", *([f"           {reason}"] if reason else [])]

@@ -2,12 +2,13 @@
 none.
 
     kept     new rows are added to the kept answer, …     1,024 rows, 24,576 bytes
+             eager: updated after new tuples, 12 times so far, at 2026-03-01 10:00:00 for the last time
              given up at 2026-03-01 10:00:00: 9,000 rows came and 8,000 left …; asked 3 times since
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psoup.answer.kept_answers.kept_forms import kept_form
 from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection
@@ -24,7 +25,9 @@ class KeptExplanation:
     """The kept answer of a COMPLETE query. `form`: how it is brought up to date, in words.
 
     `rows`, `bytes`: of the kept answer; 0 if none is kept. `given_up`: when it was given up, as text in UTC, else "".
-    `why`: the reason why none is kept, else "". `invocations`: their number since it was given up.
+    `why`: the reason why none is kept, else "". `invocations`: their number since it was given up. `eager`: whether
+    it is updated after new tuples; `updates`: how often it was since the start of the service; `updated`: when it was
+    last, as text in UTC, else ""; `why_not`: the reason why it is not updated now, else "".
     """
 
     form: str
@@ -33,6 +36,10 @@ class KeptExplanation:
     given_up: str = ""
     why: str = ""
     invocations: int = 0
+    eager: bool = False
+    updates: int = 0
+    updated: str = ""
+    why_not: str = ""
 
     def lines(self) -> list[str]:
         """The facts as text for a terminal."""
@@ -44,11 +51,27 @@ class KeptExplanation:
             lines.append(f"  {'':9}{self.why}")
         elif self.bytes:
             lines.append(f"  {'':9}{counted(self.rows, 'row')}, {self.bytes:,} bytes")
-        return lines
+        return [*lines, *([f"  {'':9}{self._eager_words()}"] if self.eager else [])]
+
+    def _eager_words(self) -> str:
+        words = "eager: updated after new tuples"
+        if self.updates:
+            words += f", {counted(self.updates, 'time')} so far, at {self.updated} for the last time"
+        return f"{words}; not updated now: {self.why_not}" if self.why_not else words
 
 
 def explain_kept(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation | None:
     """The kept answer of a query. Returns None unless the query is COMPLETE and active. O(messages)."""
+    explained, facts = _explain_answer(snapshot, record), snapshot.eager.facts.get(record.query_id)
+    if explained is None or not record.keeping.eager:
+        return explained
+    if facts is None:
+        return replace(explained, eager=True)
+    updated = "" if facts.updated is None else time_text(facts.updated)
+    return replace(explained, eager=True, updates=facts.updates, updated=updated, why_not=facts.why_not)
+
+
+def _explain_answer(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation | None:
     if record.keeping.amount is not Amount.COMPLETE or not record.keeping.active:
         return None
     form = kept_form(record.query.plan)

@@ -5,6 +5,7 @@
          ── rows ──> cut, search what is new ──> splice
          ── messages ──> no event since? the same bytes
 
+An update of an eager answer takes the same steps, but does not count as a use (`psoup.answer.eager`).
 Each step is exact, so the amount changes no answer.
 """
 
@@ -35,14 +36,22 @@ def is_kept(record: QueryRecord, question: Question) -> bool:
     return keeping.amount is Amount.COMPLETE and keeping.active and question.as_of is None and question.window is None
 
 
-def complete_answer(snapshot: Snapshot, record: QueryRecord, question: Question, evaluate: Evaluate) -> Answer:
-    """The answer of a query for which `is_kept`. `evaluate`: evaluates it at the same question. Raises as `invoke`."""
+def complete_answer(
+    snapshot: Snapshot, record: QueryRecord, question: Question, evaluate: Evaluate, *, asked: bool = True
+) -> Answer:
+    """The answer of a query for which `is_kept`. `evaluate`: evaluates it at the same question. Raises as `invoke`.
+
+    `asked`: whether a client has asked. If not, the answer does not count as used, and stays given up.
+    """
     room, form = snapshot.answers, kept_form(record.query.plan)
+    if asked and record.keeping.eager:
+        snapshot.eager.note(record.query_id)
     if not form.keeps or not room.most_of_one:
         return evaluate()
-    entry, slot = room.find(record.query_id), KeptSlot(room, record, question.now)
+    entry = room.find(record.query_id) if asked else room.look(record.query_id)
+    slot = KeptSlot(room, record, question.now, snapshot.sequence, asked)
     value = None if entry is None else entry.value
-    if isinstance(value, GivenUp) and not is_due(value, question.now):
+    if isinstance(value, GivenUp) and not (asked and is_due(value, question.now)):
         return evaluate()
     if value is not None and (current := current_answer(snapshot, record, value, question)) is not None:
         return current

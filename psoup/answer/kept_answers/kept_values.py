@@ -122,15 +122,21 @@ class KeptMessages:
 
 @dataclass(frozen=True, slots=True)
 class KeptSlot:
-    """The place of one query in the room of kept answers. `now`: the clock of its invocation, microseconds."""
+    """The place of one query in the room of kept answers. `now`: the clock of its invocation, microseconds.
+
+    `sequence`: of the snapshot. `asked`: False for an update that no client asked for.
+    """
 
     room: AnswerRoom
     record: QueryRecord
     now: int
+    sequence: int = 0
+    asked: bool = True
 
     def put(self, value: KeptSelection | KeptMessages, size: int) -> None:
         """Keep an answer of `size` bytes, or give it up if there is no room."""
-        why = self.room.keep(self.record.query_id, self.record.tenant, value, size)
+        place = self.record.query_id, self.record.tenant
+        why = self.room.keep(*place, value, size, sequence=self.sequence, asked=self.asked)
         if why:
             self.give_up(why)
 

@@ -36,7 +36,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Freshness and the clock": ("freshness_seconds", "watermark_", "clock_", "rows_expired"),
     "Readers": ("pending_reads", "reads_", "sort_bytes", "pin", "streams_behind", "results_offered", "ahead_refused"),
     "Clients of PostgreSQL": ("pg_",),
-    "Queries": ("queries", "clauses", "dear_", "results_bytes", "kept_answers", "installed"),
+    "Queries": ("queries", "clauses", "dear_", "results_bytes", "kept_answers", "eager_", "installed"),
     "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
     "Webhooks": ("webhook",),

@@ -1,9 +1,10 @@
 """All queries of a test are COMPLETE: each answer is compared with the answer under PARTIAL, bit for bit.
 
-    with complete(seed) as met:         every `register` of an embedded engine asks for COMPLETE
+    with complete(seed) as met:         every `register` of an embedded engine asks for COMPLETE, most of them eager
         duel.run(…)                     every `invoke` is made twice: with kept answers, and without any
     met.sent, met.changed, met.lost     how often kept bytes were sent again; kept rows were brought up to date; an
                                         answer was dropped or given up by the test, in the middle
+    met.updated                         how often eager answers were updated, also from an older snapshot
 
 So any oracle of the product judges COMPLETE queries, too.
 """
@@ -29,12 +30,18 @@ from psoup.execution.rows.record_batch import Message, read
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import Amount, Keeping
 from psoup.published.answer_room import AnswerRoom
+from psoup.published.snapshot import Snapshot
 
 COMPLETE = Keeping(Amount.COMPLETE)
+EAGER = Keeping(Amount.COMPLETE, eager=True)
 _ALTERED = 0.1
 """The share of pushes before which the amount of a query changes, and changes back."""
 _LOST = 0.04
 """The share of invocations before which the kept answer of the query is dropped, or given up."""
+_EAGER = 0.8
+"""The share of queries that are eager."""
+_UPDATED = 0.7
+"""The share of pushes after which eager answers are updated."""
 
 
 @dataclass
@@ -47,6 +54,7 @@ class Met:
     evaluated: int = 0
     lost: int = 0
     altered: int = 0
+    updated: int = 0
     queries: list[int] = field(default_factory=list)
 
     def count(self, answer: Answer, before: bool) -> None:
@@ -84,6 +92,17 @@ class Met:
                 self.altered += soup.alter_queries([query_id], amount=amount)
                 assert soup.engine.snapshot().answers.look(query_id) is None
 
+    def update(self, soup: LocalPSoup, older: Snapshot) -> None:
+        """Update eager answers now and then. `older`: a snapshot from which some are updated afterwards."""
+        if self.draw.random() >= _UPDATED:
+            return
+        newest = soup.engine.snapshot()
+        before = newest.eager.updates
+        soup.update_answers()
+        if older.eager is newest.eager and self.draw.random() < _UPDATED:
+            soup._eager.step(older, soup.clock.now())
+        self.updated += newest.eager.updates - before
+
 
 def told(answer: Answer) -> tuple[Any, ...]:
     """All that a client may learn from an answer: its bytes, its figures and its completeness."""
@@ -108,12 +127,16 @@ def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iter
 
     def registered(soup: LocalPSoup, *given: Any, **named: Any) -> int:
         keeping = named.pop("keeping", COMPLETE)  # a history may register idle queries
-        met.queries.append(register(soup, *given, keeping=keeping if keeping.idle else COMPLETE, **named))
+        amount = EAGER if met.draw.random() < _EAGER else COMPLETE
+        met.queries.append(register(soup, *given, keeping=keeping if keeping.idle else amount, **named))
         return met.queries[-1]
 
     def pushed(soup: LocalPSoup, *given: Any, **named: Any) -> PushAcknowledgement:
         met.alter(soup)
-        return push(soup, *given, **named)
+        older = soup.engine.snapshot()
+        done = push(soup, *given, **named)
+        met.update(soup, older)
+        return done
 
     def invoked(soup: LocalPSoup, query_id: int, *given: Any, **named: Any) -> Answer:
         met.lose(soup, query_id)

@@ -200,7 +200,9 @@ class Duel:
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
         self.standing[number] = Standing(query_id, query, len(self.released()), tag)
-        self.keepings[query_id] = self.keeping
+        record = self.psoup.engine.snapshot().queries.get(query_id)
+        assert record is not None
+        self.keepings[query_id] = record.keeping  # a test may ask for another one (`complete_answers`)
         if self.forgets:  # it may have started anew with this registration, and forgotten what was refused
             outcome_once = asked_once(self.psoup, query.sql())
         same_answers(lambda: self.psoup.invoke(query_id), outcome_once, query.sql())
