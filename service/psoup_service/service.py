@@ -370,6 +370,7 @@ class Service:
             if port is not None:
                 port.close()
         self.regular.stop()
+        await on(self._threads.life, self.regular.eager.join)
         if self._watch is not None:
             self._watch.cancel()
         if self._probes is not None:

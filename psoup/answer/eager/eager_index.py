@@ -12,7 +12,7 @@ asked. All other steps are operations on columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -74,7 +74,8 @@ class EagerIndex:
         """The marks of queries that become eager, by ID."""
         self._streams: dict[int, _StreamRows] = {}
         self._tenants: dict[str, int] = {}
-        self._tenant = -1
+        self._names: list[str] = []
+        self.tenant = ""
         """The tenant that had the last turn."""
         self._last: dict[int, int] = {}
         """The row at which the last turn of each tenant ended."""
@@ -109,9 +110,10 @@ class EagerIndex:
         rows = self._rows[: self._size]
         return bool(self._coming) or bool((rows["due"] & rows["awake"]).any())
 
-    def turn(self, eager: EagerQueries, now: int) -> Iterator[tuple[int, int]]:
+    def turn(self, eager: EagerQueries, now: int, passed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
         """Yield the due queries of the next tenant in turn, each with its row, after the query of its last turn.
 
+        `passed`: tenants that have no turn now.
         A query is due no longer once it is yielded. Queries that were not asked for a day are left out from now on.
         """
         rows = self._rows[: self._size]
@@ -120,12 +122,15 @@ class EagerIndex:
         for row in late.tolist():
             self.sleep(row, eager, NOT_ASKED, now)
         due[late] = False
+        for name in passed:
+            due &= rows["tenant"] != self._tenants.get(name, -1)
         places = np.flatnonzero(due)
         if not len(places):
             return
         tenants = rows["tenant"][places]
-        later = tenants[tenants > self._tenant]
-        self._tenant = tenant = int(later.min() if len(later) else tenants.min())
+        later = tenants[tenants > self._tenants.get(self.tenant, -1)]
+        tenant = int(later.min() if len(later) else tenants.min())
+        self.tenant = self._names[tenant]
         mine = places[tenants == tenant]
         start = int(np.searchsorted(mine, self._last.get(tenant, -1), "right"))
         for row in np.roll(mine, -start).tolist():
@@ -188,7 +193,9 @@ class EagerIndex:
     def _add(self, snapshot: Snapshot, record: QueryRecord, mark: int, now: int) -> None:
         if self._size == len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros(len(self._rows), _ROW)])
-        row, tenant = self._size, self._tenants.setdefault(record.tenant, len(self._tenants))
+        row, tenant = self._size, self._tenants.setdefault(record.tenant, len(self._names))
+        if tenant == len(self._names):
+            self._names.append(record.tenant)
         self._rows[row] = (record.query_id, mark, tenant, now, 0, True, True, False)
         self._row_of[record.query_id] = row
         self._size += 1

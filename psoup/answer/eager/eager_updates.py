@@ -1,6 +1,7 @@
 """Updates of eager answers, in turns of the tenants. Each update has a budget, which is charged to its tenant.
 
     turn      at most 64 updates or 10 ms of processor time of one tenant; the next turn is of the next tenant
+    quota     updates use at most half of a tenant's read_share: after a turn, the tenant is passed over for a while
     update    the query is invoked, and its rows are read to the end, so that they are kept
     left out  given up, until the rule of kept answers tries again; dropped, until the query is asked;
               refused by a budget, until the query is asked a minute later; not asked for a day, until it is asked
@@ -31,6 +32,8 @@ _TURN_S = 0.01
 """The most seconds of processor time in a tenant's turn. The update that reaches them still finishes."""
 _RETRY_AFTER = 60 * SECOND
 """Microseconds for which a query is left out after a budget or an error has ended an update."""
+_SHARE = 2
+"""The divisor of a tenant's quota `read_share` for updates."""
 _NEVER = 2**62
 """A time that does not come, microseconds."""
 
@@ -59,6 +62,8 @@ class EagerUpdates:
         self._index = EagerIndex()
         self._eager: EagerQueries | None = None
         """The eager queries of the engine that the index follows."""
+        self._paid_until: dict[str, int] = {}
+        """The time, microseconds, from which a tenant with the quota `read_share` has turns again."""
 
     def step(self, snapshot: Snapshot, now: int) -> bool:
         """Take a tenant's turn. `now`: the clock, microseconds. Returns whether further queries are due.
@@ -69,12 +74,20 @@ class EagerUpdates:
             self._index, self._eager = EagerIndex(), snapshot.eager
         for query_id in self._index.follow(snapshot, now):
             snapshot.answers.drop(query_id)
+        self._paid_until = {tenant: until for tenant, until in self._paid_until.items() if until > now}
         began, updates = self._spare.spent(), 0
-        for row, query_id in self._index.turn(snapshot.eager, now):
+        for row, query_id in self._index.turn(snapshot.eager, now, self._paid_until):
             updates += self._is_updated(snapshot, row, query_id, now)
             if updates >= _TURN or self._spare.spent() - began >= _TURN_S:
                 break
+        self._pay(snapshot, self._index.tenant, self._spare.spent() - began, now)
         return self._index.has_due
+
+    def _pay(self, snapshot: Snapshot, tenant: str, seconds: float, now: int) -> None:
+        """Pass a tenant over until its quota `read_share` has paid for a turn of some seconds of processor time."""
+        owner = snapshot.tenants.get(tenant)
+        if owner is not None and owner.quotas.read_share and seconds:
+            self._paid_until[tenant] = now + int(_SHARE * seconds / owner.quotas.read_share * SECOND)
 
     def _is_updated(self, snapshot: Snapshot, row: int, query_id: int, now: int) -> bool:
         """Update an answer if it may be updated. Returns whether that was tried."""

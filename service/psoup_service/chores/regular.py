@@ -6,6 +6,7 @@ expiry         every hour          queries that have expired are unregistered
 parking        24 times a day      inactive queries that were not asked for long are parked
 row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
+eager answers  after publications  kept answers of eager queries are updated, on a thread of their own
 arrival watch  every half minute   queries that take much of the writer's time are reported
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
 certificates   every few seconds   new files are taken into use
@@ -21,13 +22,14 @@ from psoup.published.snapshot import Snapshot
 from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, park_watch, row_expiry
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
+from psoup_service.chores.eager_answers import EagerAnswers
 from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
-from psoup_service.host.background import Background
+from psoup_service.host.background import Background, BackgroundBudgets
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.host import Host
 from psoup_service.host.reads.allowance import ReadLimits
@@ -62,6 +64,8 @@ class RegularWork:
         self.parking = Parking(host, recalled, settings.park_after_s)
         self.row_expiry = RowExpiry(host, wait.edge)
         self.folding = FoldAhead(host, threads, self.background)
+        self._eager_budgets = BackgroundBudgets(allowance, host.way, host.charge)
+        self.eager = EagerAnswers(host.snapshot, host.listen, host.clock.now, self._eager_budgets)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.heartbeats = heartbeats
         self.supervisor = Supervisor()
@@ -77,6 +81,7 @@ class RegularWork:
         start("parked queries", self.parking.forget, park_watch.FORGET_S)
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
+        self.eager.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
         start("gate", gate.run, credentials.EVERY_S)
         start("provider keys", gate.fetch, credentials.EVERY_S)
@@ -85,7 +90,10 @@ class RegularWork:
 
     def figures(self) -> dict[str, int]:
         """Figures for the operator."""
-        ended = {"background_errors": self.supervisor.failures, "ahead_refused": self.background.refusals}
+        ended = {
+            "background_errors": self.supervisor.failures + self.eager.errors,
+            "ahead_refused": self.background.refusals,
+        }
         return {
             **self.shares.figures(),
             **ended,
@@ -94,6 +102,8 @@ class RegularWork:
         }
 
     def stop(self) -> None:
-        """End all work."""
+        """End all work. `eager.join` waits for its thread."""
         self.supervisor.stop()
+        self.eager.stop()
         self.background.close()
+        self._eager_budgets.close()

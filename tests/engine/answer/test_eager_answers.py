@@ -18,7 +18,7 @@ from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
 from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.events.tenants import CreateTenant
+from psoup.events.tenants import CreateTenant, Quotas
 from psoup.execution.ahead.attempts import Lent
 from psoup.local import LocalPSoup
 from psoup.model import DAY, SECOND
@@ -313,6 +313,22 @@ def test_tenants_take_turns_and_no_query_waits_for_ever() -> None:
     assert facts(soup, few).updates >= 8, "another tenant with many queries does not delay it"
     shares = [facts(soup, query).updates for query in many]
     assert min(shares) >= max(shares) - 1 >= 1, f"each query has its turn: {shares}"
+
+
+def test_a_tenant_with_a_read_share_is_passed_over_until_it_has_paid() -> None:
+    soup, spare = made(), Refusing()
+    spare.refuses = False
+    soup.submit(CreateTenant("acme", quotas=Quotas(read_share=0.1)))
+    soup.tenant = "acme"
+    soup.execute("CREATE STREAM s (v BIGINT NOT NULL, t TEXT)")
+    soup.register(ROWS, keeping=EAGER)
+    updates = EagerUpdates(spare)
+    for step in range(10):  # an update takes 4 ms, and half of the quota pays for it in 80 ms
+        push(soup, 10, 10 * step)
+        updates.step(soup.engine.snapshot(), soup.clock.now())
+        soup.clock.advance(seconds=0.02)
+    assert len(spare.tried) == 3
+    assert type(asked(soup, soup.queries()[0])) in (SentAnswer, KeepingAnswer)
 
 
 def test_the_flags_follow_every_change() -> None:
