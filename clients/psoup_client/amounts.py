@@ -30,16 +30,20 @@ class Keeping(TypedDict):
     """The fields of a registration that say how the queries are kept."""
 
     amount: queries_pb2.Amount.ValueType
+    eager: bool
     active: bool | None
     parked: bool
 
 
-def keeping_of(amount: Amount | None = None, active: bool | None = None, parked: bool = False) -> Keeping:
+def keeping_of(
+    amount: Amount | None = None, eager: bool = False, active: bool | None = None, parked: bool = False
+) -> Keeping:
     """Convert the arguments of a registration. Raises ValueError for a wrong amount, and TypeError for a wrong type."""
+    check_flag("eager", eager)
     if active is not None:
         check_flag("active", active)
     check_flag("parked", parked)
-    return {"amount": amount_to_proto(amount), "active": active, "parked": parked}
+    return {"amount": amount_to_proto(amount), "eager": eager, "active": active, "parked": parked}
 
 
 def altering_of(
@@ -48,14 +52,15 @@ def altering_of(
     key_prefix: str | None = None,
     *,
     amount: Amount | None,
+    eager: bool | None,
     active: bool | None,
     parked: bool | None = None,
     dry_run: bool = False,
 ) -> queries_pb2.AlterQueriesRequest:
     """Build a request that alters queries. Raises the errors of `keeping_of`, and ValueError if it alters nothing."""
-    if amount is None and active is None and parked is None:
-        raise ValueError("say what to change: amount, active or parked")
-    for name, flag in (("active", active), ("parked", parked)):
+    if amount is None and eager is None and active is None and parked is None:
+        raise ValueError("say what to change: amount, eager, active or parked")
+    for name, flag in (("eager", eager), ("active", active), ("parked", parked)):
         if flag is not None:
             check_flag(name, flag)
     return queries_pb2.AlterQueriesRequest(
@@ -63,6 +68,7 @@ def altering_of(
         labels=labels,
         key_prefix=key_prefix or "",
         amount=amount_to_proto(amount),
+        eager=eager,
         active=active,
         parked=parked,
         dry_run=dry_run,

@@ -197,12 +197,19 @@ class Query(AnyQuery):
         reply = self._client.reflecting(wait_for, attempt)
         return Explanation.of(reply)
 
-    def alter(self, *, amount: Amount | None = None, active: bool | None = None, parked: bool | None = None) -> bool:
+    def alter(
+        self,
+        *,
+        amount: Amount | None = None,
+        eager: bool | None = None,
+        active: bool | None = None,
+        parked: bool | None = None,
+    ) -> bool:
         """Change how the service keeps the query, as `alter_queries` does; returns whether anything changed.
 
         Afterwards `info` has the new facts. Raises NotFound, and ValueError if nothing is to be changed.
         """
-        request = altering_of([self.id], amount=amount, active=active, parked=parked)
+        request = altering_of([self.id], amount=amount, eager=eager, active=active, parked=parked)
         altered = alter(self._client, request)
         self._info = None if self._info is None else fetch_info(self._client, self.id)
         return altered.changed > 0

@@ -51,8 +51,9 @@ class QueryInfo(html.Facts):
     `register`. `outside`: the reasons why the query is not in the index, so that each answer evaluates it row by row;
     () if it is in the index.
 
-    `amount`: how much the service keeps of its answer, `none`, `partial` or `complete`. `active`: whether tuples meet
-    the query as they come. `parked`: whether its statement is not in the service's memory.
+    `amount`: how much the service keeps of its answer, `none`, `partial` or `complete`. `eager`: whether a complete
+    answer is brought up to date as tuples come. `active`: whether tuples meet the query as they come. `parked`: whether
+    its statement is not in the service's memory.
     """
 
     query_id: str
@@ -74,6 +75,7 @@ class QueryInfo(html.Facts):
     keep_pairs: bool = False
     outside: tuple[str, ...] = ()
     amount: str = "partial"
+    eager: bool = False
     active: bool = True
     parked: bool = False
 
@@ -115,6 +117,7 @@ class QueryInfo(html.Facts):
             keep_pairs=message.keep_pairs,
             outside=tuple(message.outside),
             amount=amount_name(message.amount),
+            eager=message.eager,
             active=message.active,
             parked=message.parked,
         )

@@ -14,14 +14,14 @@ _COLUMNS = "departure, airline, flight, origin, dest, dep_delay"
 @dataclass(frozen=True, slots=True)
 class FlightQuestion:
     """A standing query of the demo. Its key and labels have `name` and `topic`. `title` is for people; `sql` is
-    registered. `complete`: the service keeps its answer.
+    registered. `eager`: the service keeps its answer, and updates it as tuples come.
     """
 
     name: str
     topic: str
     title: str
     sql: str
-    complete: bool = False
+    eager: bool = False
 
 
 BEFORE = (
@@ -94,7 +94,7 @@ JOINS = (
         " FROM {flights} [RANGE 6 HOURS] AS f JOIN {weather} [RANGE 7 HOURS] AS w"
         " ON w.origin = f.origin AND w.hour = date_trunc('hour', f.departure)"
         " WHERE f.dep_delay > 60 AND (w.wind_speed > 20 OR w.visib < 1) ORDER BY f.dep_delay DESC",
-        complete=True,
+        eager=True,
     ),
     FlightQuestion(
         "turnaround",
@@ -118,7 +118,7 @@ JOINS = (
 """The joins that the demo registers in March, over two streams, or over one stream twice. The last one shows rows
 without a partner.
 
-The service finds the pairs at the invocation. For the first one, it keeps the answer.
+The service finds the pairs at the invocation. For the first one, it keeps the answer and updates it as tuples come.
 """
 
 COUNTS = (

@@ -282,7 +282,8 @@ class Story:
                 ),
                 key=self.key(question),
                 labels={"demo": self.stream, "topic": question.topic},
-                amount="complete" if question.complete else None,
+                amount="complete" if question.eager else None,
+                eager=question.eager,
             )
             say(self._console, f"  {self.key(question):20}  {query.window_kind:8}  {question.title}")
 

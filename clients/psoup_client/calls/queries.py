@@ -39,6 +39,7 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
+        eager: bool = False,
         active: bool | None = None,
         parked: bool = False,
         request_id: str | None = None,
@@ -62,9 +63,10 @@ class QueryCalls(Session):
 
         `amount`: how much the service keeps between invocations. "none" keeps nothing: an invocation evaluates the
         window. "partial" keeps which tuples match, and "complete" also the answer. None: the default of the service.
-        With `active=False`, tuples do not meet the query as they come, and `matches` and `match` do not find it. It can
-        be invoked. With `parked`, the statement of such a query is not in the service's memory: a call that needs it
-        reads it from the disk. Answers are the same in all cases. `alter_queries` changes all three.
+        With `eager`, a complete answer is brought up to date as tuples come; other amounts are refused. With
+        `active=False`, tuples do not meet the query as they come, and `matches` and `match` do not find it. It can be
+        invoked. With `parked`, the statement of such a query is not in the service's memory: a call that needs it reads
+        it from the disk. Answers are the same in all cases. `alter_queries` changes all four.
 
         Without a key, the same holds for `request_id`; the last 65,536 are kept, also over restarts. Without key and
         request ID, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
@@ -78,7 +80,7 @@ class QueryCalls(Session):
             key=key or "",
             labels=labels,
             replace=replace,
-            **keeping_of(amount, active, parked),
+            **keeping_of(amount, eager, active, parked),
         )
         request.expires_after, request.keep_pairs = lifetime(expires_after), keep_pairs
         values = parameters_of_one(sql, params, self.timezone)
@@ -109,6 +111,7 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
+        eager: bool = False,
         active: bool | None = None,
         parked: bool = False,
         request_id: str | None = None,
@@ -129,7 +132,7 @@ class QueryCalls(Session):
         texts or whole numbers; NULL means no label. These columns are parameters only if the statement has them as
         `$name`. With keys, a part is accepted if all its keys are new, or if the whole part was registered before with
         the same values. Otherwise Conflict names the first key in use; with `replace`, the queries of the part replace
-        all queries with its keys. `expires_after`, `keep_pairs`, `amount`, `active` and `parked` are as in
+        all queries with its keys. `expires_after`, `keep_pairs`, `amount`, `eager`, `active` and `parked` are as in
         `register`, for each query.
         """
         parts = self.register_parts(
@@ -141,6 +144,7 @@ class QueryCalls(Session):
             expires_after=expires_after,
             keep_pairs=keep_pairs,
             amount=amount,
+            eager=eager,
             active=active,
             parked=parked,
             request_id=request_id,
@@ -160,6 +164,7 @@ class QueryCalls(Session):
         expires_after: str | dt.timedelta | None = None,
         keep_pairs: bool = False,
         amount: Amount | None = None,
+        eager: bool = False,
         active: bool | None = None,
         parked: bool = False,
         request_id: str | None = None,
@@ -167,7 +172,7 @@ class QueryCalls(Session):
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        keeping = keeping_of(amount, active, parked)
+        keeping = keeping_of(amount, eager, active, parked)
         tagging = Tagging(key, labels, replace, lifetime(expires_after), keep_pairs, keeping)
         total, requests = requests_of(sql, rows, request_id, tagging, self.timezone)
         done = 0
@@ -257,12 +262,14 @@ class QueryCalls(Session):
         labels: Mapping[str, str] | None = None,
         key_prefix: str | None = None,
         amount: Amount | None = None,
+        eager: bool | None = None,
         active: bool | None = None,
         parked: bool | None = None,
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> Altered:
-        """Change how several queries are kept, all or none: their `amount`, and whether they are `active` or `parked`.
+        """Change how several queries are kept, all or none: their `amount`, and whether they are `eager`, `active` or
+        `parked`.
 
         The arguments are as in `register`; None leaves them as they are. An inactive query remembers its amount. To
         park a query makes it inactive, and to activate it ends its parking. No answer changes. The queries are given as
@@ -270,7 +277,9 @@ class QueryCalls(Session):
         nothing. Raises ValueError if there is nothing to change.
         """
         ids = _selected(queries, labels, key_prefix)
-        request = altering_of(ids, labels, key_prefix, amount=amount, active=active, parked=parked, dry_run=dry_run)
+        request = altering_of(
+            ids, labels, key_prefix, amount=amount, eager=eager, active=active, parked=parked, dry_run=dry_run
+        )
         return Altered(0, 0) if queries is not None and not ids else alter(self, request, timeout)
 
     def top_queries(

@@ -11,6 +11,8 @@ export type Amount = "none" | "partial" | "complete";
 /** How a query is kept. What is left out stays as it is. */
 export type Keeping = {
   amount?: Amount | undefined;
+  /** Bring a complete answer up to date as tuples come, and not when it is asked for. */
+  eager?: boolean | undefined;
   /** Whether tuples meet the query as they come. */
   active?: boolean | undefined;
 };
@@ -39,10 +41,10 @@ export function amountJson(amount: Amount | undefined): AmountJson | undefined {
 /** The request that alters queries. */
 export function altering(
   selection: Selection,
-  { amount, active }: Keeping,
+  { amount, eager, active }: Keeping,
   dryRun: boolean,
 ): { [Name in keyof AlterQueriesRequestJson]: AlterQueriesRequestJson[Name] | undefined } {
-  return { ...(selection as AlterQueriesRequestJson), amount: amountJson(amount), active, dryRun };
+  return { ...(selection as AlterQueriesRequestJson), amount: amountJson(amount), eager, active, dryRun };
 }
 
 export function altered({ count, changed }: AlterQueriesResponseJson): Altered {

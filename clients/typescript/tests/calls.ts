@@ -198,13 +198,13 @@ test("queries are registered and altered with the amounts of the contract", asyn
   };
   await served(handler, async (url) => {
     const client = createClient({ url });
-    await client.register("SELECT n FROM s", { key: "k", amount: "complete", active: true });
+    await client.register("SELECT n FROM s", { key: "k", amount: "complete", eager: true });
     await client.register("SELECT n FROM s", { key: "k" });
     const altered = await client.alterQueries({ keyPrefix: "k" }, { amount: "none", active: false }, { dryRun: true });
     assert.deepEqual(altered, { count: 3, changed: 2 });
     const statement = "SELECT n FROM s";
     assert.deepEqual(bodies, [
-      { statement, key: "k", active: true, amount: "AMOUNT_COMPLETE" },
+      { statement, key: "k", eager: true, amount: "AMOUNT_COMPLETE" },
       { statement, key: "k" },
       { keyPrefix: "k", amount: "AMOUNT_NONE", active: false, dryRun: true },
     ]);

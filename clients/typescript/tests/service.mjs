@@ -78,7 +78,7 @@ test("ask, register and invoke give typed rows without a loss", async () => {
   ]);
   const { queries } = await client.call("QueryService/ListQueries", { labels: { who: "ann" } });
   assert.equal(queries.length, 1);
-  assert.deepEqual([queries[0].amount, queries[0].active], ["AMOUNT_PARTIAL", true]);
+  assert.deepEqual([queries[0].amount, queries[0].eager, queries[0].active], ["AMOUNT_PARTIAL", undefined, true]);
   await client.unregister("typed/1 ü");
   assert.equal((await failing(client.invoke("typed/1 ü"))).code, "NOT_FOUND");
 });

@@ -76,7 +76,7 @@ def check_change(change: KeepingChange, parks: bool) -> None:
     Also for queries that would be both parked and active. `parks`: whether there is a log to read parked queries from.
     """
     if change.is_empty:
-        raise InvalidInput("say what to change: amount, active or parked", reason="NO_CHANGE")
+        raise InvalidInput("say what to change: amount, eager, active or parked", reason="NO_CHANGE")
     if change.parked:
         _check_parked(bool(change.active), parks)
     if change.eager and change.amount not in (None, Amount.COMPLETE):

@@ -42,16 +42,18 @@ def amount_in(value: queries_pb2.Amount.ValueType) -> Amount | None:
 def keeping_in(request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest, default: Amount) -> Keeping:
     """The keeping that a registration asks for. `default`: the amount if it names none. Raises InvalidInput."""
     active = request.active if request.HasField("active") else not request.parked
-    return Keeping(amount_in(request.amount) or default, active=active, parked=request.parked)
+    return Keeping(amount_in(request.amount) or default, request.eager, active, request.parked)
 
 
 def change_in(request: queries_pb2.AlterQueriesRequest) -> KeepingChange:
     """The change that a request asks for. Raises InvalidInput."""
+    eager = request.eager if request.HasField("eager") else None
     active = request.active if request.HasField("active") else None
     parked = request.parked if request.HasField("parked") else None
-    return KeepingChange(amount_in(request.amount), active=active, parked=parked)
+    return KeepingChange(amount_in(request.amount), eager, active, parked)
 
 
 def write_keeping(keeping: Keeping, message: queries_pb2.Query) -> None:
     """Fill in the fields about the amount."""
-    message.amount, message.active, message.parked = _VALUES[keeping.amount], keeping.active, keeping.parked
+    message.amount, message.eager = _VALUES[keeping.amount], keeping.eager
+    message.active, message.parked = keeping.active, keeping.parked

@@ -15,8 +15,8 @@ def registered(psoup: Psoup, sql: str, *more: str) -> str:
     return ran.out.strip()
 
 
-def kept(psoup: Psoup, stream: str) -> list[tuple[str, bool]]:
-    return [(row["amount"], row["active"]) for row in psoup("queries", "--stream", stream, "--json").rows]
+def kept(psoup: Psoup, stream: str) -> list[tuple[str, bool, bool]]:
+    return [(row["amount"], row["eager"], row["active"]) for row in psoup("queries", "--stream", stream, "--json").rows]
 
 
 def test_queries_are_registered_with_an_amount_and_listed(
@@ -27,23 +27,23 @@ def test_queries_are_registered_with_an_amount_and_listed(
     registered(psoup, f"SELECT id FROM {filled}")
     assert psoup("queries", "--stream", filled).out.split()[:3] == ["id", "window", "query"]
     registered(psoup, f"SELECT id FROM {filled}", "--amount", "none", "--inactive")
-    complete = registered(psoup, f"SELECT id FROM {filled}", "--amount", "complete")
+    eager = registered(psoup, f"SELECT id FROM {filled}", "--amount", "complete", "--eager")
     registered(psoup, f"SELECT id FROM {filled}", "--inactive")
     assert kept(psoup, filled) == [
-        ("partial", True),
-        ("none", False),
-        ("complete", True),
-        ("partial", False),
+        ("partial", False, True),
+        ("none", False, False),
+        ("complete", True, True),
+        ("partial", False, False),
     ]
     lines = psoup("queries", "--stream", filled).out.splitlines()
     assert lines[0].split() == ["id", "amount", "window", "query"]
     assert [line.split("landmark")[0].partition(" ")[2].strip() for line in lines[2:]] == [
         "",
         "none, inactive",
-        "complete",
+        "complete, eager",
         "partial, inactive",
     ]
-    assert psoup("invoke", complete).out == psoup("invoke", registered(psoup, f"SELECT id FROM {filled}")).out
+    assert psoup("invoke", eager).out == psoup("invoke", registered(psoup, f"SELECT id FROM {filled}")).out
 
 
 def test_queries_are_altered_with_a_count_and_a_question(psoup: Psoup, filled: str) -> None:
@@ -51,7 +51,7 @@ def test_queries_are_altered_with_a_count_and_a_question(psoup: Psoup, filled: s
         registered(psoup, f"SELECT id FROM {filled}", "--key", f"{filled}/{number}", "--label", f"of={filled}")
     query = registered(psoup, f"SELECT id FROM {filled} WHERE id > 1")
     before = psoup("invoke", query).out
-    done = psoup("alter", query, "--amount", "complete")
+    done = psoup("alter", query, "--amount", "complete", "--eager")
     assert (done.code, done.err) == (0, "Changed 1 query.\n")
     assert psoup("alter", query, "--amount", "complete").err == "Changed 0 queries; 1 is so already.\n"
     assert psoup("invoke", query).out == before
@@ -61,12 +61,13 @@ def test_queries_are_altered_with_a_count_and_a_question(psoup: Psoup, filled: s
     assert (counted.code, counted.err) == (0, "Would change 2 queries; 1 is so already.\n")
     refused = psoup("alter", "--label", f"of={filled}", "--inactive")
     assert (refused.code, refused.err) == (1, "Change 2 queries? Nothing was done: say --yes.\n")
-    assert kept(psoup, filled)[0] == ("partial", True)
+    assert kept(psoup, filled)[0] == ("partial", False, True)
     done = psoup("alter", "--label", f"of={filled}", "--inactive", "--yes")
     assert (done.code, done.err) == (0, "Changed 2 queries; 1 is so already.\n")
     assert psoup("alter", "--key-prefix", f"{filled}/", "--active", "--amount", "none", "--yes").code == 0
-    assert kept(psoup, filled) == [*[("none", True)] * 3, ("complete", True)]
+    assert kept(psoup, filled) == [*[("none", False, True)] * 3, ("complete", True, True)]
     assert psoup("alter", "--key-prefix", f"{filled}/x", "--active").err == "Changed 0 queries.\n"
+    assert psoup("alter", query, "--no-eager").err == "Changed 1 query.\n"
 
 
 def test_what_is_wrong_is_named(psoup: Psoup, stream: str) -> None:
@@ -74,7 +75,7 @@ def test_what_is_wrong_is_named(psoup: Psoup, stream: str) -> None:
     for arguments, said in (
         (["--amount", "none"], "give IDs of queries, or --key, or --label, or --key-prefix"),
         ([query, "--key", "x", "--amount", "none"], "give IDs of queries, or --key, or --label, or --key-prefix"),
-        ([query], "say what to change: --amount, --active or --inactive"),
+        ([query], "say what to change: --amount, --eager, --no-eager, --active or --inactive"),
         ([query, "--amount", "all"], "'all' is not one of 'none', 'partial', 'complete'"),
         (["--label", "of", "--active"], "--label 'of' is not NAME=VALUE"),
     ):

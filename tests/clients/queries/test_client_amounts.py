@@ -35,11 +35,11 @@ def client(service: Serving) -> Iterator[Client]:
         client.drop("s", cascade=True)
 
 
-def kept(info: QueryInfo) -> tuple[str, bool]:
-    return info.amount, info.active
+def kept(info: QueryInfo) -> tuple[str, bool, bool]:
+    return info.amount, info.eager, info.active
 
 
-def all_kept(client: Client) -> list[tuple[str, bool]]:
+def all_kept(client: Client) -> list[tuple[str, bool, bool]]:
     return [kept(query.info) for query in client.queries()]
 
 
@@ -49,32 +49,32 @@ def answers(client: Client) -> list[list[dict[str, Any]]]:
 
 
 def test_a_registration_says_how_much_is_kept(client: Client) -> None:
-    assert kept(client.register("SELECT a FROM s").info) == ("partial", True)
+    assert kept(client.register("SELECT a FROM s").info) == ("partial", False, True)
     for amount in AMOUNTS:
         query = client.register("SELECT a FROM s", amount=amount)
-        assert kept(query.info) == kept(client.query(query.id).info) == (amount, True)
-    join = client.register(JOIN, amount="complete", active=False)
-    assert kept(join.info) == ("complete", False)
+        assert kept(query.info) == kept(client.query(query.id).info) == (amount, False, True)
+    eager = client.register(JOIN, amount="complete", eager=True, active=False)
+    assert kept(eager.info) == ("complete", True, False)
     client.register_many(SELECT, [{"x": n} for n in range(3)], amount="none", active=False)
-    client.register_many([JOIN, GROUPED], amount="complete")
-    few = [("partial", True), ("none", True), ("partial", True), ("complete", True)]
+    client.register_many([JOIN, GROUPED], amount="complete", eager=True)
+    few = [("partial", False, True), ("none", False, True), ("partial", False, True), ("complete", False, True)]
     assert all_kept(client) == [
         *few,
-        ("complete", False),
-        *[("none", False)] * 3,
-        *[("complete", True)] * 2,
+        ("complete", True, False),
+        *[("none", False, False)] * 3,
+        *[("complete", True, True)] * 2,
     ]
 
 
 def test_the_amount_is_no_part_of_what_must_be_the_same(client: Client) -> None:
     first = client.register("SELECT a FROM s", key="k", amount="none")
-    again = client.register("SELECT a FROM s", key="k", amount="complete", active=False)
+    again = client.register("SELECT a FROM s", key="k", amount="complete", eager=True, active=False)
     assert again == first
-    assert kept(again.info) == ("none", True)
+    assert kept(again.info) == ("none", False, True)
     rows = {"x": [1, 2], "k": ["k1", "k2"]}
     many = client.register_many(SELECT, rows, key="k", amount="none")
     assert [*client.register_many(SELECT, rows, key="k", active=False)] == [*many]
-    assert kept(client.query(key="k2").info) == ("none", True)
+    assert kept(client.query(key="k2").info) == ("none", False, True)
 
 
 def test_answers_are_the_same_before_and_after(client: Client) -> None:
@@ -89,9 +89,9 @@ def test_answers_are_the_same_before_and_after(client: Client) -> None:
     everything: list[dict[str, Any]] = [
         *({"amount": amount} for amount in ("none", "complete", "partial", "complete", "none", "partial")),
         {"active": False},
-        {"amount": "complete"},
+        {"amount": "complete", "eager": True},
         {"active": True},
-        {"amount": "partial"},
+        {"amount": "partial", "eager": False},
     ]
     for change in everything:
         altered = client.alter_queries(client.queries(), **change)
@@ -110,28 +110,28 @@ def test_queries_are_altered_by_ids_labels_and_prefixes(client: Client) -> None:
     assert client.alter_queries(queries[:2], amount="none") == Altered(count=2, changed=2)
     assert client.alter_queries([queries[0].id, queries[2], queries[0]], amount="none") == Altered(2, 1)
     assert client.alter_queries(labels={"user": "u0"}, active=False, dry_run=True) == Altered(4, 4)
-    assert {info[1] for info in all_kept(client)} == {True}
+    assert {info[2] for info in all_kept(client)} == {True}
     assert client.alter_queries(labels={"user": "u0"}, active=False) == Altered(4, 4)
     assert client.alter_queries(labels={"user": "u0"}, active=False) == Altered(4, 0)
-    assert client.alter_queries(key_prefix="site-1/", amount="complete") == Altered(6, 6)
+    assert client.alter_queries(key_prefix="site-1/", amount="complete", eager=True) == Altered(6, 6)
     assert client.alter_queries(key_prefix="site-7/", amount="none") == client.alter_queries([], amount="none")
     assert client.alter_queries(labels={"user": "u9"}, amount="none") == Altered(0, 0)
     listed = {query.key: kept(query.info) for query in client.queries()}
-    assert listed["site-0/0"] == ("none", False)
-    assert listed["site-1/1"] == ("complete", True)
-    assert listed["site-1/3"] == ("complete", False)
-    assert listed["site-0/4"] == ("partial", True)
+    assert listed["site-0/0"] == ("none", False, False)
+    assert listed["site-1/1"] == ("complete", True, True)
+    assert listed["site-1/3"] == ("complete", True, False)
+    assert listed["site-0/4"] == ("partial", False, True)
 
 
 def test_one_query_is_altered_and_knows_it(client: Client) -> None:
     query = client.register("SELECT a FROM s", key="mine")
-    assert query.alter(amount="complete")
-    assert kept(query.info) == ("complete", True)
-    assert not query.alter(amount="complete")
+    assert query.alter(amount="complete", eager=True)
+    assert kept(query.info) == ("complete", True, True)
+    assert not query.alter(eager=True)
     assert query.alter(active=False)
-    assert kept(query.info) == kept(client.query(key="mine").info) == ("complete", False), "it remembers"
+    assert kept(query.info) == kept(client.query(key="mine").info) == ("complete", True, False), "it remembers"
     assert query.alter(active=True)
-    assert kept(query.info) == ("complete", True)
+    assert kept(query.info) == ("complete", True, True)
     query.unregister()
     with pytest.raises(NotFound):
         query.alter(amount="none")
@@ -167,14 +167,14 @@ def test_all_or_none_and_each_wrong_call_has_its_message(client: Client) -> None
         client.alter_queries(key_prefix="x" * 300, amount="none")
     with pytest.raises(InvalidRequest, match=r"bytes, and a call takes 16,777,216: send less"):
         client.alter_queries([f"{ids[0]:>20}"] * 1_000_000, amount="none")
-    assert set(all_kept(client)) == {("partial", True)}
+    assert set(all_kept(client)) == {("partial", False, True)}
 
 
 def test_wrong_arguments_are_named_before_a_call(client: Client) -> None:
     for wrong in ({}, {"labels": {}}, {"key_prefix": "a", "labels": {"user": "u"}}):
         with pytest.raises(ValueError, match="say which queries"):
             client.alter_queries(**wrong, amount="none")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="say what to change: amount, active or parked"):
+    with pytest.raises(ValueError, match="say what to change: amount, eager, active or parked"):
         client.alter_queries(["q-1"])
     with pytest.raises(ValueError, match="amount is 'all'; take one of none, partial, complete"):
         client.alter_queries(["q-1"], amount="all")  # type: ignore[arg-type]
@@ -182,8 +182,8 @@ def test_wrong_arguments_are_named_before_a_call(client: Client) -> None:
         client.register("SELECT a FROM s", amount="NONE")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="amount is 3"):
         client.register_many(SELECT, [{"x": 1}], amount=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="active is 'yes': give True or False"):
-        client.register("SELECT a FROM s", active="yes")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="eager is 'yes': give True or False"):
+        client.register("SELECT a FROM s", eager="yes")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="active is 0: give True or False"):
         client.alter_queries(["q-1"], active=0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="give a list of queries or IDs"):
@@ -196,24 +196,24 @@ def test_a_restart_keeps_amounts(tmp_path: Path) -> None:
     with serving(store=open_store(path, reserve_bytes=0)) as service, Client(service.address) as client:
         client.create_stream("CREATE STREAM s (a BIGINT, b BIGINT)")
         client.register_many(SELECT, [{"x": n, "k": f"k{n}"} for n in range(6)], key="k", amount="none")
-        client.register(GROUPED, amount="complete")
+        client.register(GROUPED, amount="complete", eager=True)
         client.push("s", {"a": list(range(10)), "b": [1] * 10})
         assert client.alter_queries([client.query(key="k1"), client.query(key="k4")], active=False) == Altered(2, 2)
         assert client.alter_queries(key_prefix="k5", amount="complete") == Altered(1, 1)
         before, shown = answers(client), all_kept(client)
     assert shown[:6] == [
-        ("none", True),
-        ("none", False),
-        *[("none", True)] * 2,
-        ("none", False),
-        ("complete", True),
+        ("none", False, True),
+        ("none", False, False),
+        *[("none", False, True)] * 2,
+        ("none", False, False),
+        ("complete", False, True),
     ]
     with serving(store=open_store(path, reserve_bytes=0)) as service, Client(service.address) as client:
         assert all_kept(client) == shown
         assert answers(client) == before
-        assert client.alter_queries(client.queries(), amount="partial", active=True) == Altered(7, 7)
+        assert client.alter_queries(client.queries(), amount="partial", active=True, eager=False) == Altered(7, 7)
     with serving(store=open_store(path, reserve_bytes=0)) as service, Client(service.address) as client:
-        assert set(all_kept(client)) == {("partial", True)}
+        assert set(all_kept(client)) == {("partial", False, True)}
         assert answers(client) == before
 
 
@@ -225,4 +225,4 @@ def test_the_setting_is_the_amount_of_queries_that_name_none() -> None:
         client.register("SELECT a FROM s", amount="partial")
         client.register_many(SELECT, [{"x": 1}], amount="complete")
         client.register_many(SELECT, [{"x": 2}])
-        assert [amount for amount, _ in all_kept(client)] == ["none", "none", "partial", "complete", "none"]
+        assert [amount for amount, _, _ in all_kept(client)] == ["none", "none", "partial", "complete", "none"]

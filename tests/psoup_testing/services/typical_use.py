@@ -268,7 +268,7 @@ def many(client: Client, stream: str) -> int:
     assert explanation.lines
     costs: list[QueryCost] = client.top_queries("matched", stream=stream, limit=1)
     assert costs[0].selectivity >= 0
-    altered: Altered = client.alter_queries(queries, amount="complete", active=None)
+    altered: Altered = client.alter_queries(queries, amount="complete", eager=True, active=None)
     assert (altered.count, altered.changed) == (2, 2)
     assert queries[0].alter(amount="none") and not queries[0].alter(active=True)
     client.unregister(queries[0].id)

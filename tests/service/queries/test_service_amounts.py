@@ -24,10 +24,10 @@ def altered(wire: Wire, metadata: Any = (), **fields: Any) -> Any:
     return wire.queries.AlterQueries(queries.AlterQueriesRequest(**fields), metadata=metadata)
 
 
-async def amounts(wire: Wire, metadata: Any = ()) -> dict[str, tuple[int, bool]]:
+async def amounts(wire: Wire, metadata: Any = ()) -> dict[str, tuple[int, bool, bool]]:
     """The amount of each query, by its key."""
     listed = await wire.queries.ListQueries(queries.ListQueriesRequest(), metadata=metadata)
-    return {query.key: (query.amount, query.active) for query in listed.queries}
+    return {query.key: (query.amount, query.eager, query.active) for query in listed.queries}
 
 
 def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> None:
@@ -35,7 +35,15 @@ def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> Non
         await wire.create("CREATE STREAM s (x BIGINT)")
         query = await wire.register("SELECT x FROM s")
         nothing = await refused(altered(wire, query_ids=[query]), INVALID)
-        assert (nothing.reason, nothing.message) == ("NO_CHANGE", "say what to change: amount, active or parked")
+        assert (nothing.reason, nothing.message) == ("NO_CHANGE", "say what to change: amount, eager, active or parked")
+        eager = {"eager": True, "amount": queries.AMOUNT_PARTIAL}
+        for call in (
+            altered(wire, query_ids=[query], **eager),
+            wire.queries.Register(queries.RegisterRequest(statement="SELECT x FROM s", **eager)),
+            wire.queries.RegisterMany(queries.RegisterManyRequest(statements=["SELECT x FROM s"], eager=True)),
+        ):
+            refusal = await refused(call, INVALID)
+            assert refusal.reason == "EAGER" and "take COMPLETE, or leave eager out" in refusal.message
         for fields in ({}, {"query_ids": [query], "key_prefix": "a"}, {"key_prefix": "a", "labels": {"u": "1"}}):
             selection = await refused(altered(wire, **fields, active=False), INVALID)
             assert selection.reason == "SELECTION"
@@ -50,7 +58,7 @@ def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> Non
         many = queries.RegisterManyRequest(statements=["SELECT x FROM s"])
         many.amount = 4  # type: ignore[assignment]
         assert (await refused(wire.queries.RegisterMany(many), INVALID)).facts["field"] == "amount"
-        assert await amounts(wire) == {"": (queries.AMOUNT_PARTIAL, True)}
+        assert await amounts(wire) == {"": (queries.AMOUNT_PARTIAL, False, True)}
 
     run(script)
 
@@ -66,7 +74,7 @@ def test_ids_of_sides_and_of_ten_million_queries_are_refused() -> None:
         ten_million = queries.AlterQueriesRequest(amount=queries.AMOUNT_NONE)
         ten_million.query_ids.extend([""] * 10_000_000)
         await refused(wire.queries.AlterQueries(ten_million), grpc.StatusCode.RESOURCE_EXHAUSTED)
-        assert await amounts(wire) == {"": (queries.AMOUNT_PARTIAL, True)}
+        assert await amounts(wire) == {"": (queries.AMOUNT_PARTIAL, False, True)}
 
     run(script)
 
@@ -94,13 +102,13 @@ def test_a_repeated_call_makes_no_event() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
         query = await wire.register("SELECT x FROM s")
-        first = await altered(wire, query_ids=[query, query], amount=queries.AMOUNT_COMPLETE)
+        first = await altered(wire, query_ids=[query, query], amount=queries.AMOUNT_COMPLETE, eager=True)
         assert (first.count, first.changed) == (1, 1)
-        again = await altered(wire, query_ids=[query], amount=queries.AMOUNT_COMPLETE)
+        again = await altered(wire, query_ids=[query], amount=queries.AMOUNT_COMPLETE, eager=True)
         assert (again.count, again.changed, again.sequence) == (1, 0, first.sequence)
         dry = await altered(wire, query_ids=[query], active=False, dry_run=True)
         assert (dry.count, dry.changed, dry.sequence) == (1, 1, first.sequence)
-        assert await amounts(wire) == {"": (queries.AMOUNT_COMPLETE, True)}
+        assert await amounts(wire) == {"": (queries.AMOUNT_COMPLETE, True, True)}
 
     run(script)
 
@@ -116,7 +124,7 @@ def test_a_registrar_alters_and_others_may_not() -> None:
         call = altered(wire, reader, key_prefix="k", amount=queries.AMOUNT_COMPLETE)
         await refused(call, grpc.StatusCode.PERMISSION_DENIED)
         assert (await altered(wire, registrar, key_prefix="k", amount=queries.AMOUNT_COMPLETE)).changed == 1
-        assert await amounts(wire, reader) == {"k": (queries.AMOUNT_COMPLETE, True)}
+        assert await amounts(wire, reader) == {"k": (queries.AMOUNT_COMPLETE, False, True)}
 
     behind(script)
 
@@ -136,8 +144,8 @@ def test_a_tenant_alters_only_its_own_queries() -> None:
         assert refusal.message.startswith(f"of 2 queries, 1 cannot be found: {made[0]}; nothing was altered")
         assert (await altered(wire, owners[1], labels={"u": "1"}, amount=queries.AMOUNT_NONE)).count == 1
         assert (await altered(wire, owners[1], key_prefix="k", active=False)).count == 1
-        assert await amounts(wire, owners[0]) == {"k": (queries.AMOUNT_PARTIAL, True)}
-        assert await amounts(wire, owners[1]) == {"k": (queries.AMOUNT_NONE, False)}
+        assert await amounts(wire, owners[0]) == {"k": (queries.AMOUNT_PARTIAL, False, True)}
+        assert await amounts(wire, owners[1]) == {"k": (queries.AMOUNT_NONE, False, False)}
 
     behind(script)
 

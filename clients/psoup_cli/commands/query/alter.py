@@ -29,6 +29,7 @@ class _Change(TypedDict):
     """The change: None leaves a part as it is."""
 
     amount: Amount | None
+    eager: bool | None
     active: bool | None
     parked: bool | None
 
@@ -41,6 +42,10 @@ def alter(
     amount: Annotated[
         Amount | None,
         typer.Option("--amount", help="Keep nothing between invocations, the matches, or also the answer."),
+    ] = None,
+    eager: Annotated[
+        bool | None,
+        typer.Option("--eager/--no-eager", help="Update a complete answer as tuples come, or when it is asked for."),
     ] = None,
     active: Annotated[
         bool | None,
@@ -58,7 +63,7 @@ def alter(
     """\b
     Examples:
       psoup alter ID --amount none
-      psoup alter --key search-42 --amount complete --active
+      psoup alter --key search-42 --amount complete --eager
       psoup alter --label user=u3 --inactive
 
     Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
@@ -66,9 +71,10 @@ def alter(
     and asks.
     """
     check_selection(query_ids, key, label, key_prefix)
-    if amount is None and active is None and parked is None:
-        raise typer.BadParameter("say what to change: --amount, --active, --inactive, --parked or --not-parked")
-    change: _Change = {"amount": amount, "active": active, "parked": parked}
+    if amount is None and eager is None and active is None and parked is None:
+        choices = "--amount, --eager, --no-eager, --active, --inactive, --parked or --not-parked"
+        raise typer.BadParameter(f"say what to change: {choices}")
+    change: _Change = {"amount": amount, "eager": eager, "active": active, "parked": parked}
     with connect(address, timeout) as client:
         ids = query_ids or (None if key is None else [client.query(key=key).id])
         labels = labels_of(label)

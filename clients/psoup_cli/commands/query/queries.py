@@ -114,7 +114,8 @@ def _amount(query: Query) -> str:
     """The amount of a query, and whether it is inactive; "" for an active query with amount partial."""
     info = query.info
     amount = "" if info.amount == "partial" and info.active else info.amount
-    words = [amount, "" if info.active else "parked" if info.parked else "inactive"]
+    eager = "eager" if info.eager and info.amount == "complete" else ""
+    words = [amount, eager, "" if info.active else "parked" if info.parked else "inactive"]
     return ", ".join(word for word in words if word)
 
 

@@ -64,6 +64,7 @@ HowMuch = Annotated[
         help="What to keep between invocations: nothing, the matches, or also the answer. Default: the setting amount.",
     ),
 ]
+Eager = Annotated[bool, typer.Option("--eager", help="With --amount complete: update the answer as tuples come.")]
 Inactive = Annotated[
     bool, typer.Option("--inactive", help="Let tuples not meet it as they come, until psoup alter --active.")
 ]
@@ -82,6 +83,7 @@ def register(
     expires_after: ExpiresAfter = None,
     keep_pairs: KeepPairs = False,
     amount: HowMuch = None,
+    eager: Eager = False,
     inactive: Inactive = False,
     parked: Parked = False,
     request_id: RequestId = None,
@@ -114,6 +116,7 @@ def register(
         "expires_after": expires_after,
         "keep_pairs": keep_pairs,
         "amount": amount,
+        "eager": eager,
         "active": False if inactive else None,
         "parked": parked,
         "request_id": request_id,
@@ -133,6 +136,7 @@ class _Given(TypedDict):
     expires_after: str | None
     keep_pairs: bool
     amount: Amount | None
+    eager: bool
     active: bool | None
     parked: bool
     request_id: str | None

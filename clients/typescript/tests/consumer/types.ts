@@ -27,7 +27,7 @@ export async function program(): Promise<void> {
     void [rows[0]?.size, complete];
   const signal: AbortSignal | undefined = undefined;
   await client.register("SELECT * FROM trades", { key: "all", labels: undefined, replace: undefined, signal });
-  await client.register("SELECT * FROM trades", { key: "all", amount: "complete", active: undefined });
+  await client.register("SELECT * FROM trades", { key: "all", amount: "complete", eager: true, active: undefined });
   // @ts-expect-error: there is no such amount
   await client.register("SELECT * FROM trades", { key: "all", amount: "some" });
   const altered: Altered = await client.alterQueries({ labels: { of: "ann" } }, { amount: "none" }, { dryRun: true });

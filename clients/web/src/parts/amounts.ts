@@ -10,9 +10,13 @@ export interface AmountFacts {
 
 /** The amount in a plan; null if the service says nothing of it. */
 export function amountFacts({ details }: ExplainResponseJson): AmountFacts | null {
-  const { amount, active, amount_reason: reason, kept_answer: answer } = record(details);
+  const { amount, eager, active, amount_reason: reason, kept_answer: answer } = record(details);
   if (typeof amount !== "string") return null;
-  const words = amountWords({ amount: `AMOUNT_${amount}` as AmountJson, active: active === true });
+  const words = amountWords({
+    amount: `AMOUNT_${amount}` as AmountJson,
+    eager: eager === true,
+    active: active === true,
+  });
   const { form, rows, bytes, given_up: givenUp, why, invocations } = record(answer);
   const facts = { amount_reason: reason, kept_form: form, given_up: givenUp, kept_why: why };
   const figures = givenUp
@@ -33,9 +37,9 @@ function record(value: unknown): Record<string, unknown> {
   return { ...(value as Record<string, unknown> | null | undefined) };
 }
 
-/** How much the service keeps of a query: "partial", "complete", "none, inactive". */
-export function amountWords({ amount, active }: QueryJson): string {
+/** How much the service keeps of a query: "partial", "complete, eager", "none, inactive". */
+export function amountWords({ amount, eager, active }: QueryJson): string {
   const kept = (amount ?? "").replace("AMOUNT_", "").toLowerCase();
-  const words = [kept, active ? "" : "inactive"];
+  const words = [kept, eager && kept === "complete" ? "eager" : "", active ? "" : "inactive"];
   return words.filter((word) => word !== "").join(", ");
 }
