@@ -52,7 +52,7 @@ class ArrivalShare:
 
 
 @dataclass(frozen=True, slots=True)
-class _StreamCounters:
+class StreamCounters:
     """The counters of a stream at one look. `joined`: seconds of its joins. `computed`: seconds of each expression.
 
     `units`: the counted work of each slot, float64. `owners`: the SQC ID of each slot, int64. Both are empty if the
@@ -70,7 +70,7 @@ class ArrivalShares:
 
     def __init__(self, smallest: float) -> None:
         self._smallest = smallest
-        self._before: dict[int, _StreamCounters] = {}
+        self._before: dict[int, StreamCounters] = {}
 
     def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
         """The queries with at least the smallest share in the `seconds` since the last look, the costliest first.
@@ -98,7 +98,7 @@ class ArrivalShares:
         matters = seconds * self._smallest / MOST_SOURCES
         busy = before is not None and costs.joined - before.joined >= matters
         now = self._before[view.stream_id] = (
-            _read(view) if busy else _StreamCounters(costs.joined, {}, _NONE, _NO_SLOTS)
+            read_counters(view) if busy else StreamCounters(costs.joined, {}, _NONE, _NO_SLOTS)
         )
         shares = _taken(snapshot, view, before, now, seconds, matters) if before and len(before.owners) and busy else {}
         if shares or costs.noted:
@@ -110,28 +110,24 @@ _NONE: Array = np.zeros(0)
 _NO_SLOTS: Array = np.zeros(0, np.int64)
 
 
-def _read(view: StreamView) -> _StreamCounters:
+def read_counters(view: StreamView) -> StreamCounters:
+    """The present counters of a stream. O(slots + entries of the index)."""
     costs, last = view.index.costs, view.chunks[-1].results.open
     assert last is not None, "the last chunk is open"
     joined, computed = costs.joined, costs.computed.copy()
     units = costs.read(last.sqc_of_slot).units
-    return _StreamCounters(joined, computed, units, last.sqc_of_slot[: len(units)].copy())
+    size = min(len(units), len(last.sqc_of_slot))  # the table of slots shrinks when clauses leave, the counters do not
+    return StreamCounters(joined, computed, units[:size], last.sqc_of_slot[:size].copy())
 
 
 def _taken(
-    snapshot: Snapshot, view: StreamView, before: _StreamCounters, now: _StreamCounters, seconds: float, matters: float
+    snapshot: Snapshot, view: StreamView, before: StreamCounters, now: StreamCounters, seconds: float, matters: float
 ) -> dict[int, ArrivalShare]:
     """The share of each query in the `seconds` between two readings, for clauses that took at least `matters`
     seconds.
     """
-    size = len(now.owners)
-    took = {expr: spent - before.computed.get(expr, 0.0) for expr, spent in now.computed.items()}
-    expressions = {expr: spent for expr, spent in took.items() if spent >= matters}
-    by_expressions: Array = np.zeros(size)
-    for expr, spent in expressions.items():
-        slots = view.clauses.readers(expr)
-        by_expressions[slots[slots < size]] += spent / max(len(slots), 1)
-    by_index = _worked(before, now) * max(now.joined - before.joined - sum(expressions.values()), 0.0)
+    expressions = _expressions(before, now, matters)
+    by_expressions, by_index = seconds_by_slot(view, before, now, expressions)
     shares = dict[int, ArrivalShare]()
     for slot in np.flatnonzero(by_expressions + by_index >= matters).tolist():
         clause = snapshot.clauses.get(int(now.owners[slot]))
@@ -149,12 +145,37 @@ def _taken(
     return shares
 
 
-def _worked(before: _StreamCounters, now: _StreamCounters) -> Array:
-    """The part of the counted work between two readings, for each slot: float64, 0 to 1."""
+def _expressions(before: StreamCounters, now: StreamCounters, matters: float) -> dict[Expr, float]:
+    """The expressions that took at least `matters` seconds between two readings, with their seconds."""
+    took = {expr: spent - before.computed.get(expr, 0.0) for expr, spent in now.computed.items()}
+    return {expr: spent for expr, spent in took.items() if spent >= matters}
+
+
+def seconds_by_slot(
+    view: StreamView, before: StreamCounters, now: StreamCounters, expressions: Mapping[Expr, float] | None = None
+) -> tuple[Array, Array]:
+    """The seconds of the joins between two readings, divided among the slots: float64[slots] each, for expressions and
+    for the rest. `expressions`: those that count apart, None for all."""
+    expressions, size = _expressions(before, now, 0.0) if expressions is None else expressions, len(now.owners)
+    by_expressions: Array = np.zeros(size)
+    for expr, spent in expressions.items():
+        slots = view.clauses.readers(expr)
+        by_expressions[slots[slots < size]] += spent / max(len(slots), 1)
+    return by_expressions, _worked(before, now) * max(now.joined - before.joined - sum(expressions.values()), 0.0)
+
+
+def units_by_slot(before: StreamCounters, now: StreamCounters) -> Array:
+    """The counted work between two readings, for each slot: float64, in tests of a tuple in a list."""
     same = min(len(before.owners), len(now.owners))
     began: Array = np.zeros(len(now.owners))
     mine = before.owners[:same] == now.owners[:same]
     began[:same] = np.where(mine, before.units[:same], 0.0)
-    done = np.maximum(now.units - began, 0.0)
+    done: Array = np.maximum(now.units - began, 0.0)
+    return done
+
+
+def _worked(before: StreamCounters, now: StreamCounters) -> Array:
+    """The part of the counted work between two readings, for each slot: float64, 0 to 1."""
+    done = units_by_slot(before, now)
     total = float(done.sum())
     return done / total if total else done
