@@ -98,9 +98,7 @@ def test_a_backfill_writes_folds_of_standing_aggregates_and_of_those_that_come_l
     pq.write_table(table, tmp_path / "in.parquet")
     frame = spark.read.parquet(str(tmp_path / "in.parquet"))
     given: dict[str, Any] = {"job": "years", "address": place.client.address, "chunk_rows": 200}
-    with pytest.raises(
-        InvalidData, match="'SELECT n FROM years': a job can fold an aggregate over stream 'years' alone"
-    ):
+    with pytest.raises(InvalidData, match="'SELECT n FROM years': a job can fold an aggregate over stream"):
         backfill(frame, "years", fold=["SELECT n FROM years"], **given)
     with pytest.raises(InvalidData, match=r"no folds can be written for 'SELECT sum.nope. FROM years': .*nope"):
         backfill(frame, "years", fold=["SELECT sum(nope) FROM years"], **given)

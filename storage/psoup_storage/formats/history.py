@@ -109,7 +109,7 @@ def write_chunk(
 
 
 def suffix_of(incarnation: str, suffix: str = SUFFIX) -> str:
-    """The suffix of a file for another service than the manifest's. `suffix`: of the file for the manifest's service."""
+    """The suffix of a file for another service than the manifest's. `suffix`: for the manifest's service."""
     return f"{suffix}-{incarnation}"
 
 
