@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.rows.pushes import offered_to
 from psoup.answer.ask import Questions, ask
+from psoup.answer.automatic.rounds import AutoRounds
 from psoup.answer.eager.eager_updates import EagerUpdates
 from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
@@ -73,8 +74,9 @@ class LocalPSoup(LocalQueries):
     """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
     Errors are from `psoup.errors`. `keep`: stores closed chunks in `maintain`, so that streams may have an ARCHIVE.
-    `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises Corrupt. `log`: where
-    parked queries are read; without one, none is parked.
+    `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises Corrupt. `timer`: the
+    processor time in seconds, from which AUTO learns the time that queries take. `log`: where parked queries are read;
+    without one, none is parked.
     """
 
     def __init__(
@@ -85,16 +87,17 @@ class LocalPSoup(LocalQueries):
         tenant: str = DEFAULT_TENANT,
         keep: Keep | None = None,
         verify: Verify = "cheap",
+        timer: Callable[[], float] = float,
         log: Registrations | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
         self.admission = admission = Admission(config, archive=keep is not None, parks=log is not None)
-        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify, log=log)
+        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify, timer, log=log)
         admission.share_published(self.engine.snapshot)
         self._verify = verify
         self.tenant = tenant
         self._questions, self._expiring = Questions(), ExpiredRows()
-        self._eager = EagerUpdates(Lent(NO_LIMIT))
+        self._rounds, self._eager = AutoRounds(timer), EagerUpdates(Lent(NO_LIMIT))
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
@@ -294,7 +297,7 @@ class LocalPSoup(LocalQueries):
             pass
 
     def maintain(self) -> int:
-        """Do all maintenance that is due, end expired queries and rows, and update eager answers.
+        """Do all maintenance that is due, with a round of AUTO, end expired queries and rows, and update eager answers.
 
         Returns the number of tasks, without the updates.
         """
@@ -305,6 +308,9 @@ class LocalPSoup(LocalQueries):
             self.submit(UnregisterMany(due, tenant=self.tenant, expired=True))
         for command in self._expiring.due(snapshot, now):
             self.submit(command)
+        if self._rounds.due(now):
+            for choice in self._rounds.look(self.engine.snapshot(), now):
+                self.engine.install(choice)
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
             tasks += 1

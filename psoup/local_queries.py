@@ -21,7 +21,7 @@ from psoup.events.acknowledgements import (
 from psoup.events.commands import AlterQueries, Command, Register, RegisterMany, Unregister, UnregisterMany
 from psoup.events.tags import tag_of
 from psoup.model import DEFAULT_TENANT
-from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
+from psoup.plan.amounts import AS_USUAL, AUTOMATIC, Amount, Keeping, KeepingChange
 from psoup.plan.standing_query import Parameter
 from psoup.published.lifetimes import DAY
 from psoup.sql.lifetime import lifetime_days
@@ -137,13 +137,15 @@ class LocalQueries:
         eager: bool | None = None,
         active: bool | None = None,
         parked: bool | None = None,
+        auto: bool = False,
     ) -> int:
         """Change how queries are kept. The queries are selected as in `unregister_many`.
 
-        None leaves a part as it is. Returns the number of queries that were kept otherwise before.
+        None leaves a part as it is. `auto`: the engine chooses the amount from now on, instead of `amount`. Returns the
+        number of queries that were kept otherwise before.
         """
         ids = None if query_ids is None else np.array(query_ids, np.int64)
-        change = KeepingChange(amount, eager, active, parked)
+        change = KeepingChange(AUTOMATIC.amount if auto else amount, eager, active, parked, auto)
         answer = self.submit(AlterQueries(ids, tag_of("", labels).labels, key_prefix, change, self.tenant))
         assert isinstance(answer, AlterationAcknowledgement)
         return answer.changed

@@ -12,10 +12,10 @@ from typing import Literal, TypedDict, get_args
 from psoup_client import html
 from psoup_proto.v1 import queries_pb2
 
-Amount = Literal["none", "partial", "complete"]
+Amount = Literal["none", "partial", "complete", "auto"]
 
 AMOUNTS: tuple[Amount, ...] = get_args(Amount)
-"""The amounts, from the least to the most."""
+"""The amounts, from the least to the most, and the one that the service chooses."""
 
 
 @dataclass(frozen=True, slots=True)

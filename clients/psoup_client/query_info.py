@@ -51,9 +51,10 @@ class QueryInfo(html.Facts):
     `register`. `outside`: the reasons why the query is not in the index, so that each answer evaluates it row by row;
     () if it is in the index.
 
-    `amount`: how much the service keeps of its answer, `none`, `partial` or `complete`. `eager`: whether a complete
-    answer is brought up to date as tuples come. `active`: whether tuples meet the query as they come. `parked`: whether
-    its statement is not in the service's memory.
+    `amount`: how much the service keeps of its answer, `none`, `partial`, `complete` or `auto`. `amount_in_force`: the
+    present choice for `auto`, else the same. `eager`: whether a complete answer is brought up to date as tuples come.
+    `active`: whether tuples meet the query as they come. `parked`: whether its statement is not in the service's
+    memory.
     """
 
     query_id: str
@@ -78,6 +79,7 @@ class QueryInfo(html.Facts):
     eager: bool = False
     active: bool = True
     parked: bool = False
+    amount_in_force: str = "partial"
 
     def _facts(self) -> dict[str, Any]:
         return {**self._listed(), "window": self.window_kind, "registered": self.registered, "expires": self.expires}
@@ -117,6 +119,7 @@ class QueryInfo(html.Facts):
             keep_pairs=message.keep_pairs,
             outside=tuple(message.outside),
             amount=amount_name(message.amount),
+            amount_in_force=amount_name(message.amount_in_force),
             eager=message.eager,
             active=message.active,
             parked=message.parked,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from psoup.answer.answer import Answer, Matched, by_way
+from psoup.answer.automatic.noted_answers import note_answer
 from psoup.answer.completeness import Completeness, part_of, parts_of
 from psoup.answer.join_ranges import Placed, placed
 from psoup.answer.kept_answers.complete import complete_answer, is_kept
@@ -33,6 +34,7 @@ __all__ = [
     "Answer",
     "Matched",
     "answer_of",
+    "answer_of_record",
     "answer_over",
     "answer_to",
     "by_way",
@@ -75,6 +77,16 @@ def answer_to(
 ) -> Answer:
     """Answer a query, as `invoke` does."""
     record = snapshot.query(query_id, tenant)
+    answer = answer_of_record(snapshot, record, question, ranges)
+    if record.keeping.auto:
+        note_answer(snapshot, record, answer)
+    return answer
+
+
+def answer_of_record(
+    snapshot: Snapshot, record: QueryRecord, question: Question, ranges: Ranges | None = None
+) -> Answer:
+    """Answer a query, as `invoke` does, without a note that it was asked."""
     if ranges is None and is_kept(record, question):
         return complete_answer(snapshot, record, question, lambda: _evaluated(snapshot, record, question))
     return _evaluated(snapshot, record, question, ranges)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from psoup.answer.automatic.noted_answers import note_answers
 from psoup.answer.completeness import Completeness
 from psoup.answer.table_rows import Group, Set, TableQuestion
 from psoup.errors import PSoupError, ResourceExhausted
@@ -100,6 +101,7 @@ class ManyJoins:
 
     def __init__(self, asking: TableQuestion, ids: Array) -> None:
         self._asking = asking
+        self._ids = ids
         self._of: Array = np.full(len(ids), -1, np.int64)
         self._at: Array = np.zeros(len(ids), np.int64)
         self._together = list[_Together]()
@@ -141,6 +143,7 @@ class ManyJoins:
         elif start < stop:
             parts = [JoinedMessage(joins.form, joins.columns, list(pairs.rows[:, start:stop])).gathered().data]
         query = joins.made.alike.record.query
+        note_answers(self._asking.snapshot, self._ids[place : place + 1], query.plan, joins.window)
         return JoinedAnswer(joins.made.group.initial, query, joins.form.form.schema_message, stop - start, parts)
 
     def close(self) -> None:
@@ -165,7 +168,7 @@ class ManyJoins:
             raise TryNext
         if not made.joined.are_worth(len(alike.places)):
             raise TryNext
-        return _Together(made, form, sum([part.range.high - part.range.low for part in made.seen]), form.form.row_bytes)
+        return _Together(made, form, made.window, form.form.row_bytes)
 
     def _are_simple(self, alike: Alike) -> bool:
         """Whether one kernel finds the pairs of such a join, and an invocation gives them in one batch."""

@@ -20,6 +20,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from psoup.answer.automatic.noted_answers import note_answers
 from psoup.answer.question import Question
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Group, Lines, Set, TableQuestion, placed
@@ -98,6 +99,7 @@ class Table:
                 self.failed.append(Failed(_raised(problem), alike.places))
             else:
                 made.group.places.append(alike.places)
+                note_answers(asking.snapshot, queries.ids[alike.places], alike.plan, made.window)
                 self._set_of[alike.places] = len(self._sets)
                 self._sets.append(made)
         self.groups = [group for group in by_window.values() if isinstance(group, Group)]

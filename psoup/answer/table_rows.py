@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, parts_of
-from psoup.answer.invoke import Answer, answer_to
+from psoup.answer.invoke import Answer, answer_of_record
 from psoup.answer.piece_room import PieceRoom
 from psoup.answer.question import Question
 from psoup.config import TextLimits
@@ -100,6 +100,11 @@ class Set:
     folds: ManyFolds | None = None
     shape: PlanShape | None = None
     """The shape of rows or groups; None if `folds` has the aggregates of the set."""
+
+    @property
+    def window(self) -> int:
+        """The number of tuples in all windows of a query."""
+        return sum([part.range.high - part.range.low for part in self.seen])
 
     def between(self, start: int, stop: int) -> slice:
         """The queries whose places lie in [start, stop), as a slice of the set."""
@@ -365,7 +370,7 @@ class TableQuestion:
 
     def invoke(self, query_id: int) -> Answer:
         """The answer of one query."""
-        return answer_to(self.snapshot, query_id, self.tenant, self.question)
+        return answer_of_record(self.snapshot, self.snapshot.query(query_id, self.tenant), self.question)
 
 
 def _spread(counts: Array, back: Array, limit: int) -> Array:

@@ -19,6 +19,7 @@ from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep, Thin
 from psoup.engine.alter import alter
+from psoup.engine.amount_choice import ChoiceInstaller
 from psoup.engine.attach import attach
 from psoup.engine.lists import Lists
 from psoup.engine.maintenance import thin
@@ -56,12 +57,12 @@ from psoup.events.events import (
 )
 from psoup.events.tenants import kept_bytes_of
 from psoup.invariants import Verify, ensure
+from psoup.published.automatic import AmountChoice
 from psoup.published.parked_queries import Registrations
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial
 
-BY_HAND = "taken out by the operator"
 _NAMED = 8
 """The most query IDs in a message for the operator."""
 
@@ -85,6 +86,7 @@ class Engine:
         log: Registrations | None = None,
     ) -> None:
         """`others`: returns the bytes that the memory budget is charged for all but tuples. The writer calls it.
+
         `timer`: returns the thread's time in seconds, to measure the work for each tenant (`Effects.spent`). `verify`:
         the level of the engine's checks (`psoup.engine.verification`). `edge`: returns an upper bound of the time by
         which tuples of streams in system time expire, or None. The writer's thread calls it. `thin`: replaces the files
@@ -110,6 +112,7 @@ class Engine:
         self._named: dict[tuple[str, str], StreamView] = {}
         self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._lists.tenants, name), others)
         self._agenda = Agenda(self._board, self._rooms.kept)
+        self._choices = ChoiceInstaller(self._registry, self._rooms, self._spent, self._verification)
         self.offers = self._rooms.offers
         self._lists = Lists()
         self._snapshot = self._publish()
@@ -216,7 +219,7 @@ class Engine:
         waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
         return waiting / max(self.config.memory_bytes // BEHIND_SHARE, 1)
 
-    def install(self, result: Installable) -> int:
+    def install(self, result: Installable | AmountChoice) -> int:
         """Apply the result of a task and publish. A result is dropped if the parts it was computed from were replaced.
 
         Returns the bytes of tuples that left memory, as a stored chunk may leave it. Raises Corrupt as `apply` does.
@@ -226,7 +229,11 @@ class Engine:
         except Corrupt as problem:
             raise problem.after(self._verification.story) from problem
 
-    def _install(self, result: Installable) -> int:
+    def _install(self, result: Installable | AmountChoice) -> int:
+        if isinstance(result, AmountChoice):
+            self._choices.install(result, self._streams, self._run, self._precautions)
+            self._snapshot = self._publish()
+            return 0
         state = self._streams.get(result.stream_id)
         if state is None:
             return 0
@@ -258,7 +265,7 @@ class Engine:
     def check(self) -> None:
         """Check every invariant of every structure, and that all changes are published. Raises Corrupt."""
         self._registry.check(self._streams)
-        self._rooms.kept.check()
+        self._rooms.check(self._registry.auto_queries())
         ensure(not self._board.changed, self, "something is not published")
         for stream_id, state in self._streams.items():
             hidden = stale(self._views[stream_id], state.view())
@@ -322,19 +329,20 @@ class Engine:
         self._rooms.packs.drop(stream_id)
         view = self._views.pop(stream_id, None)
         if view is not None:
-            del self._named[_name(view)]
+            del self._named[view.tenant, view.spec.name.lower()]
         return self._streams.pop(stream_id).tuple_bytes
 
     def _change_queries(self, event: QueryEvent) -> list[StreamState]:
         """Register, replace, alter or unregister queries. Returns the streams of these queries."""
-        self._rooms.allowance.begin()
+        self._rooms.begin(event)
         match event:
             case Registered():
                 states = self._registry.register(event, self._streams)
-                self._put_out_by_hand([event.query_id])
+                self._registry.put_out([event.query_id], self._precautions.by_hand, self._streams)
             case RegisteredMany():
                 states = self._registry.register_many(event, self._streams)
-                self._put_out_by_hand(range(event.first_id, event.first_id + len(event.queries)))
+                ids = range(event.first_id, event.first_id + len(event.queries))
+                self._registry.put_out(ids, self._precautions.by_hand, self._streams)
             case Replaced():
                 states = []
             case Unregistered():
@@ -346,10 +354,9 @@ class Engine:
                     self._registry.note_expired(event.tenant, event.query_ids)
                 return self._registry.unregister_many(event.query_ids, self._streams)
             case QueriesAltered():
-                self._rooms.answers.forget(event.query_ids)
                 states = self._registry.alter(event, self._streams)
                 self._rooms.kept.alter(event.query_ids, self._registry.idle_among)
-                self._put_out_by_hand(event.query_ids)
+                self._registry.put_out(event.query_ids, self._precautions.by_hand, self._streams)
                 return states
             case _:
                 assert_never(event)
@@ -358,12 +365,6 @@ class Engine:
         pairs = replacements(event)
         self._rooms.forget(pairs.earlier)
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
-
-    def _put_out_by_hand(self, query_ids: Array | range | list[int]) -> None:
-        """Take queries that are on the operator's list out of the index."""
-        for query_id in self._precautions.by_hand:
-            for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
-                self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
 
     def _tell(self, state: StreamState) -> None:
         for reason, sqc_ids in state.clauses.take_news():
@@ -378,7 +379,7 @@ class Engine:
             state = self._streams[stream_id]
             self._tell(state)
             view = self._views[stream_id] = state.view()
-            self._named[_name(view)] = view
+            self._named[view.tenant, view.spec.name.lower()] = view
         self._verification.published(self._streams, self._views, self._board, changed)
         return Snapshot(
             self._sequence,
@@ -395,8 +396,3 @@ class Engine:
             self._registry.alterations,
             self._registry.eager,
         )
-
-
-def _name(view: StreamView) -> tuple[str, str]:
-    """The key under which readers find a stream."""
-    return view.tenant, view.spec.name.lower()

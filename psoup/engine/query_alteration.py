@@ -15,7 +15,7 @@ it, a later event removes the query, and it stays parked until then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ import numpy as np
 from psoup.engine.clause_catalog import ClauseCatalog, Streams
 from psoup.engine.removal_columns import LeavingQueries, sides_in
 from psoup.errors import NotFound
-from psoup.events.events import QueriesAltered
 from psoup.plan.amounts import Keeping, ahead_codes, idle_codes, inactive_codes, parked_codes, side_codes
 from psoup.plan.sides import FIRST_SIDE
 from psoup.plan.standing_query import StandingQuery
@@ -34,6 +33,12 @@ from psoup.published.record_block import picked
 from psoup.published.records import QueryBlock, QueryRecord
 from psoup.sql.templates.block import ManyQueries
 from psoup.values.columns import Array
+
+CodesAfter = Callable[[Array, Array], Array]
+"""The codes of queries after a change, by an event or by a choice for AUTO queries.
+
+It takes the IDs of the queries, int64[k], and their codes before, uint8[k].
+"""
 
 _ORDINARY, _IDLE, _INACTIVE, _PARKED = range(4)
 _NONE: Array = np.zeros(0, np.int64)
@@ -70,6 +75,11 @@ class _Parts(NamedTuple):
     blocks: list[_BlockPart]
     single: list[_SinglePart]
 
+    @property
+    def size(self) -> int:
+        """The number of queries."""
+        return len(self.single) + sum(len(part.places) for part in self.blocks)
+
     def moving(self) -> PagedRecords:
         """The queries that leave their clauses, in the form of `LeavingQueries`."""
         records = {part.record.query_id: part.record for part in self.single if part.moves}
@@ -77,25 +87,36 @@ class _Parts(NamedTuple):
 
 
 class QueryAlteration:
-    """A change of the queries and clauses of a registry. Only the engine's writer uses it. `recalled`: reads parked
-    queries."""
+    """A change of the queries and clauses of a registry. Only the engine's writer uses it.
+
+    `recalled`: reads parked queries. `eager`: gets the queries that are eager after the change.
+    """
 
     def __init__(
-        self, queries: Editor[QueryRecord], clauses: ClauseCatalog, streams: Streams, recalled: RecalledQueries
+        self,
+        queries: Editor[QueryRecord],
+        clauses: ClauseCatalog,
+        streams: Streams,
+        recalled: RecalledQueries,
+        eager: EagerQueries,
     ) -> None:
         self._queries = queries
         self._clauses = clauses
         self._streams = streams
         self._recalled = recalled
+        self._eager = eager
+        self.changed = 0
+        """The number of queries whose keeping has changed so far, without sides."""
 
-    def apply(self, event: QueriesAltered, eager: EagerQueries) -> set[int]:
-        """Change the queries of an event that are registered. Returns the IDs of the streams with new clauses. O(k log
-        n), and O(n) for each block of n queries."""
-        records = self._queries.find(event.query_ids)
+    def apply(self, query_ids: Array, codes_after: CodesAfter) -> set[int]:
+        """Change those of some queries (int64[k], ascending) that are registered. Returns the IDs of the streams with
+        new clauses. O(k log n), and O(n) for each block of n queries."""
+        records = self._queries.find(query_ids)
         sides = self._queries.find(sides_in(records))
-        ids, codes = _codes_after(records, event)
-        eager.set(ids, ahead_codes(codes))
-        queries, of_sides = self._parts(records, event), self._sides(sides, ids, codes)
+        ids, codes = _codes_after(records, codes_after)
+        self._eager.set(ids, ahead_codes(codes))
+        queries, of_sides = self._parts(records, codes_after), self._sides(sides, ids, codes)
+        self.changed += queries.size
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
@@ -119,14 +140,14 @@ class QueryAlteration:
         record = self._queries.get(query_id)
         return record is not None and record.keeping.idle
 
-    def _parts(self, records: PagedRecords, event: QueriesAltered) -> _Parts:
+    def _parts(self, records: PagedRecords, codes_after: CodesAfter) -> _Parts:
         """The queries with their codes after the change."""
         blocks, single = list[_BlockPart](), list[_SinglePart]()
         for block, places in records.blocks:
-            after = event.codes_after(picked(block.ids, places), block.codes_at(places))
+            after = codes_after(picked(block.ids, places), block.codes_at(places))
             blocks += self._block_part(block, places, after)
         for record in records.records.values():
-            (code,) = event.codes_after(np.array([record.query_id]), np.array([record.keeping.code], np.uint8))
+            (code,) = codes_after(np.array([record.query_id]), np.array([record.keeping.code], np.uint8))
             single += self._single_part(record, Keeping.of(int(code)))
         return _Parts(blocks, single)
 
@@ -238,8 +259,8 @@ def _place_of(codes: Array) -> Array:
     return np.select(flags, (_PARKED, _INACTIVE, _IDLE), _ORDINARY)
 
 
-def _codes_after(records: PagedRecords, event: QueriesAltered) -> tuple[Array, Array]:
-    """The IDs of queries, int64[n] ascending, and the codes of their keeping after an event, uint8[n]."""
+def _codes_after(records: PagedRecords, codes_after: CodesAfter) -> tuple[Array, Array]:
+    """The IDs of queries, int64[n] ascending, and the codes of their keeping after a change, uint8[n]."""
     singles = records.records.values()
     ids = [np.fromiter((record.query_id for record in singles), np.int64)]
     codes = [np.fromiter((record.keeping.code for record in singles), np.uint8)]
@@ -248,4 +269,4 @@ def _codes_after(records: PagedRecords, event: QueriesAltered) -> tuple[Array, A
         codes.append(block.codes_at(places))
     every, before = np.concatenate(ids), np.concatenate(codes)
     order = np.argsort(every)
-    return every[order], event.codes_after(every[order], before[order])
+    return every[order], codes_after(every[order], before[order])

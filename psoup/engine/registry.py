@@ -11,7 +11,7 @@ Only the engine's writer changes the registry. Readers get frozen maps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -29,9 +29,10 @@ from psoup.events.change import Replacements
 from psoup.events.events import QueriesAltered, Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import corrupt, ensure
-from psoup.plan.amounts import idle_codes
+from psoup.plan.amounts import ChosenAmount, idle_codes
 from psoup.plan.sides import is_side, query_of
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.automatic import AmountChoice
 from psoup.published.departures import Departed, WhyGone
 from psoup.published.eager_queries import EagerQueries
 from psoup.published.idle_clauses import is_idle
@@ -51,6 +52,9 @@ from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array
 from psoup.work.gc_pause import without_collector
 
+BY_HAND = "taken out by the operator"
+"""The reason for the quarantine of clauses of the operator's list."""
+
 
 class Registry:
     """Queries and clauses of all streams, by their IDs."""
@@ -63,7 +67,7 @@ class Registry:
         self._clauses = ClauseCatalog(shape)
         self._tags = Tags()
         self.alterations = 0
-        """The number of events that have changed how queries are kept."""
+        """The number of changes of how queries are kept."""
         self._sides = 0
         """The number of registered sides."""
         self._uncounted = 0
@@ -215,10 +219,18 @@ class Registry:
     def alter(self, event: QueriesAltered, streams: Streams) -> list[StreamState]:
         """Change how some queries are kept. Returns the streams with clauses that join an index."""
         self.alterations += 1
-        alteration = QueryAlteration(self._queries, self._clauses, streams, self.recalled)
-        entered = alteration.apply(event, self.eager)
+        entered = self._alteration(streams).apply(event.query_ids, event.codes_after)
         self._settle(streams)
         return [streams[stream_id] for stream_id in sorted(entered)]
+
+    def choose(self, choice: AmountChoice, streams: Streams) -> tuple[int, list[StreamState]]:
+        """Change the amounts of AUTO queries by a choice. Returns their number, and the streams with clauses that join
+        an index."""
+        self.alterations += 1
+        chosen, alteration = ChosenAmount(choice.amount), self._alteration(streams)
+        entered = alteration.apply(choice.query_ids, lambda _, codes: chosen.of(codes))
+        self._settle(streams)
+        return alteration.changed, [streams[stream_id] for stream_id in sorted(entered)]
 
     def idle_among(self, query_ids: Array) -> Array:
         """The idle queries among some (int64[k], ascending), int64, in no order. O(k log n)."""
@@ -240,6 +252,16 @@ class Registry:
         records = [] if record is None else [record, *map(self._queries.get, record.side_ids)]
         clauses = [self._clauses.get(record.sqc_id) for record in records if record is not None]
         return [clause for clause in clauses if clause is not None and not is_idle(clause.sqc_id)]
+
+    def put_out(self, query_ids: Array | range | list[int], by_hand: Iterable[int], streams: Streams) -> None:
+        """Take those of some queries that are on the operator's list `by_hand` out of the index."""
+        for query_id in by_hand:
+            for clause in self.clauses_of_query(query_id) if query_id in query_ids else ():
+                streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
+
+    def auto_queries(self) -> list[int]:
+        """The AUTO queries, ascending. O(queries), for checks."""
+        return [i for i, record in self._queries.freeze().items() if record.keeping.auto]
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
         """The first query of each of these clauses that still exists. If it is a side, its join stands for it."""
@@ -289,7 +311,10 @@ class Registry:
 
     def _settle(self, streams: Streams) -> None:
         """Let idle queries change their clauses, if the clauses of other queries have come or gone."""
-        QueryAlteration(self._queries, self._clauses, streams, self.recalled).settle()
+        self._alteration(streams).settle()
+
+    def _alteration(self, streams: Streams) -> QueryAlteration:
+        return QueryAlteration(self._queries, self._clauses, streams, self.recalled, self.eager)
 
     def _add_joins(
         self,

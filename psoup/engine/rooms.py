@@ -10,7 +10,9 @@ allowance for the work of new clauses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
 
 from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.kept import Bytes, KeptBytes
@@ -22,7 +24,9 @@ from psoup.engine.stream.allowance import Allowance
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.state import StreamState
+from psoup.events.events import QueriesAltered, QueryEvent, Registered, RegisteredMany
 from psoup.published.answer_room import AnswerRoom
+from psoup.published.automatic import AutomaticAmounts
 from psoup.published.followed_places import FollowedPlaces
 from psoup.results.offers import OfferBox
 from psoup.values.columns import Array
@@ -65,14 +69,30 @@ class Rooms:
         """Results that readers offer for evicted chunks."""
         self.followed = FollowedPlaces(config.follow_keep)
         """The places of the followers of tables, which readers note."""
+        self.automatic = AutomaticAmounts()
+        """The AUTO queries, and the notes of readers about them."""
         parts = self.keys, self.folds, self.packs, self.allowance, self.offers, self.followed
         self.shared = SharedRooms(*parts)
         """The caches that all streams share."""
 
     @property
-    def published(self) -> tuple[FollowedPlaces, AnswerRoom]:
+    def published(self) -> tuple[FollowedPlaces, AnswerRoom, AutomaticAmounts]:
         """The parts that a snapshot has, in the order of its fields."""
-        return self.followed, self.answers
+        return self.followed, self.answers, self.automatic
+
+    def begin(self, event: QueryEvent) -> None:
+        """Prepare for a change of queries: for the work of new clauses, and by what the event says about amounts."""
+        self.allowance.begin()
+        match event:
+            case Registered() if event.keeping.auto:
+                self.automatic.add(np.array([event.query_id], np.int64))
+            case RegisteredMany() if event.keeping.auto:
+                rows = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
+                self.automatic.add(event.first_id + rows)
+            case QueriesAltered():
+                self.answers.forget(event.query_ids)
+                if event.change.amount is not None:
+                    (self.automatic.add if event.change.auto else self.automatic.remove)(event.query_ids)
 
     def taken(self, states: Iterable[StreamState]) -> int:
         """The bytes of the budget that results cannot use: of tuples, of the predicate index and of `others`."""
@@ -95,10 +115,21 @@ class Rooms:
         self.offers.bound(-over)
         return over
 
+    def begin_choice(self, query_ids: Array) -> None:
+        """Prepare for other amounts of some AUTO queries, int64[k]."""
+        self.allowance.begin()
+        self.answers.forget(query_ids)
+
     def forget(self, query_ids: Array | list[int]) -> None:
-        """Drop what is kept of removed queries: their answers, and pairs that no other query uses."""
+        """Drop what is kept of removed queries: their answers, notes, and pairs that no other query uses."""
         self.kept.forget(query_ids)
         self.answers.forget(query_ids)
+        self.automatic.remove(query_ids)
+
+    def check(self, auto: Sequence[int]) -> None:
+        """Check the kept pairs, and that the AUTO queries (ascending) are known. Raises Corrupt."""
+        self.kept.check()
+        self.automatic.check(auto)
 
     def keep(self, states: Collection[StreamState]) -> None:
         """Drop cache entries until the memory suffices: kept answers, search codes, key indexes, pairs, packs, results.

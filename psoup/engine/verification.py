@@ -100,6 +100,10 @@ class Verification:
         self._touched.add(stream_id)
         self._clauses_too = True
 
+    def touch_clauses(self) -> None:
+        """Record that maintenance has changed clauses of streams that it changed, too."""
+        self._clauses_too = True
+
     def finish(self, streams: Streams, changed: Iterable[int]) -> None:
         """Check the streams that a run of events or a task has changed. `changed`: streams that will be published."""
         if self.level == "off":

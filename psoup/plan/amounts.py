@@ -5,8 +5,9 @@
     COMPLETE   the matches and the answer                              (PSoup-C)
 
 An inactive query is kept as NONE until it is active again. The text, values and bound form of a parked one are not in
-memory (`psoup.published.parked_queries`). `Keeping` has the amount with its switches. Columns hold a `Keeping` as a
-code of one byte, and the default has the code 0.
+memory (`psoup.published.parked_queries`). The service chooses the amount of an AUTO query, and begins with PARTIAL
+(`psoup.answer.automatic`). `Keeping` has the amount with its switches. Columns hold a `Keeping` as a code of one byte,
+and the default has the code 0.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ class Amount(Enum):
     COMPLETE = "COMPLETE"
 
 
-_AMOUNTS = (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE)
+AUTO = "AUTO"
+"""The name of the amount that the service chooses."""
+AMOUNTS = (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE)
+"""The amounts in the order of their codes."""
 _AMOUNT_BITS = 3
 _EAGER = 4
 _INACTIVE = 8
+_AUTO = 16
 _PARKED = 32
 CODES = 64
 """The number of codes; some are not in use. Every code is less."""
@@ -44,13 +49,20 @@ class Keeping:
 
     `eager`: of a COMPLETE query, whether the service updates the kept answer after new tuples, before anybody asks.
     `active`: whether new tuples are told to the query. An inactive query remembers its amount. `parked`: of an inactive
-    query, whether its statement is not in memory.
+    query, whether its statement is not in memory. `auto`: whether the service chooses the amount; `amount` is then the
+    present choice, which is in no event.
     """
 
     amount: Amount = Amount.PARTIAL
     eager: bool = False
     active: bool = True
     parked: bool = False
+    auto: bool = False
+
+    @property
+    def name(self) -> str:
+        """The amount that was asked for: AUTO, or the name of `amount`."""
+        return AUTO if self.auto else self.amount.name
 
     @property
     def idle(self) -> bool:
@@ -59,19 +71,24 @@ class Keeping:
 
     @property
     def ahead(self) -> bool:
-        """Whether the service updates the kept answer now: the query is COMPLETE, eager and active."""
-        return self.eager and self.active and self.amount is Amount.COMPLETE
+        """Whether the service updates the kept answer now: the query is COMPLETE, eager and active, but not AUTO."""
+        return self.eager and self.active and self.amount is Amount.COMPLETE and not self.auto
+
+    @property
+    def untold(self) -> bool:
+        """Whether followers are not told the query's matches; see `untold_codes`."""
+        return self.idle and not (self.auto and self.active)
 
     @property
     def of_side(self) -> Keeping:
         """The keeping of the sides of a join with this keeping. A COMPLETE join keeps the matches of its sides."""
-        return self if self.idle else AS_USUAL
+        return replace(self, auto=False) if self.idle else AS_USUAL
 
     @property
     def code(self) -> int:
         """The code of this value in columns: 0 for the default."""
         switches = (_EAGER if self.eager else 0) | (0 if self.active else _INACTIVE) | (_PARKED if self.parked else 0)
-        return _AMOUNTS.index(self.amount) | switches
+        return AMOUNTS.index(self.amount) | switches | (_AUTO if self.auto else 0)
 
     @staticmethod
     def of(code: int) -> Keeping:
@@ -80,26 +97,41 @@ class Keeping:
 
 
 def _keeping(code: int) -> Keeping:
-    amount = _AMOUNTS[min(code & _AMOUNT_BITS, len(_AMOUNTS) - 1)]
-    return Keeping(amount, code & _EAGER > 0, code & _INACTIVE == 0, code & _PARKED > 0)
+    amount = AMOUNTS[min(code & _AMOUNT_BITS, len(AMOUNTS) - 1)]
+    return Keeping(amount, code & _EAGER > 0, code & _INACTIVE == 0, code & _PARKED > 0, code & _AUTO > 0)
 
 
 _KEEPINGS = tuple(map(_keeping, range(CODES)))
 AS_USUAL = Keeping()
 """The default: PARTIAL and active."""
+AUTOMATIC = Keeping(auto=True)
+"""The keeping of a new AUTO query, and of every one after a start."""
+
+
+def asked_keeping(name: str) -> Keeping:
+    """The keeping of a query that is registered with the amount of this name, AUTO or one of `Amount`. Raises KeyError
+    for any other name."""
+    return AUTOMATIC if name == AUTO else Keeping(Amount[name])
 
 
 @dataclass(frozen=True, slots=True)
 class KeepingChange:
     """A change of some queries' keeping. None leaves a part as it is.
 
-    A query that is parked becomes inactive. An activated query is not parked any more.
+    A query that is parked becomes inactive. An activated query is not parked any more. `auto`: whether the service
+    chooses the amount from now on, beginning with `amount`. Only with an amount.
     """
 
     amount: Amount | None = None
     eager: bool | None = None
     active: bool | None = None
     parked: bool | None = None
+    auto: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the new amount, AUTO or one of `Amount`; "" if the amount stays."""
+        return "" if self.amount is None else Keeping(self.amount, auto=self.auto).name
 
     @property
     def is_empty(self) -> bool:
@@ -115,7 +147,8 @@ class KeepingChange:
         """The codes (uint8[n]) of queries after the change. O(n)."""
         changed: Array = codes.astype(np.uint8, copy=True)
         if self.amount is not None:
-            changed = (changed & np.uint8(CODES - 1 - _AMOUNT_BITS)) | np.uint8(_AMOUNTS.index(self.amount))
+            kept = changed & np.uint8(CODES - 1 - _AMOUNT_BITS - _AUTO)
+            changed = kept | np.uint8(AMOUNTS.index(self.amount) | (_AUTO if self.auto else 0))
         inactive = True if self.parked else None if self.active is None else not self.active
         for bit, wanted in ((_EAGER, self.eager), (_INACTIVE, inactive), (_PARKED, self.parks)):
             if wanted is not None:
@@ -126,14 +159,32 @@ class KeepingChange:
 NO_CHANGE = KeepingChange()
 
 
+def amount_change(name: str) -> KeepingChange:
+    """The change to the amount of this name, AUTO or one of `Amount`. Raises KeyError for any other name."""
+    asked = asked_keeping(name)
+    return KeepingChange(asked.amount, auto=asked.auto)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenAmount:
+    """The choice of an amount for AUTO queries. It leaves a query as it is that is not AUTO any more."""
+
+    amount: Amount
+
+    def of(self, codes: Array) -> Array:
+        """The codes (uint8[n]) of queries after the choice. O(n)."""
+        chosen = (codes & np.uint8(CODES - 1 - _AMOUNT_BITS)) | np.uint8(AMOUNTS.index(self.amount))
+        return np.where(auto_codes(codes), chosen, codes).astype(np.uint8)
+
+
 def side_codes(codes: Array) -> Array:
     """The codes of the sides of joins with these codes (uint8[n]); see `Keeping.of_side`."""
-    return np.where(idle_codes(codes), codes, np.uint8(AS_USUAL.code))
+    return np.where(idle_codes(codes), codes & np.uint8(CODES - 1 - _AUTO), np.uint8(AS_USUAL.code))
 
 
 def idle_codes(codes: Array) -> Array:
     """Flags, bool[n]: whether the queries with these codes (uint8[n]) have no clause in the index."""
-    return ((codes & _AMOUNT_BITS) == _AMOUNTS.index(Amount.NONE)) | ((codes & _INACTIVE) > 0)
+    return ((codes & _AMOUNT_BITS) == AMOUNTS.index(Amount.NONE)) | ((codes & _INACTIVE) > 0)
 
 
 def inactive_codes(codes: Array) -> Array:
@@ -159,5 +210,23 @@ def parked_as(keeping: Keeping) -> Keeping:
 
 def ahead_codes(codes: Array) -> Array:
     """Flags, bool[n]: whether the service updates the answers of the queries with these codes; see `Keeping.ahead`."""
-    complete = (codes & _AMOUNT_BITS) == _AMOUNTS.index(Amount.COMPLETE)
-    return complete & ((codes & _EAGER) > 0) & ((codes & _INACTIVE) == 0)
+    complete = (codes & _AMOUNT_BITS) == AMOUNTS.index(Amount.COMPLETE)
+    return complete & ((codes & _EAGER) > 0) & ((codes & (_INACTIVE | _AUTO)) == 0)
+
+
+def auto_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether the service chooses the amounts of the queries with these codes (uint8[n])."""
+    return (codes & _AUTO) > 0
+
+
+def untold_codes(codes: Array) -> Array:
+    """Flags, bool[n]: whether followers are not told the matches of the queries with these codes (uint8[n]).
+
+    These are idle queries, but not active AUTO queries: what they are told does not depend on the choice.
+    """
+    return idle_codes(codes) & (inactive_codes(codes) | ~auto_codes(codes))
+
+
+def amount_places(codes: Array) -> Array:
+    """The places in `AMOUNTS` of the amounts of queries with these codes (uint8[n]): int64[n]."""
+    return np.minimum(codes & _AMOUNT_BITS, len(AMOUNTS) - 1).astype(np.int64)

@@ -8,13 +8,14 @@ A clause never changes, and its SQC ID belongs to no other clause. So an index i
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import NamedTuple
 
 import numpy as np
 
 from psoup.clauses.sides import Subset
 from psoup.model import Schema
+from psoup.published.paged_map import PagedMap
+from psoup.published.records import ClauseRecord
 from psoup.values.columns import Array
 
 _KEPT_BYTES = 1 << 26
@@ -22,11 +23,11 @@ _KEPT_BYTES = 1 << 26
 
 
 class _Kept(NamedTuple):
-    """An index of the clauses `ids` over tuples of a schema."""
+    """An index of the clauses `ids` over tuples of a schema, as a subset."""
 
     schema: Schema
     ids: Array
-    index: Subset
+    subset: Subset
 
 
 class KeptIndexes:
@@ -45,9 +46,9 @@ class KeptIndexes:
         self._kept[name] = kept
         if kept.schema is not schema or not np.array_equal(kept.ids, ids):
             return None
-        return kept.index.twin()
+        return kept.subset.twin()
 
-    def keep(self, schema: Schema, ids: Array, index: Subset, clauses: Container[int]) -> None:
+    def keep(self, schema: Schema, ids: Array, index: Subset, clauses: PagedMap[ClauseRecord]) -> None:
         """Keep an index, in place of those that were used least recently, if it is not too large. O(indexes).
 
         `clauses`: all clauses. Indexes whose first clause is gone are dropped.
@@ -65,4 +66,4 @@ class KeptIndexes:
     @property
     def nbytes(self) -> int:
         """Bytes of all indexes."""
-        return sum(kept.index.nbytes + kept.ids.nbytes for kept in list(self._kept.values()))
+        return sum(kept.subset.nbytes + kept.ids.nbytes for kept in list(self._kept.values()))

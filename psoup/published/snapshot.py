@@ -51,6 +51,7 @@ from psoup.phrases import statement_start
 from psoup.plan.inputs import Source
 from psoup.plan.sides import FIRST_SIDE, side_id
 from psoup.published.answer_room import AnswerRoom
+from psoup.published.automatic import AutomaticAmounts
 from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.eager_queries import EagerQueries
 from psoup.published.followed_places import FollowedPlaces
@@ -270,8 +271,10 @@ class Snapshot:
     """The places of the followers of tables. Readers note them here; it is not frozen."""
     answers: AnswerRoom = field(default_factory=lambda: AnswerRoom(0))
     """The kept answers of COMPLETE queries. Readers put them here; it is not frozen."""
+    automatic: AutomaticAmounts = field(default_factory=AutomaticAmounts)
+    """The AUTO queries. Readers note invocations here; it is not frozen."""
     alterations: int = 0
-    """The number of events that have changed how queries are kept, and so perhaps their clauses."""
+    """The number of changes of how queries are kept, and so perhaps of their clauses."""
     eager: EagerQueries = field(default_factory=EagerQueries)
     """The eager queries. Readers note here that one was asked. It belongs to the writer, and is not frozen."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
@@ -312,9 +315,7 @@ class Snapshot:
         return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
-        """The query with this ID. Records its use. Raises NotFound if the ID is unknown, removed or of another
-        tenant.
-        """
+        """The query with this ID. Records its use. Raises NotFound if it is unknown, removed or another tenant's."""
         record = self.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
         if record is None or record.tenant != tenant:
             raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
@@ -332,9 +333,7 @@ class Snapshot:
         return self._of_one_stream(self.query(query_id, tenant))
 
     def selection_with(self, key: str, tenant: str) -> QueryRecord:
-        """The query with this key, which must be over one stream. Raises as `query_with`, and InvalidInput for
-        a join.
-        """
+        """The query with this key, over one stream. Raises as `query_with`, and InvalidInput for a join."""
         return self._of_one_stream(self.query_with(key, tenant))
 
     def _of_one_stream(self, record: QueryRecord) -> QueryRecord:

@@ -5,8 +5,11 @@ import type {
   AmountJson,
 } from "./contract/psoup_proto/v1/queries_pb.js";
 
-/** What the service keeps between two invocations: nothing, the matches, or also the answer. No answer depends on it. */
-export type Amount = "none" | "partial" | "complete";
+/**
+ * What the service keeps between two invocations: nothing, the matches, or also the answer. With "auto" it chooses. No
+ * answer depends on it.
+ */
+export type Amount = "none" | "partial" | "complete" | "auto";
 
 /** How a query is kept. What is left out stays as it is. */
 export type Keeping = {
@@ -28,6 +31,7 @@ const AMOUNTS: Record<Amount, AmountJson> = {
   none: "AMOUNT_NONE",
   partial: "AMOUNT_PARTIAL",
   complete: "AMOUNT_COMPLETE",
+  auto: "AMOUNT_AUTO",
 };
 
 /** An amount as the contract has it. Throws TypeError for another text, which a program without types may give. */

@@ -39,6 +39,10 @@ class _AmountEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Amount.ValueTy
     """
     AMOUNT_COMPLETE: _Amount.ValueType  # 3
     """The service also keeps the answer. An invocation brings it up to date."""
+    AMOUNT_AUTO: _Amount.ValueType  # 4
+    """The service chooses one of the others, and changes it as the query is asked and as tuples come. It begins with
+    AMOUNT_PARTIAL, also after a restart. Explain says what it has chosen, and why.
+    """
 
 class Amount(_Amount, metaclass=_AmountEnumTypeWrapper):
     """How much the service keeps of a query's answer between two invocations. No answer depends on it."""
@@ -53,6 +57,10 @@ them. For a join, it keeps the matches of each source.
 """
 AMOUNT_COMPLETE: Amount.ValueType  # 3
 """The service also keeps the answer. An invocation brings it up to date."""
+AMOUNT_AUTO: Amount.ValueType  # 4
+"""The service chooses one of the others, and changes it as the query is asked and as tuples come. It begins with
+AMOUNT_PARTIAL, also after a restart. Explain says what it has chosen, and why.
+"""
 Global___Amount: _TypeAlias = Amount  # noqa: Y015
 
 class _SourceRole:
@@ -200,7 +208,10 @@ class Query(_message.Message):
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     OUTSIDE_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
+    AMOUNT_IN_FORCE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """Its identity. Opaque."""
     statement: _builtins.str
@@ -227,8 +238,14 @@ class Query(_message.Message):
     """Whether it asked for the pairs of its join to be kept."""
     amount: Global___Amount.ValueType
     """How much of its answer the service keeps while it is active."""
+    eager: _builtins.bool
+    """Whether the service brings a kept answer up to date as tuples come, and not at the next invocation."""
     active: _builtins.bool
     """Whether new tuples are compared with it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
+    parked: _builtins.bool
+    """Whether it is parked: inactive, and read from the service's log when somebody asks for it."""
+    amount_in_force: Global___Amount.ValueType
+    """With AMOUNT_AUTO, the amount that the service has chosen; else the same as `amount`."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """The columns of its answers."""
@@ -289,11 +306,14 @@ class Query(_message.Message):
         keep_pairs: _builtins.bool = ...,
         outside: _abc.Iterable[_builtins.str] | None = ...,
         amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool = ...,
         active: _builtins.bool = ...,
+        parked: _builtins.bool = ...,
+        amount_in_force: Global___Amount.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "expires_after", b"expires_after", "register_time", b"register_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "amount", b"amount", "clause", b"clause", "columns", b"columns", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "amount", b"amount", "amount_in_force", b"amount_in_force", "clause", b"clause", "columns", b"columns", "eager", b"eager", "expire_time", b"expire_time", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "outside", b"outside", "parked", b"parked", "query_id", b"query_id", "register_time", b"register_time", "sequence", b"sequence", "side_of", b"side_of", "sources", b"sources", "statement", b"statement", "stream", b"stream", "streams", b"streams", "window", b"window", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -381,7 +401,9 @@ class RegisterRequest(_message.Message):
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
@@ -424,9 +446,18 @@ class RegisterRequest(_message.Message):
     """How much of its answer the service keeps. Not set: the setting `amount` of the service. No part of what must be the
     same, as `keep_pairs`; AlterQueries changes it.
     """
+    eager: _builtins.bool
+    """Bring the kept answer up to date as tuples come: the next invocation has less to do. Only with AMOUNT_COMPLETE
+    (INVALID_ARGUMENT, reason EAGER). Not set: no. No part of what must be the same.
+    """
     active: _builtins.bool
     """With false, new tuples do not meet the query, and matches do not include it, until AlterQueries makes it active. It
     can be invoked. Not set: active. No part of what must be the same.
+    """
+    parked: _builtins.bool
+    """The query is inactive, and its statement leaves the service's memory: the log has it, and who asks for the query reads
+    it from there. AlterQueries ends that. Refused with `active` (INVALID_ARGUMENT, reason PARKED). No part of what must be
+    the same.
     """
     parameters_json: _builtins.bytes
     """Instead of `parameters`: the values in JSON (UTF-8), for clients without Arrow. An array in the order of the
@@ -452,12 +483,14 @@ class RegisterRequest(_message.Message):
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
         amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool = ...,
         active: _builtins.bool | None = ...,
+        parked: _builtins.bool = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "parked", b"parked", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
@@ -483,7 +516,9 @@ class RegisterManyRequest(_message.Message):
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
@@ -512,7 +547,11 @@ class RegisterManyRequest(_message.Message):
     """Of each of them, as in RegisterRequest."""
     amount: Global___Amount.ValueType
     """Of each of them, as in RegisterRequest."""
+    eager: _builtins.bool
+    """Of each of them, as in RegisterRequest."""
     active: _builtins.bool
+    """Of each of them, as in RegisterRequest."""
+    parked: _builtins.bool
     """Of each of them, as in RegisterRequest."""
     parameters_json: _builtins.bytes
     """Instead of `parameters`, as in RegisterRequest: an array of such arrays or objects, one for each query."""
@@ -539,12 +578,14 @@ class RegisterManyRequest(_message.Message):
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
         amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool = ...,
         active: _builtins.bool | None = ...,
+        parked: _builtins.bool = ...,
         parameters_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "as_ranges", b"as_ranges", "by_name", b"by_name", "eager", b"eager", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "parked", b"parked", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
@@ -973,14 +1014,22 @@ class AlterQueriesRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     KEY_PREFIX_FIELD_NUMBER: _builtins.int
     AMOUNT_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
     ACTIVE_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     key_prefix: _builtins.str
     """those whose keys begin with this text."""
     amount: Global___Amount.ValueType
     """Their amount from now on. Not set: as it is."""
+    eager: _builtins.bool
+    """Whether they are eager from now on. It has an effect while their amount is AMOUNT_COMPLETE. Not set: as it is."""
     active: _builtins.bool
     """Whether they are active from now on. An inactive query remembers its amount. Not set: as it is."""
+    parked: _builtins.bool
+    """Whether they are parked from now on, as in RegisterRequest. Parked queries are inactive, and active ones not parked.
+    With false they are bound again, and stay inactive. Not set: as it is.
+    """
     dry_run: _builtins.bool
     """Only say how many there are, and how many would change: nothing is changed."""
     @_builtins.property
@@ -998,16 +1047,27 @@ class AlterQueriesRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         key_prefix: _builtins.str = ...,
         amount: Global___Amount.ValueType = ...,
+        eager: _builtins.bool | None = ...,
         active: _builtins.bool | None = ...,
+        parked: _builtins.bool | None = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "_parked", b"_parked", "active", b"active", "eager", b"eager", "parked", b"parked"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "active", b"active", "amount", b"amount", "dry_run", b"dry_run", "key_prefix", b"key_prefix", "labels", b"labels", "query_ids", b"query_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_active", b"_active", "_eager", b"_eager", "_parked", b"_parked", "active", b"active", "amount", b"amount", "dry_run", b"dry_run", "eager", b"eager", "key_prefix", b"key_prefix", "labels", b"labels", "parked", b"parked", "query_ids", b"query_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__active: _TypeAlias = _typing.Literal["active"]  # noqa: Y015
     _WhichOneofArgType__active: _TypeAlias = _typing.Literal["_active", b"_active"]  # noqa: Y015
+    _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
+    _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015
+    _WhichOneofReturnType__parked: _TypeAlias = _typing.Literal["parked"]  # noqa: Y015
+    _WhichOneofArgType__parked: _TypeAlias = _typing.Literal["_parked", b"_parked"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__active) -> _WhichOneofReturnType__active | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__eager) -> _WhichOneofReturnType__eager | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parked) -> _WhichOneofReturnType__parked | None: ...
 
 Global___AlterQueriesRequest: _TypeAlias = AlterQueriesRequest  # noqa: Y015
 

@@ -202,14 +202,16 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterQueries(self, request, context):
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
-        queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
-        change.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager,
+        active or parked. The queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once
+        every later call sees the change.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-        `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
-        the quota `query_bytes` (reason QUOTA). Nothing was changed.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
+        `amount`, `eager`, `active` and `parked` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE;
+        PARKED: `active` and `parked` were both given as true.
+        RESOURCE_EXHAUSTED: queries of which more would be kept exceed the memory budget, or the quota `query_bytes` (reason
+        QUOTA). Nothing was changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -73,14 +73,16 @@ class QueryServiceStub:
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
-    queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
-    change.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager,
+    active or parked. The queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once
+    every later call sees the change.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-    `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
-    the quota `query_bytes` (reason QUOTA). Nothing was changed.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
+    `amount`, `eager`, `active` and `parked` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE;
+    PARKED: `active` and `parked` were both given as true.
+    RESOURCE_EXHAUSTED: queries of which more would be kept exceed the memory budget, or the quota `query_bytes` (reason
+    QUOTA). Nothing was changed.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]
     """Says how the query is kept and what an invocation would read."""
@@ -193,14 +195,16 @@ class QueryServiceAsyncStub(QueryServiceStub):
     ABORTED: the request ID was used for other queries.
     """
     AlterQueries: _aio.UnaryUnaryMultiCallable[_queries_pb2.AlterQueriesRequest, _queries_pb2.AlterQueriesResponse]  # type: ignore[assignment]
-    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
-    queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
-    change.
+    """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager,
+    active or parked. The queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once
+    every later call sees the change.
 
     NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-    `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
-    the quota `query_bytes` (reason QUOTA). Nothing was changed.
+    INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
+    `amount`, `eager`, `active` and `parked` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE;
+    PARKED: `active` and `parked` were both given as true.
+    RESOURCE_EXHAUSTED: queries of which more would be kept exceed the memory budget, or the quota `query_bytes` (reason
+    QUOTA). Nothing was changed.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_queries_pb2.ExplainRequest, _queries_pb2.ExplainResponse]  # type: ignore[assignment]
     """Says how the query is kept and what an invocation would read."""
@@ -352,14 +356,16 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queries_pb2.AlterQueriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.AlterQueriesResponse, _abc.Awaitable[_queries_pb2.AlterQueriesResponse]]:
-        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are active. The
-        queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once every later call sees the
-        change.
+        """Changes how the service keeps some queries, all or none, in one event: their amount, and whether they are eager,
+        active or parked. The queries are given as in UnregisterMany, with the same limit. No answer changes. Replies once
+        every later call sees the change.
 
         NOT_FOUND: an ID is of no query; the message says how many and names some. Nothing was changed.
-        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: neither
-        `amount` nor `active` was given. RESOURCE_EXHAUSTED: queries that would enter the index exceed the memory budget, or
-        the quota `query_bytes` (reason QUOTA). Nothing was changed.
+        INVALID_ARGUMENT with reason SELECTION: not just one of IDs, labels and prefix was given; NO_CHANGE: none of
+        `amount`, `eager`, `active` and `parked` was given; EAGER: eager was given with another amount than AMOUNT_COMPLETE;
+        PARKED: `active` and `parked` were both given as true.
+        RESOURCE_EXHAUSTED: queries of which more would be kept exceed the memory budget, or the quota `query_bytes` (reason
+        QUOTA). Nothing was changed.
         """
 
     @_abc_1.abstractmethod

@@ -12,11 +12,12 @@ Matches are counted, but no rows are gathered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from psoup.answer.copies.rows_since import Travel, travel_in
 from psoup.answer.explain.amount import amount_lines, amount_reason
+from psoup.answer.explain.automatic import ChoiceExplanation, explain_choice
 from psoup.answer.explain.chosen_ways import chosen_ways, with_ways
 from psoup.answer.explain.folds import folded_of
 from psoup.answer.explain.groups import explain_groups, explain_hop
@@ -32,7 +33,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
-from psoup.plan.amounts import Amount, Keeping
+from psoup.plan.amounts import Amount, asked_keeping
 from psoup.plan.nodes import Aggregate, Hop, Join, LastRows, Node, PartnerJoin, Source, Values
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.idle_clauses import is_idle
@@ -65,6 +66,8 @@ class Explanation:
     """The reason why an invocation evaluates the window, if the amount is NONE, or the query is inactive."""
     kept_answer: KeptExplanation | None = None
     """The kept answer of a COMPLETE query. None for any other query."""
+    choice: ChoiceExplanation | None = None
+    """The choice for an AUTO query. None for any other query."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -99,7 +102,8 @@ class Explanation:
         return [*lines, *self._plan_lines(), *self._cost_lines()]
 
     def _amount_lines(self) -> list[str]:
-        return amount_lines(Keeping(Amount[self.amount], self.eager, self.active), self.amount_reason)
+        keeping = replace(asked_keeping(self.amount), eager=self.eager, active=self.active)
+        return [*amount_lines(keeping, self.amount_reason), *([] if self.choice is None else self.choice.lines())]
 
     def _cost_lines(self) -> list[str]:
         return [*self.cost.lines(), *spend_lines(self.budgets)]
@@ -155,11 +159,12 @@ def explain(
         copies=travel_in(query.plan, seen).name.lower(),
         budgets=expected_spends(query.plan, nodes, sources, measured, config, groups, budget),
         notes=query.notes,
-        amount=record.keeping.amount.name,
+        amount=record.keeping.name,
         eager=record.keeping.eager,
         active=record.keeping.active,
         amount_reason=amount_reason(record.keeping, guest=not any(is_idle(side.sqc_id) for side in sides)),
         kept_answer=explain_kept(snapshot, record),
+        choice=explain_choice(snapshot, record),
     )
 
 

@@ -14,14 +14,19 @@ from psoup.values.columns import Array
 
 
 class QueryCounts(NamedTuple):
-    """The numbers of queries by amount and whether they are active, 0 if there are none. `parked`: of parked ones."""
+    """The numbers of queries, without sides; 0 if there are none.
+
+    `by_amount` in force and whether they are active; `automatic`: those of them that are AUTO, by the amount in force.
+    `parked`: of parked ones, which are among the inactive ones.
+    """
 
     by_amount: dict[tuple[Amount, bool], int]
+    automatic: dict[Amount, int]
     parked: int = 0
 
 
 def queries_by_keeping(queries: PagedMap[QueryRecord]) -> QueryCounts:
-    """Count queries, without sides. Parked queries are among the inactive ones.
+    """Count queries by how they are kept.
 
     O(blocks) and O(queries of blocks that were altered), and a step of Python for each query outside blocks.
     """
@@ -33,7 +38,9 @@ def queries_by_keeping(queries: PagedMap[QueryRecord]) -> QueryCounts:
     single = [record.keeping.code for record in queries.single() if not is_side(record.query_id)]
     counts += np.bincount(np.array(single, np.int64), minlength=CODES)
     numbers = {(amount, active): 0 for amount in Amount for active in (True, False)}
+    automatic = dict.fromkeys(Amount, 0)
     for code in np.flatnonzero(counts).tolist():
         keeping = Keeping.of(code)
         numbers[keeping.amount, keeping.active] += int(counts[code])
-    return QueryCounts(numbers, int(counts[parked_codes(np.arange(CODES))].sum()))
+        automatic[keeping.amount] += int(counts[code]) if keeping.auto else 0
+    return QueryCounts(numbers, automatic, int(counts[parked_codes(np.arange(CODES))].sum()))

@@ -76,8 +76,8 @@ class Follower:
     """The queries of one follower, resolved anew when queries come or go. Only one thread may use it at a time.
 
     `catalog`: the queries by their clauses. `few`: whether these are all clauses, so that only they are read. Else
-    `idle` has the queries whose clauses are not in the index. `left_out`: as in WantedQueries. `late`: whether a query
-    has amount NONE. The caller then asks for pages seldom, because each page evaluates such queries.
+    `idle` has the named queries whose clauses are not in the index. `left_out`: as in WantedQueries. `late`: whether a
+    query has amount NONE, not chosen by AUTO. The caller then asks for pages seldom, because each page evaluates it.
     """
 
     def __init__(self, wanted: FollowWanted) -> None:
@@ -91,6 +91,8 @@ class Follower:
         self._queries: object = None
         self._alterations = -1
         """The alterations of queries as of the last resolution. They may have changed clauses."""
+        self._unsettled = False
+        """Whether a clause is idle. It may get another ID at any time."""
 
     def next_tuples(self, room: int) -> int:
         """The number of tuples that probably have `room` pairs."""
@@ -106,9 +108,7 @@ class Follower:
 
         `anew`: False if no query that concerns the follower has come since the last call. Then few queries stay.
         """
-        altered = (
-            self._alterations != snapshot.alterations or self.late
-        )  # an idle clause may get another ID at any time
+        altered = self._alterations != snapshot.alterations or self._unsettled
         if self._queries is snapshot.queries or (self.few and not (anew or altered)):
             return
         self._queries, self._alterations = snapshot.queries, snapshot.alterations
@@ -117,18 +117,20 @@ class Follower:
             return
         facts, self.left_out, unkept = wanted_queries(snapshot, view, self.wanted)
         self.few, self.late = len(facts.ids) <= _FEW, len(unkept) > 0
+        idle = facts.sqc_ids >= FIRST_IDLE
+        self._unsettled = bool(idle.any())
         if self.few:
             self.catalog, self.idle = ClauseQueries.all_of(facts), _no_queries()
         else:
             self.catalog = ClauseQueries(old=self.wanted.old, only=facts.ids, named=unkept)
-            self.idle = ClauseQueries.all_of(facts.of(facts.sqc_ids >= FIRST_IDLE))
+            self.idle = ClauseQueries.all_of(facts.of(idle & np.isin(facts.ids, unkept)))
 
     def take_queries(self, other: Follower) -> None:
         """Take the queries of a follower that wants the same ones, and whose page serves this one, too. O(1)."""
         if other is self:
             return
         self._queries, self.few, self.late, self.left_out = None, other.few, other.late, other.left_out
-        self._alterations = other._alterations
+        self._alterations, self._unsettled = other._alterations, other._unsettled
         if other.few:  # such a catalog never changes, so both may use it
             self.catalog, self.idle = other.catalog, other.idle
 
@@ -162,6 +164,7 @@ def follow_page(
     O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
     """
     follower.resolve(snapshot, view, anew=anew)
+    snapshot.automatic.note_followed(view.stream_id)
     high, at = min(view.next_id, before, place.next_id + LOOKED_AT), place
     parts, room = list[FollowPairs](), most_rows
     while at.next_id < high and room > 0:

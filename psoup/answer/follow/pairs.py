@@ -15,6 +15,7 @@ import numpy as np
 
 from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf, joined_queries
 from psoup.answer.follow.distinct import distinct_places
+from psoup.answer.follow.idle_auto import idle_auto_clauses
 from psoup.answer.tuples.queries_of_tuple import clause_pairs, pass_tuples
 from psoup.execution.select.many_matches import Together, parts_of
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -62,7 +63,7 @@ def every_pair(
     offsets = np.arange(start, min(stop, start + pass_tuples(snapshot, entry)))
     budget.examine(len(offsets))
     parts = [(_NONE, _NONE)]
-    for pair in clause_pairs(snapshot, view, entry, offsets, idle=False):
+    for pair in clause_pairs(snapshot, view, entry, offsets, idle_auto_clauses(snapshot, view)):
         budget.check()
         parts.append(pair)
     sqc_ids, which = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -50,6 +50,7 @@ def follow_together(
     The pages have tuples of one chunk at most, before `high`. The followers are resolved. Queries that have left since
     are not told. O(new matches + clauses + pages).
     """
+    snapshot.automatic.note_followed(view.stream_id)
     catalogs = [follower.catalog for follower in followers]
     pairs = _standing(snapshot, pairs_together(snapshot, view, low, high, catalogs, budget))
     starts = np.searchsorted(pairs.owners, np.arange(len(followers) + 1))

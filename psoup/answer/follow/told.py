@@ -3,7 +3,7 @@
     a query is told for tuple t        t >= the next tuple ID at its registration, unless `old`
                                        BEGIN <= time of t <= END, if these are fixed times
     it is never told                   it is a join, an aggregate or DISTINCT, or it is inactive
-    it is told only if it is named     its amount is NONE: then it is evaluated over the new tuples of each page
+    it is told only if it is named     its amount is NONE, but not by AUTO: each page evaluates it over its new tuples
 
 Moving windows, ORDER BY and LIMIT are not applied.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from psoup.errors import InvalidInput, NotFound
 from psoup.model import Anchor, WindowClause
-from psoup.plan.amounts import idle_codes, inactive_codes
+from psoup.plan.amounts import inactive_codes, untold_codes
 from psoup.plan.nodes import LastRows, Limit, Node, Project, Sort, Source
 from psoup.plan.plan_facts import plan_fact
 from psoup.plan.sides import FIRST_SIDE
@@ -116,13 +116,13 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool,
             places = np.searchsorted(ids, picked(block.ids, at))
             _note(facts, places, picked(block.sqc_ids, at), sample)
             codes = block.codes_at(at)
-            left_out[places] = np.where(is_named[places], inactive_codes(codes), idle_codes(codes))
+            left_out[places] = np.where(is_named[places], inactive_codes(codes), untold_codes(codes))
     if lookup.records:
         places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
         for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
                 _note(facts, place, record.sqc_id, record)
-                left_out[place] = not record.keeping.active if is_named[place] else record.keeping.idle
+                left_out[place] = not record.keeping.active if is_named[place] else record.keeping.untold
     facts.first[left_out], facts.end[left_out] = NEVER, _LEAST
     if old:
         facts.first[facts.first != NEVER] = _LEAST
@@ -156,7 +156,7 @@ def _note(facts: ToldQueries, places: Array | int, sqc_ids: Array | int, record:
 class WantedQueries(NamedTuple):
     """The queries that a follower is told. `left_out`: queries with its labels that are never told.
 
-    `unkept`: the IDs of those with amount NONE, int64[k]. The follower has named them.
+    `unkept`: the IDs of those with amount NONE that AUTO has not chosen, int64[k]. The follower has named them.
     """
 
     facts: ToldQueries

@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.answer.follow.clause_queries import ClauseQueries
 from psoup.answer.follow.distinct import distinct_places
+from psoup.answer.follow.idle_auto import idle_auto_clauses
 from psoup.answer.follow.pairs import FollowPairs, expanded
 from psoup.answer.tuples.queries_of_tuple import clause_pairs, pass_tuples
 from psoup.data.versions import versions_of, without_deletions
@@ -101,7 +102,8 @@ class _Clauses:
         if not len(rows):
             return
         if self._every:
-            for sqc_ids, which in clause_pairs(self._snapshot, self.view, entry, rows, idle=False):
+            idle = idle_auto_clauses(self._snapshot, self.view)
+            for sqc_ids, which in clause_pairs(self._snapshot, self.view, entry, rows, idle):
                 self._budget.check()
                 yield sqc_ids, rows[which]
             return

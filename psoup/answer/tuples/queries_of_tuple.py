@@ -250,11 +250,11 @@ def check_left(view: StreamView, stream: str, tuple_ids: Sequence[int]) -> None:
 
 
 def clause_pairs(
-    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array, *, idle: bool = True
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array, idle: Array | None = None
 ) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones.
 
-    `idle`: also find the pairs of idle clauses, but not of inactive queries.
+    `idle`: the idle clauses, int64[k] ascending, whose pairs are found, too; None for those of all active queries.
     """
     if not len(offsets):
         return
@@ -268,9 +268,8 @@ def clause_pairs(
     else:
         pieces = pieces_of(lacking, from_end=True)  # a chunk meets its clauses in the order of their IDs
         yield from _evaluated(snapshot, view, entry, pieces, offsets, wary=len(view.outside.ids) > 0)
-    if idle:
-        pieces = pieces_of(idle_clauses(snapshot.clauses, view.stream_id))
-        yield from _evaluated(snapshot, view, entry, pieces, offsets, wary=True)
+    sqc_ids = idle_clauses(snapshot.clauses, view.stream_id) if idle is None else idle
+    yield from _evaluated(snapshot, view, entry, pieces_of(sqc_ids), offsets, wary=True)
 
 
 def _lacking(snapshot: Snapshot, view: StreamView, results: ChunkResults) -> Array:

@@ -2,7 +2,8 @@
 
     share of a query ── warn_share or more ────────> logged once while it stays so, counted, and told by EXPLAIN
                      └─ quarantine_share or more ──> its clause leaves the index until the next start: answers evaluate
-                                                     it row by row (`psoup.clauses.quarantine`)
+                                                     it row by row (`psoup.clauses.quarantine`). An AUTO query becomes
+                                                     NONE instead.
 
 All clients of a service share the writer, so all of them wait for the time that one query takes.
 """
@@ -14,9 +15,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from psoup.answer.figures.arrival_shares import ArrivalShare, ArrivalShares
 from psoup.engine.maintenance.dear import TooDear
 from psoup.errors import PSoupError
+from psoup.plan.amounts import Amount
+from psoup.published.automatic import AmountChoice
 from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
@@ -81,10 +86,22 @@ class ArrivalWatch:
             if share.query_id not in self._warned:
                 self._tell(share)
         self._warned = frozenset(share.query_id for share in dear)
-        for share in finding:
-            if self._quarantine and share.share >= self._quarantine:
+        too_dear = [share for share in finding if self._quarantine and share.share >= self._quarantine]
+        automatic = self._automatic({share.query_id for share in too_dear})
+        if automatic:
+            ids = np.array(sorted(automatic), np.int64)
+            self._host.install(AmountChoice(Amount.NONE, ids, dear=True, time=self._host.clock.now()))
+        for share in too_dear:
+            if share.query_id not in automatic:
                 self._take_out(share)
         return finding
+
+    def _automatic(self, query_ids: set[int]) -> set[int]:
+        """Those of some queries whose amount may become NONE: AUTO queries that are not idle, and not new."""
+        snapshot = self._host.snapshot()
+        records = [record for i in query_ids if (record := snapshot.queries.get(i)) is not None]
+        auto = [record.query_id for record in records if record.keeping.auto and not record.keeping.idle]
+        return {query_id for query_id in auto if snapshot.automatic.rows.place(query_id) >= 0}
 
     def _tell(self, share: ArrivalShare) -> None:
         _log.warning(

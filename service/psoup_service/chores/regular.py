@@ -8,6 +8,7 @@ row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
 eager answers  after publications  kept answers of eager queries are updated, on a thread of their own
 arrival watch  every half minute   queries that take much of the writer's time are reported
+auto           every 10 s          the amounts of AUTO queries are chosen
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
 certificates   every few seconds   new files are taken into use
 """
@@ -17,10 +18,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from psoup.answer.automatic import rounds
 from psoup.published.parked_queries import RecalledQueries
 from psoup.published.snapshot import Snapshot
 from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, park_watch, row_expiry
 from psoup_service.chores.arrival_watch import ArrivalWatch
+from psoup_service.chores.auto_rounds import AutoWork
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.eager_answers import EagerAnswers
 from psoup_service.chores.expiry import Expiry, ExpiryWait
@@ -67,6 +70,7 @@ class RegularWork:
         self._eager_budgets = BackgroundBudgets(allowance, host.way, host.charge)
         self.eager = EagerAnswers(host.snapshot, host.listen, host.clock.now, self._eager_budgets)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
+        self.auto = AutoWork(host)
         self.heartbeats = heartbeats
         self.supervisor = Supervisor()
 
@@ -83,6 +87,7 @@ class RegularWork:
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         self.eager.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
+        start("auto", self.auto.run, rounds.EVERY_S)
         start("gate", gate.run, credentials.EVERY_S)
         start("provider keys", gate.fetch, credentials.EVERY_S)
         if certificate is not None:

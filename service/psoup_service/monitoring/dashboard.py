@@ -36,7 +36,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Freshness and the clock": ("freshness_seconds", "watermark_", "clock_", "rows_expired"),
     "Readers": ("pending_reads", "reads_", "sort_bytes", "pin", "streams_behind", "results_offered", "ahead_refused"),
     "Clients of PostgreSQL": ("pg_",),
-    "Queries": ("queries", "clauses", "dear_", "results_bytes", "kept_answers", "eager_", "installed"),
+    "Queries": ("queries", "clauses", "dear_", "results_bytes", "kept_answers", "auto_", "eager_", "installed"),
     "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
     "Webhooks": ("webhook",),
@@ -46,6 +46,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 """The sections, each with beginnings of the names of its metrics. The longest beginning decides."""
 
 _BY = {
+    "auto_switches": ("amount",),
     "calls": ("method", "code", "protocol"),
     "pg_refused_connections": ("why",),
     "refused_by_budget": ("budget",),
@@ -58,6 +59,7 @@ _LABELS = {
     "freshness_seconds": ("tenant", "stream"),
     "pg_connections": ("state",),
     "queries_by_amount": ("amount", "active"),
+    "auto_queries": ("amount",),
     "follower_lag_tuples": ("tenant", "stream", "follower"),
     "group_lag_tuples": ("tenant", "stream", "group"),
     "table_keys": ("tenant", "table"),

@@ -13,7 +13,6 @@ from pydantic_core import PydanticCustomError
 from psoup.config import EngineConfig
 from psoup.invariants import Verify
 from psoup.model import SECOND
-from psoup.plan.amounts import Amount
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.listen_settings import ListenSettings
@@ -106,7 +105,7 @@ class Settings(ListenSettings):
     quarantine_share: float = Field(default=0.0, ge=0, le=1)
     """from this share on, a query's clause leaves the index until the next start; 0 is off"""
 
-    amount: Literal["none", "partial", "complete"] = "partial"
+    amount: Literal["none", "partial", "complete", "auto"] = "partial"
     """how much is kept of a query whose registration does not say it (docs/amounts.md)"""
 
     park_after_s: int = Field(default=86_400, ge=0)
@@ -217,9 +216,9 @@ class Settings(ListenSettings):
             unstored_chunks=UNSTORED_CHUNKS,
         )
 
-    def default_amount(self) -> Amount:
-        """The amount of queries whose registration names none."""
-        return Amount[self.amount.upper()]
+    def default_amount(self) -> str:
+        """The name of the amount of queries whose registration has none."""
+        return self.amount.upper()
 
     def allowance(self, weights: Weights) -> ReadLimits:
         """The limits of reads. `weights`: the tenants' shares."""

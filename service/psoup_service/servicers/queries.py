@@ -22,7 +22,6 @@ from psoup.events.commands import Register, Unregister, UnregisterMany
 from psoup.events.tags import Labels, TagColumns
 from psoup.model import EXACT_DOUBLE
 from psoup.phrases import counted
-from psoup.plan.amounts import Amount
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
 from psoup.sql.lifetime import lifetime_days
@@ -53,8 +52,8 @@ _MAX_SPANS = 1_000
 class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
-    def __init__(self, backend: Backend, amount: Amount) -> None:
-        """`amount`: the amount of queries whose registration names none."""
+    def __init__(self, backend: Backend, amount: str) -> None:
+        """`amount`: the name of the amount of queries whose registration has none."""
         super().__init__(backend)
         self._backend = backend
         self._amount = amount

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from psoup.config import EngineConfig
-from psoup.plan.amounts import Amount
 from psoup_proto.v1 import (
     admin_pb2_grpc,
     attach_pb2_grpc,
@@ -70,7 +69,7 @@ def services_of(
     gate: Gate,
     server: ServerServicer,
     webhook_hosts: Sequence[str],
-    amount: Amount,
+    amount: str,
 ) -> Services:
     """Make the servicers of a service, on one backend. `webhook_hosts`, `amount`: the settings."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)

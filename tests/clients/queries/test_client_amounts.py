@@ -57,7 +57,7 @@ def test_a_registration_says_how_much_is_kept(client: Client) -> None:
     assert kept(eager.info) == ("complete", True, False)
     client.register_many(SELECT, [{"x": n} for n in range(3)], amount="none", active=False)
     client.register_many([JOIN, GROUPED], amount="complete", eager=True)
-    few = [("partial", False, True), ("none", False, True), ("partial", False, True), ("complete", False, True)]
+    few = [(amount, False, True) for amount in ("partial", "none", "partial", "complete", "auto")]
     assert all_kept(client) == [
         *few,
         ("complete", True, False),
@@ -85,9 +85,9 @@ def test_answers_are_the_same_before_and_after(client: Client) -> None:
     client.push("t", {"b": [1, 2, 3]})
     before = answers(client)
     assert [len(rows) for rows in before[:8]] == [39 - n for n in range(8)]
-    assert before[8:11] == before[11:14] == before[14:17]
+    assert before[8:11] == before[11:14] == before[14:17] == before[17:20]
     everything: list[dict[str, Any]] = [
-        *({"amount": amount} for amount in ("none", "complete", "partial", "complete", "none", "partial")),
+        *({"amount": amount} for amount in ("none", "complete", "partial", "complete", "none", "auto", "partial")),
         {"active": False},
         {"amount": "complete", "eager": True},
         {"active": True},
@@ -95,13 +95,13 @@ def test_answers_are_the_same_before_and_after(client: Client) -> None:
     ]
     for change in everything:
         altered = client.alter_queries(client.queries(), **change)
-        assert altered.count == 17
+        assert altered.count == 20
         assert altered.changed > 0
         assert answers(client) == before, change
     client.push("s", {"a": [100], "b": [1]})
     after = answers(client)
     assert [len(rows) for rows in after[:8]] == [40 - n for n in range(8)]
-    assert after[8:11] == after[11:14] == after[14:17]
+    assert after[8:11] == after[11:14] == after[14:17] == after[17:20]
 
 
 def test_queries_are_altered_by_ids_labels_and_prefixes(client: Client) -> None:

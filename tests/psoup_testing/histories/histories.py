@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from psoup.config import EngineConfig, Shape
 from psoup.model import TIMESTAMP, Attribute, Schema
-from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
+from psoup.plan.amounts import AS_USUAL, AUTO, AUTOMATIC, Amount, Keeping, KeepingChange, amount_change
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.near_far import near_and_far
 from psoup_testing.histories.queries import Query, draw_query
@@ -287,14 +287,14 @@ def _another(make: Maker, declaration: Declaration, queries: list[Query]) -> Que
 
 def draw_keeping(make: Picks) -> Keeping:
     """Mostly the usual keeping."""
-    return make.pick((AS_USUAL, AS_USUAL, AS_USUAL, Keeping(Amount.NONE), Keeping(active=False)))
+    return make.pick((AS_USUAL, AS_USUAL, AS_USUAL, Keeping(Amount.NONE), Keeping(active=False), AUTOMATIC))
 
 
 def draw_change(make: Picks) -> KeepingChange:
     """Another amount, or the end or the begin of activity."""
     amounts = tuple(KeepingChange(amount) for amount in (*Amount, Amount.NONE))
     switches = KeepingChange(active=False), KeepingChange(active=True), KeepingChange(Amount.COMPLETE, True, True)
-    return make.pick((*amounts, *switches))
+    return make.pick((*amounts, *switches, amount_change(AUTO), amount_change(AUTO)))
 
 
 def _promise(make: Maker, declaration: Declaration, at: int) -> Action:

@@ -51,12 +51,14 @@ def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> Non
         wrong = queries.AlterQueriesRequest(query_ids=[query])
         wrong.amount = 7  # type: ignore[assignment]
         unknown = await refused(wire.queries.AlterQueries(wrong), INVALID)
-        assert unknown.message == "amount is 7; it must be one of NONE (1), PARTIAL (2), COMPLETE (3), or unset"
+        assert (
+            unknown.message == "amount is 7; it must be one of NONE (1), PARTIAL (2), COMPLETE (3), AUTO (4), or unset"
+        )
         register = queries.RegisterRequest(statement="SELECT x FROM s")
         register.amount = -1  # type: ignore[assignment]
         assert (await refused(wire.queries.Register(register), INVALID)).message.startswith("amount is -1; it must be")
         many = queries.RegisterManyRequest(statements=["SELECT x FROM s"])
-        many.amount = 4  # type: ignore[assignment]
+        many.amount = 5  # type: ignore[assignment]
         assert (await refused(wire.queries.RegisterMany(many), INVALID)).facts["field"] == "amount"
         assert await amounts(wire) == {"": (queries.AMOUNT_PARTIAL, False, True)}
 

@@ -30,7 +30,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
         return update(self, snapshot, now)
 
     monkeypatch.setattr(EagerUpdates, "step", step)
-    yield names
+    return names
 
 
 def push(client: Client, first: int, count: int = 40) -> int:

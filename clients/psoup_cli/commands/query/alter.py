@@ -41,7 +41,10 @@ def alter(
     key_prefix: OfPrefix = None,
     amount: Annotated[
         Amount | None,
-        typer.Option("--amount", help="Keep nothing between invocations, the matches, or also the answer."),
+        typer.Option(
+            "--amount",
+            help="Keep nothing between invocations, the matches, or also the answer; auto: let the service choose.",
+        ),
     ] = None,
     eager: Annotated[
         bool | None,

@@ -111,9 +111,10 @@ def _streams(query: Query) -> str:
 
 
 def _amount(query: Query) -> str:
-    """The amount of a query, and whether it is inactive; "" for an active query with amount partial."""
+    """The amount of a query, "auto (none)" with a choice, and whether it is inactive; "" for active and partial."""
     info = query.info
     amount = "" if info.amount == "partial" and info.active else info.amount
+    amount += f" ({info.amount_in_force})" if info.amount == "auto" and info.active else ""
     eager = "eager" if info.eager and info.amount == "complete" else ""
     words = [amount, eager, "" if info.active else "parked" if info.parked else "inactive"]
     return ", ".join(word for word in words if word)

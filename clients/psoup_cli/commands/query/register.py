@@ -61,7 +61,8 @@ HowMuch = Annotated[
     Amount | None,
     typer.Option(
         "--amount",
-        help="What to keep between invocations: nothing, the matches, or also the answer. Default: the setting amount.",
+        help="What to keep between invocations: nothing, the matches, or also the answer; auto: the service chooses."
+        " Default: the setting amount.",
     ),
 ]
 Eager = Annotated[bool, typer.Option("--eager", help="With --amount complete: update the answer as tuples come.")]

@@ -10,10 +10,11 @@ export interface AmountFacts {
 
 /** The amount in a plan; null if the service says nothing of it. */
 export function amountFacts({ details }: ExplainResponseJson): AmountFacts | null {
-  const { amount, eager, active, amount_reason: reason, kept_answer: answer } = record(details);
+  const { amount, eager, active, amount_reason: reason, choice, kept_answer: answer } = record(details);
   if (typeof amount !== "string") return null;
   const words = amountWords({
     amount: `AMOUNT_${amount}` as AmountJson,
+    amountInForce: `AMOUNT_${record(choice).amount ?? amount}` as AmountJson,
     eager: eager === true,
     active: active === true,
   });
@@ -37,9 +38,10 @@ function record(value: unknown): Record<string, unknown> {
   return { ...(value as Record<string, unknown> | null | undefined) };
 }
 
-/** How much the service keeps of a query: "partial", "complete, eager", "none, inactive". */
-export function amountWords({ amount, eager, active }: QueryJson): string {
-  const kept = (amount ?? "").replace("AMOUNT_", "").toLowerCase();
-  const words = [kept, eager && kept === "complete" ? "eager" : "", active ? "" : "inactive"];
+/** How much the service keeps of a query: "partial", "complete, eager", "none, inactive", "auto (none)". */
+export function amountWords({ amount, amountInForce, eager, active, parked }: QueryJson): string {
+  const [asked, chosen] = [amount, amountInForce].map((text) => (text ?? "").replace("AMOUNT_", "").toLowerCase());
+  const kept = asked === "auto" && active ? `auto (${chosen})` : asked!;
+  const words = [kept, eager && asked === "complete" ? "eager" : "", active ? "" : parked ? "parked" : "inactive"];
   return words.filter((word) => word !== "").join(", ");
 }

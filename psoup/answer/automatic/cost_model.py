@@ -1,0 +1,114 @@
+"""The cost model of AUTO: seconds of a processor that a query takes in a second under each amount.
+
+    NONE       nothing as tuples come                           an invocation tests each tuple of the window
+    PARTIAL    the clause's share of the join with new tuples   it reads the matches of the window, and gathers rows
+    COMPLETE   the same                                         it adds what is new; or the answer is evaluated anew
+
+Times are of one core; `benchmarks/answers/automatic.py` compares the choices with measured times. Choices need factors
+of two, no more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.plan.amounts import AMOUNTS, Amount
+from psoup.values.columns import Array
+
+PARTIAL, NONE, COMPLETE = (AMOUNTS.index(amount) for amount in (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE))
+"""The places of the amounts in estimates."""
+
+UNKNOWN, ROWS, MESSAGES, NOT_KEPT = range(4)
+"""Forms of an answer: not asked yet; rows that are brought up to date; messages for as long as nothing comes; an answer
+that COMPLETE does not keep."""
+
+_ASK_S = 60e-6
+"""An invocation without its rows: finding the query, its window and chunks, and making a message."""
+_ASK_KEPT_S = 40e-6
+"""An invocation that sends kept messages."""
+_TEST_S = 4e-9
+"""The test of a tuple that no index covers."""
+_CHUNK_S = 2e-6 / 65_536
+"""A tuple of a window whose matches are known: a chunk takes some microseconds."""
+_ROW_S = 25e-9
+"""A row of an answer that is gathered."""
+_CHANGED_ROW_S = 200e-9
+"""A row that comes or leaves between two invocations of a kept answer."""
+_MATCH_S = 20e-9
+"""A match of a new tuple, in addition to the join: it is packed, and folded."""
+NEW_TUPLE_S = 20e-9
+"""A new tuple that meets a clause whose share of the join is not known yet."""
+_COVER_S = 2e-9
+"""A tuple in memory that meets a clause which enters the index."""
+_MOVE_S = 20e-6
+"""A query that changes its clause, or its kept answer."""
+
+
+NEVER_S = 1e9
+"""The cost of an amount that a query may not have."""
+
+
+class Observed(NamedTuple):
+    """The observations of some AUTO queries: arrays of n. See `psoup.published.automatic.AutoRows`.
+
+    `places`: of their present amounts in `AMOUNTS`. `kept`: tuples of their streams in memory. `row_bytes`: of a row of
+    their answers. `may_idle`: whether NONE is allowed, as no follower needs their matches.
+    """
+
+    places: Array
+    rate: Array
+    window: Array
+    found: Array
+    arrivals: Array
+    work: Array
+    form: Array
+    kept: Array
+    may_idle: Array
+    dear: Array
+
+
+def estimates(seen: Observed, most_rows: float = NEVER_S) -> Array:
+    """Seconds in a second for each amount, by the order of `AMOUNTS`: float64[3, n]; NEVER_S for one that is not
+    allowed.
+
+    `most_rows`: the most rows of a kept answer. O(n).
+    """
+    none_s, partial_s, complete_s = _invocations(seen, most_rows)
+    arriving = seen.arrivals * (seen.work + _MATCH_S * _share(seen))
+    costs: Array = np.empty((len(AMOUNTS), len(seen.rate)))
+    costs[NONE] = seen.rate * none_s
+    costs[PARTIAL] = arriving + seen.rate * partial_s
+    costs[COMPLETE] = np.where(seen.rate > 0, arriving + seen.rate * complete_s, NEVER_S)
+    costs[NONE, ~seen.may_idle] = NEVER_S
+    costs[PARTIAL, seen.dear] = costs[COMPLETE, seen.dear] = NEVER_S
+    return costs
+
+
+def _invocations(seen: Observed, most_rows: float) -> tuple[Array, Array, Array]:
+    """Seconds of one invocation under NONE, PARTIAL and COMPLETE; NEVER_S if COMPLETE keeps nothing."""
+    none_s = _ASK_S + _TEST_S * seen.window + _ROW_S * seen.found
+    partial_s = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.found
+    between = np.where(seen.rate > 0, seen.arrivals / np.maximum(seen.rate, 1e-12), 0.0)  # tuples between invocations
+    changed = 2 * between * _share(seen)
+    rows_s = _ASK_KEPT_S + _CHUNK_S * np.minimum(between, seen.window) + _CHANGED_ROW_S * changed
+    rows_s = np.where(changed > np.maximum(seen.found, 1), NEVER_S, rows_s)  # it would be given up
+    anew = np.minimum(between, 1)
+    complete_s = np.where(seen.form == ROWS, rows_s, _ASK_KEPT_S + anew * partial_s)
+    complete_s = np.where((seen.form == UNKNOWN) | (seen.form == NOT_KEPT), NEVER_S, complete_s)
+    return none_s, partial_s, np.where(seen.found > most_rows, NEVER_S, complete_s)
+
+
+def _share(seen: Observed) -> Array:
+    """The share of the tuples of a window that match, 0 to 1."""
+    share: Array = np.minimum(seen.found / np.maximum(seen.window, 1), 1)
+    return share
+
+
+def switch_work(seen: Observed, wanted: Array) -> Array:
+    """Seconds of a processor for a change to the amounts at the places `wanted` (int[n]): float64[n]. O(n)."""
+    enters = (seen.places == NONE) & (wanted != NONE)
+    evaluated = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.found
+    work: Array = _MOVE_S + np.where(enters, _COVER_S * seen.kept, 0) + np.where(wanted == COMPLETE, evaluated, 0)
+    return work

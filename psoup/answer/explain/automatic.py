@@ -1,0 +1,90 @@
+"""The choice for an AUTO query, for EXPLAIN: the amount in force, since when, its cost and that of the others.
+
+chosen   NONE since 2026-03-01 10:00:00, by the last round of AUTO
+         us of a core in a second: 12.5 none, 340.2 partial, 345.0 complete
+         asked 0.2 times a second; 4,096 tuples come in a second, each takes 83 ns
+         the last window: 327,680 tuples, of which 159,991 match
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.answer.automatic.cost_model import NEVER_S, NEW_TUPLE_S
+from psoup.model import time_text
+from psoup.phrases import counted
+from psoup.plan.amounts import AMOUNTS
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceExplanation:
+    """The choice for an AUTO query. `amount`: in force, `since`: as text in UTC, "" before the first round.
+
+    `core_us`: estimated microseconds of a core in a second, by amount; an amount that the query may not have is left
+    out. `asked`: invocations in a second. `arrivals`: tuples that come in a second, `arrival_ns`: nanoseconds of the
+    writer for each. `window`, `found`: tuples in the last window that was asked, and those that match. `rounds`:
+    successive rounds in which `better` cost less than half. `answer_bytes`: of the kept answer. `dear`: whether the
+    query took too much of the writer's time, so that it stays NONE until the next start.
+    """
+
+    amount: str
+    since: str = ""
+    core_us: dict[str, float] = field(default_factory=dict)
+    asked: float = 0.0
+    arrivals: float = 0.0
+    arrival_ns: float = 0.0
+    window: int = 0
+    found: int = 0
+    rounds: int = 0
+    better: str = ""
+    answer_bytes: int = 0
+    dear: bool = False
+
+    def lines(self) -> list[str]:
+        """The choice as text for a terminal."""
+        if not self.since:
+            return [f"  chosen   {self.amount}: the service begins with it, and has observed nothing yet"]
+        why = "it took too much of the time in which tuples arrive (quarantine_share)" if self.dear else "by AUTO"
+        costs = ", ".join(f"{cost:,.1f} {name.lower()}" for name, cost in self.core_us.items())
+        arrivals = f"{counted(round(self.arrivals), 'tuple')} come in a second, each takes {self.arrival_ns:,.0f} ns"
+        lines = [
+            f"  chosen   {self.amount} since {self.since}, {why}",
+            f"           us of a core in a second: {costs}",
+            f"           asked {self.asked:,.2f} times a second; {arrivals}",
+            f"           the last window: {counted(self.window, 'tuple')}, of which {self.found:,} match",
+        ]
+        if self.answer_bytes:
+            lines.append(f"           the kept answer takes {counted(self.answer_bytes, 'byte')}")
+        if self.rounds:
+            lines.append(f"           {self.better} cost less than half in the last {counted(self.rounds, 'round')}")
+        return lines
+
+
+def explain_choice(snapshot: Snapshot, record: QueryRecord) -> ChoiceExplanation | None:
+    """The choice for a query. Returns None if it is not AUTO. O(log n)."""
+    if not record.keeping.auto:
+        return None
+    rows, amount = snapshot.automatic.rows, record.keeping.amount.name
+    at = rows.place(record.query_id)
+    if at < 0:
+        return ChoiceExplanation(amount)
+    row, entry = rows.columns[at], snapshot.answers.look(record.query_id)
+    costs = {a.name: 1e6 * float(cost) for a, cost in zip(AMOUNTS, row["costs"], strict=True) if cost < NEVER_S / 2}
+    return ChoiceExplanation(
+        amount,
+        time_text(int(row["since"])),
+        costs if any(costs.values()) else {},
+        float(row["rate"]),
+        float(row["arrivals"]),
+        1e9 * float(np.nan_to_num(row["work"], nan=NEW_TUPLE_S)),
+        int(row["window"]),
+        int(row["found"]),
+        int(row["streak"]),
+        AMOUNTS[int(row["wanted"])].name,
+        0 if entry is None else entry.nbytes,
+        bool(row["dear"]),
+    )

@@ -1,0 +1,199 @@
+"""AUTO queries: what readers and rounds note about each, in columns. The service chooses their amounts.
+
+    writer     add, remove ──> changes ─┐
+    round      take_in ─────────────────┴> rows, ascending by query ID        every 10 s (`psoup.answer.automatic`)
+    readers    note: one more invocation, and what it looked at               without a lock; a count may be lost
+    host       AmountChoice ──install──> the writer changes the queries; the choice is in no event
+
+A round takes in the queries that came since the last one, so their first invocations may not be counted. Nothing of it
+is in the log: after a start, each AUTO query begins with PARTIAL, and without observations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.invariants import ensure
+from psoup.plan.amounts import Amount
+from psoup.values.columns import Array
+
+_ROW = np.dtype(
+    [
+        ("since", "i8"),
+        ("asked", "u4"),
+        ("window", "f4"),
+        ("found", "f4"),
+        ("rate", "f4"),
+        ("before", "f4", 2),
+        ("arrivals", "f4"),
+        ("work", "f4"),
+        ("costs", "f4", 3),
+        ("streak", "u1"),
+        ("wanted", "u1"),
+        ("form", "u1"),
+        ("dear", "?"),
+    ]
+)
+"""The columns of a query; see `AutoRows`."""
+
+_NONE: Array = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class AmountChoice:
+    """The choice of an amount for some AUTO queries. The writer installs it.
+
+    `dear`: whether they took too much of the writer's time. They then stay as they are until the next start. `time`: of
+    such a choice, microseconds.
+    """
+
+    amount: Amount
+    query_ids: Array
+    """int64[k], ascending."""
+    dear: bool = False
+    time: int = 0
+
+
+class AutoRows:
+    """The AUTO queries `ids` (int64[n], ascending), and their columns.
+
+    `since`: the time of the present choice, microseconds. `asked`: invocations since the last round. `window`, `found`:
+    tuples in the window of the last invocation, and those that matched. `form`: of its answer, a number of
+    `psoup.answer.automatic`. `rate`: invocations in a second. `before`: the invocations of the two rounds before.
+    `arrivals`: tuples in a second. `work`: seconds of the writer for each of them, NaN if unknown.
+
+    `costs`: seconds of a processor in a second, for each of `AMOUNTS`. `streak`: successive rounds in which the amount
+    at the place `wanted` was better. `dear`: see AmountChoice.
+    """
+
+    __slots__ = ("columns", "ids")
+
+    def __init__(self, ids: Array = _NONE, columns: Array | None = None) -> None:
+        self.ids = ids
+        self.columns: Array = np.zeros(len(ids), _ROW) if columns is None else columns
+
+    def __getitem__(self, name: str) -> Array:
+        """A column, which may be changed in place."""
+        column: Array = self.columns[name]
+        return column
+
+    def __setitem__(self, name: str, values: Array) -> None:
+        self.columns[name] = values
+
+    def place(self, query_id: int) -> int:
+        """The place of a query, or -1. O(log n)."""
+        at = int(np.searchsorted(self.ids, query_id))
+        return at if at < len(self.ids) and self.ids[at] == query_id else -1
+
+    def places(self, query_ids: Array) -> tuple[Array, Array]:
+        """The places of those queries (int64[k]) that are here, and flags, bool[k], of these."""
+        at = np.searchsorted(self.ids, query_ids)
+        at[at == len(self.ids)] = 0
+        here: Array = self.ids[at] == query_ids if len(self.ids) else np.zeros(len(query_ids), np.bool_)
+        return at[here], here
+
+
+class AutomaticAmounts:
+    """The AUTO queries of an engine; see the module."""
+
+    def __init__(self) -> None:
+        self.rows = AutoRows()
+        self._changes = deque[tuple[bool, Array]]()
+        """Queries that came (True) or went since the last `take_in`."""
+        self._followed = set[int]()
+        self.switches = Counter[Amount]()
+        """The number of queries that got each amount by a choice since the start."""
+        self.installed_s = 0.0
+        """Seconds of the writer for choices since the start."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.rows.ids) or self._changes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return self.rows.ids.nbytes + self.rows.columns.nbytes
+
+    # The writer --------------------------------------------------------------------------------------------------
+
+    def add(self, query_ids: Array) -> None:
+        """Add queries (int64[k], ascending) that are AUTO from now on. O(1)."""
+        self._changes.append((True, query_ids))
+
+    def remove(self, query_ids: Array | Sequence[int]) -> None:
+        """Remove queries that are not registered any more, or not AUTO. O(1)."""
+        if self and len(query_ids):
+            self._changes.append((False, np.asarray(query_ids, np.int64)))
+
+    def note_dear(self, choice: AmountChoice) -> None:
+        """Note that the queries of a choice stay as they are until the next start. O(k log n)."""
+        rows = self.rows
+        at, _ = rows.places(choice.query_ids)
+        rows["dear"][at], rows["since"][at] = True, choice.time
+
+    # Readers -----------------------------------------------------------------------------------------------------
+
+    def note(self, query_id: int, window: int, found: int, form: int) -> None:
+        """Note an invocation; see `AutoRows`. O(log n), from any thread."""
+        rows = self.rows
+        at = rows.place(query_id)
+        if at >= 0 and window:
+            columns = rows.columns
+            columns["asked"][at] += 1
+            columns["window"][at], columns["found"][at], columns["form"][at] = window, found, form
+
+    def note_all(self, query_ids: Array, window: int, form: int) -> None:
+        """Note an invocation of each of some queries (int64[k]) over windows of `window` tuples. O(k log n)."""
+        rows = self.rows
+        at, _ = rows.places(query_ids)
+        rows["asked"][at] += 1
+        rows["window"][at] = window
+        rows["form"][at] = form
+
+    def note_followed(self, stream_id: int) -> None:
+        """Note that a follower was told matches of a stream. O(1); nothing if there are no AUTO queries."""
+        if self:
+            self._followed.add(stream_id)
+
+    # A round -----------------------------------------------------------------------------------------------------
+
+    def take_in(self, now: int) -> AutoRows:
+        """Take in the queries that came and went, at the time `now` (microseconds). One thread at a time.
+
+        O(n) if there are any, and a step of Python for each event.
+        """
+        rows = self.rows
+        came, gone = _NONE, _NONE
+        while self._changes:
+            adds, ids = self._changes.popleft()
+            if adds:
+                came, gone = np.union1d(came, ids), np.setdiff1d(gone, ids)
+            else:
+                came, gone = np.setdiff1d(came, ids), np.union1d(gone, ids)
+        new = np.setdiff1d(came, rows.ids, assume_unique=True)
+        if len(new) or len(gone):
+            stay = ~np.isin(rows.ids, gone)
+            added = AutoRows(new)
+            added["since"][:], added["work"][:] = now, np.nan
+            ids = np.concatenate([rows.ids[stay], new])
+            columns = np.concatenate([rows.columns[stay], added.columns])
+            order = np.argsort(ids)
+            self.rows = rows = AutoRows(ids[order], columns[order])
+        return rows
+
+    def take_followed(self) -> frozenset[int]:
+        """The streams whose matches followers were told since the last call."""
+        followed, self._followed = self._followed, set[int]()
+        return frozenset(followed)
+
+    def check(self, auto: Sequence[int]) -> None:
+        """Check that the AUTO queries (ascending) are known. Raises Corrupt."""
+        known = self.rows.ids
+        for adds, ids in [*self._changes]:
+            known = np.union1d(known, ids) if adds else np.setdiff1d(known, ids)
+        missing = np.setdiff1d(np.array(auto, np.int64), known)
+        ensure(not len(missing), self, "AUTO queries are not known", queries=missing)
