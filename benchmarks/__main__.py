@@ -27,6 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.answers import (
     aggregates,
     archive,
+    automatic,
     buckets,
     changed,
     counters,
@@ -83,6 +84,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "invoke.w": invocation.rows,
     "ask.w": invocation.ask_rows,
     "amount.complete": kept_answers.rows,
+    "auto": automatic.rows,
     "table": tables.rows,
     "changed": changed.rows,
     "upsert": upserts.rows,

@@ -254,7 +254,7 @@ class Registry:
         return [clause for clause in clauses if clause is not None and not is_idle(clause.sqc_id)]
 
     def put_out(self, query_ids: Array | range | list[int], by_hand: Iterable[int], streams: Streams) -> None:
-        """Take those of some queries that are on the operator's list `by_hand` out of the index."""
+        """Take queries out of the index that are on the operator's list `by_hand`."""
         for query_id in by_hand:
             for clause in self.clauses_of_query(query_id) if query_id in query_ids else ():
                 streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)

@@ -83,16 +83,15 @@ class Rooms:
     def begin(self, event: QueryEvent) -> None:
         """Prepare for a change of queries: for the work of new clauses, and by what the event says about amounts."""
         self.allowance.begin()
-        match event:
-            case Registered() if event.keeping.auto:
-                self.automatic.add(np.array([event.query_id], np.int64))
-            case RegisteredMany() if event.keeping.auto:
-                rows = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
-                self.automatic.add(event.first_id + rows)
-            case QueriesAltered():
-                self.answers.forget(event.query_ids)
-                if event.change.amount is not None:
-                    (self.automatic.add if event.change.auto else self.automatic.remove)(event.query_ids)
+        if isinstance(event, QueriesAltered):
+            self.answers.forget(event.query_ids)
+            if event.change.amount is not None:
+                (self.automatic.add if event.change.auto else self.automatic.remove)(event.query_ids)
+        elif isinstance(event, Registered) and event.keeping.auto:
+            self.automatic.add(np.array([event.query_id], np.int64))
+        elif isinstance(event, RegisteredMany) and event.keeping.auto:
+            rows = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
+            self.automatic.add(event.first_id + rows)
 
     def taken(self, states: Iterable[StreamState]) -> int:
         """The bytes of the budget that results cannot use: of tuples, of the predicate index and of `others`."""

@@ -161,8 +161,8 @@ NO_CHANGE = KeepingChange()
 
 def amount_change(name: str) -> KeepingChange:
     """The change to the amount of this name, AUTO or one of `Amount`. Raises KeyError for any other name."""
-    asked = asked_keeping(name)
-    return KeepingChange(asked.amount, auto=asked.auto)
+    keeping = asked_keeping(name)
+    return KeepingChange(keeping.amount, auto=keeping.auto)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _ROW = np.dtype(
         ("since", "i8"),
         ("asked", "u4"),
         ("window", "f4"),
-        ("found", "f4"),
+        ("matches", "f4"),
         ("rate", "f4"),
         ("before", "f4", 2),
         ("arrivals", "f4"),
@@ -61,9 +61,9 @@ class AmountChoice:
 class AutoRows:
     """The AUTO queries `ids` (int64[n], ascending), and their columns.
 
-    `since`: the time of the present choice, microseconds. `asked`: invocations since the last round. `window`, `found`:
-    tuples in the window of the last invocation, and those that matched. `form`: of its answer, a number of
-    `psoup.answer.automatic`. `rate`: invocations in a second. `before`: the invocations of the two rounds before.
+    `since`: the time of the present choice, microseconds. `asked`: invocations since the last round. `window`: tuples
+    in the window of the last invocation. `matches`: the matches among them. `form`: of the answer, a number
+    of `psoup.answer.automatic`. `rate`: invocations in a second. `before`: the invocations of the two rounds before.
     `arrivals`: tuples in a second. `work`: seconds of the writer for each of them, NaN if unknown.
 
     `costs`: seconds of a processor in a second, for each of `AMOUNTS`. `streak`: successive rounds in which the amount
@@ -137,14 +137,14 @@ class AutomaticAmounts:
 
     # Readers -----------------------------------------------------------------------------------------------------
 
-    def note(self, query_id: int, window: int, found: int, form: int) -> None:
+    def note(self, query_id: int, window: int, matches: int, form: int) -> None:
         """Note an invocation; see `AutoRows`. O(log n), from any thread."""
         rows = self.rows
         at = rows.place(query_id)
         if at >= 0 and window:
             columns = rows.columns
             columns["asked"][at] += 1
-            columns["window"][at], columns["found"][at], columns["form"][at] = window, found, form
+            columns["window"][at], columns["matches"][at], columns["form"][at] = window, matches, form
 
     def note_all(self, query_ids: Array, window: int, form: int) -> None:
         """Note an invocation of each of some queries (int64[k]) over windows of `window` tuples. O(k log n)."""
@@ -192,8 +192,8 @@ class AutomaticAmounts:
 
     def check(self, auto: Sequence[int]) -> None:
         """Check that the AUTO queries (ascending) are known. Raises Corrupt."""
-        known = self.rows.ids
+        ids_here = self.rows.ids
         for adds, ids in [*self._changes]:
-            known = np.union1d(known, ids) if adds else np.setdiff1d(known, ids)
-        missing = np.setdiff1d(np.array(auto, np.int64), known)
+            ids_here = np.union1d(ids_here, ids) if adds else np.setdiff1d(ids_here, ids)
+        missing = np.setdiff1d(np.array(auto, np.int64), ids_here)
         ensure(not len(missing), self, "AUTO queries are not known", queries=missing)

@@ -1,4 +1,4 @@
-"""The clauses of AUTO queries as columns: of each query its own, or those of its sides.
+"""The clauses of AUTO queries as columns: each query has one, and a join has one for each side.
 
     queries    7  9  12                      codes     their keeping now
     clauses    owners 0 1 1 2    sqc_ids …   streams …          query 9 is a join of two streams
@@ -44,8 +44,8 @@ def auto_clauses(queries: PagedMap[QueryRecord], ids: Array) -> AutoClauses:
     codes, registered = np.zeros(len(ids), np.uint8), np.zeros(len(ids), np.bool_)
     sides, side_owners = [_NONE], [_NONE]
     parts = list[_Part]()
-    found = queries.find(ids)
-    for block, at in found.blocks:
+    lookup = queries.find(ids)
+    for block, at in lookup.blocks:
         places = np.searchsorted(ids, picked(block.ids, at))
         codes[places], registered[places] = block.codes_at(at), True
         if block.queries.sides:
@@ -54,7 +54,7 @@ def auto_clauses(queries: PagedMap[QueryRecord], ids: Array) -> AutoClauses:
             side_owners += [places] * len(of_places)
         else:
             parts.append(_of_block(block, at, places))
-    records = [*found.records.values()]
+    records = [*lookup.records.values()]
     places = np.searchsorted(ids, np.array([record.query_id for record in records], np.int64))
     codes[places], registered[places] = [record.keeping.code for record in records], True
     parts.append(_of_records(records, places))
@@ -76,9 +76,9 @@ def _of_sides(queries: PagedMap[QueryRecord], sides: Array, owners: Array) -> li
     """The clauses of the sides of joins, int64[m]; `owners`: the place of the join of each."""
     order = np.argsort(sides)
     sides, owners = sides[order], owners[order]
-    found = queries.find(sides)
-    parts = [_of_block(b, at, owners[np.searchsorted(sides, picked(b.ids, at))]) for b, at in found.blocks]
-    records = [*found.records.values()]
+    lookup = queries.find(sides)
+    parts = [_of_block(b, at, owners[np.searchsorted(sides, picked(b.ids, at))]) for b, at in lookup.blocks]
+    records = [*lookup.records.values()]
     places = np.searchsorted(sides, np.array([record.query_id for record in records], np.int64))
     return [*parts, _of_records(records, owners[places])]
 

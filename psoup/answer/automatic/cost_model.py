@@ -21,8 +21,8 @@ PARTIAL, NONE, COMPLETE = (AMOUNTS.index(amount) for amount in (Amount.PARTIAL, 
 """The places of the amounts in estimates."""
 
 UNKNOWN, ROWS, MESSAGES, NOT_KEPT = range(4)
-"""Forms of an answer: not asked yet; rows that are brought up to date; messages for as long as nothing comes; an answer
-that COMPLETE does not keep."""
+"""Forms of an answer. ROWS: its rows are brought up to date. MESSAGES: they are sent again until something comes.
+NOT_KEPT: COMPLETE keeps nothing. UNKNOWN: the query was not invoked yet."""
 
 _ASK_S = 60e-6
 """An invocation without its rows: finding the query, its window and chunks, and making a message."""
@@ -53,18 +53,18 @@ NEVER_S = 1e9
 class Observed(NamedTuple):
     """The observations of some AUTO queries: arrays of n. See `psoup.published.automatic.AutoRows`.
 
-    `places`: of their present amounts in `AMOUNTS`. `kept`: tuples of their streams in memory. `row_bytes`: of a row of
-    their answers. `may_idle`: whether NONE is allowed, as no follower needs their matches.
+    `places`: of their present amounts in `AMOUNTS`. `in_memory`: tuples of their streams in memory. `may_idle`: whether
+    NONE is allowed, as no follower needs their matches.
     """
 
     places: Array
     rate: Array
     window: Array
-    found: Array
+    matches: Array
     arrivals: Array
     work: Array
     form: Array
-    kept: Array
+    in_memory: Array
     may_idle: Array
     dear: Array
 
@@ -88,27 +88,27 @@ def estimates(seen: Observed, most_rows: float = NEVER_S) -> Array:
 
 def _invocations(seen: Observed, most_rows: float) -> tuple[Array, Array, Array]:
     """Seconds of one invocation under NONE, PARTIAL and COMPLETE; NEVER_S if COMPLETE keeps nothing."""
-    none_s = _ASK_S + _TEST_S * seen.window + _ROW_S * seen.found
-    partial_s = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.found
+    none_s = _ASK_S + _TEST_S * seen.window + _ROW_S * seen.matches
+    partial_s = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.matches
     between = np.where(seen.rate > 0, seen.arrivals / np.maximum(seen.rate, 1e-12), 0.0)  # tuples between invocations
     changed = 2 * between * _share(seen)
     rows_s = _ASK_KEPT_S + _CHUNK_S * np.minimum(between, seen.window) + _CHANGED_ROW_S * changed
-    rows_s = np.where(changed > np.maximum(seen.found, 1), NEVER_S, rows_s)  # it would be given up
+    rows_s = np.where(changed > np.maximum(seen.matches, 1), NEVER_S, rows_s)  # it would be given up
     anew = np.minimum(between, 1)
     complete_s = np.where(seen.form == ROWS, rows_s, _ASK_KEPT_S + anew * partial_s)
     complete_s = np.where((seen.form == UNKNOWN) | (seen.form == NOT_KEPT), NEVER_S, complete_s)
-    return none_s, partial_s, np.where(seen.found > most_rows, NEVER_S, complete_s)
+    return none_s, partial_s, np.where(seen.matches > most_rows, NEVER_S, complete_s)
 
 
 def _share(seen: Observed) -> Array:
     """The share of the tuples of a window that match, 0 to 1."""
-    share: Array = np.minimum(seen.found / np.maximum(seen.window, 1), 1)
+    share: Array = np.minimum(seen.matches / np.maximum(seen.window, 1), 1)
     return share
 
 
 def switch_work(seen: Observed, wanted: Array) -> Array:
     """Seconds of a processor for a change to the amounts at the places `wanted` (int[n]): float64[n]. O(n)."""
     enters = (seen.places == NONE) & (wanted != NONE)
-    evaluated = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.found
-    work: Array = _MOVE_S + np.where(enters, _COVER_S * seen.kept, 0) + np.where(wanted == COMPLETE, evaluated, 0)
+    evaluated = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.matches
+    work: Array = _MOVE_S + np.where(enters, _COVER_S * seen.in_memory, 0) + np.where(wanted == COMPLETE, evaluated, 0)
     return work

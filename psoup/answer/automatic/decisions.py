@@ -4,7 +4,7 @@
     three such rounds in a row             ─> the query may change, if this pays for itself within ten minutes
     the work of all changes of a round     ─> at most what is left of one percent of a core
 
-So a query whose costs lie between a half and twice stays as it is, and no query changes twice in three rounds.
+So a query stays as it is while the costs are alike. No query changes twice in three rounds.
 """
 
 from __future__ import annotations

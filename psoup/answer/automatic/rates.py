@@ -3,8 +3,8 @@
     a count as expected         ─> the average moves by its half-life of ten minutes
     a count far from expected   ─> the average becomes the rate of this round, or of the last three
 
-Far is more than two standard deviations of a Poisson count. So a query that is asked once a minute has a steady rate,
-and a query that nobody asks any more has the rate 0 after a round.
+Far is more than two standard deviations of a Poisson count. So an invocation a minute is a steady rate. If a
+query that was often invoked has no invocation, its rate is 0 after one round.
 """
 
 from __future__ import annotations

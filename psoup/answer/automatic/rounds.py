@@ -3,8 +3,8 @@
     every ten seconds  ──look──> choices, which the host installs
     a dear query       ──dear──> NONE until the next start, instead of quarantine
 
-All work, with that of the changes, takes at most one percent of a core: a round has a credit of seconds for changes,
-and the host waits for a hundred times as long as the last round took.
+Rounds and changes take at most one percent of a core. A round has a credit of seconds for changes. The host waits for a
+hundred times as long as the last round took.
 """
 
 from __future__ import annotations
@@ -111,34 +111,34 @@ class AutoRounds:
 
     def _observed(self, snapshot: Snapshot, rows: AutoRows, clauses: AutoClauses, seconds: float) -> Observed:
         """Note the observations of a round in the columns of all queries. Returns them."""
-        asked = rows["asked"].astype(np.float64)
+        invocations = rows["asked"].astype(np.float64)
         rows["asked"][:] = 0
         last = Rates(rows["rate"].astype(np.float64), rows["before"].astype(np.float64))
-        rows["rate"], rows["before"] = next_rates(last, asked, seconds)
+        rows["rate"], rows["before"] = next_rates(last, invocations, seconds)
         count, owners = len(rows.ids), clauses.owners
         rates, work = np.zeros(len(owners)), np.full(len(owners), np.nan)
-        kept, followed = np.zeros(len(owners)), np.zeros(len(owners), np.bool_)
+        in_memory, followed = np.zeros(len(owners)), np.zeros(len(owners), np.bool_)
         for stream_id, stream in self._streams.items():
             here = np.flatnonzero(clauses.streams == stream_id)
             view = snapshot.by_id[stream_id]
             rates[here], work[here] = stream.rate, stream.of(clauses.sqc_ids[here])
-            kept[here] = view.next_id - view.hot_id
+            in_memory[here] = view.next_id - view.hot_id
             followed[here] = self._is_followed(stream_id)
         arrivals = np.bincount(owners, rates, count)
         spent = np.bincount(owners, rates * work / clauses.members, count)
-        known = np.isfinite(spent) & (arrivals > 0)
+        is_known = np.isfinite(spent) & (arrivals > 0)
         rows["arrivals"] = arrivals
-        rows["work"][known] = spent[known] / arrivals[known]
+        rows["work"][is_known] = spent[is_known] / arrivals[is_known]
         keeps = np.where(snapshot.answers.most_of_one > 0, rows["form"], NOT_KEPT)
         return Observed(
             amount_places(clauses.codes),
             rows["rate"].astype(np.float64),
             rows["window"].astype(np.float64),
-            rows["found"].astype(np.float64),
+            rows["matches"].astype(np.float64),
             arrivals,
             np.nan_to_num(rows["work"], nan=NEW_TUPLE_S).astype(np.float64),
             keeps,
-            np.bincount(owners, kept, count),
+            np.bincount(owners, in_memory, count),
             np.bincount(owners, followed, count) == 0,
             rows["dear"].copy(),
         )

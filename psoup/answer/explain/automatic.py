@@ -1,9 +1,7 @@
-"""The choice for an AUTO query, for EXPLAIN: the amount in force, since when, its cost and that of the others.
+"""The choice for an AUTO query, for EXPLAIN: the amount in force, since when, and the estimated costs of all amounts.
 
-chosen   NONE since 2026-03-01 10:00:00, by the last round of AUTO
-         us of a core in a second: 12.5 none, 340.2 partial, 345.0 complete
-         asked 0.2 times a second; 4,096 tuples come in a second, each takes 83 ns
-         the last window: 327,680 tuples, of which 159,991 match
+chosen   NONE since 2026-03-01 10:00:00, by AUTO
+         us of a core in a second, arrivals, the last window, …
 """
 
 from __future__ import annotations
@@ -24,21 +22,21 @@ from psoup.published.snapshot import Snapshot
 class ChoiceExplanation:
     """The choice for an AUTO query. `amount`: in force, `since`: as text in UTC, "" before the first round.
 
-    `core_us`: estimated microseconds of a core in a second, by amount; an amount that the query may not have is left
-    out. `asked`: invocations in a second. `arrivals`: tuples that come in a second, `arrival_ns`: nanoseconds of the
-    writer for each. `window`, `found`: tuples in the last window that was asked, and those that match. `rounds`:
-    successive rounds in which `better` cost less than half. `answer_bytes`: of the kept answer. `dear`: whether the
-    query took too much of the writer's time, so that it stays NONE until the next start.
+    `core_us`: estimated microseconds of a core in a second, by amount, without amounts that the query may not have.
+    `invocations`: in a second. `arrivals`: tuples that come in a second. `arrival_ns`: nanoseconds of the writer for
+    each. `window`, `matches`: tuples in the window of the last invocation, and those that match. `rounds`: successive
+    rounds in which `better` cost less than half. `answer_bytes`: of the kept answer. `dear`: whether the query took too
+    much of the writer's time, so that it stays NONE until the next start.
     """
 
     amount: str
     since: str = ""
     core_us: dict[str, float] = field(default_factory=dict)
-    asked: float = 0.0
+    invocations: float = 0.0
     arrivals: float = 0.0
     arrival_ns: float = 0.0
     window: int = 0
-    found: int = 0
+    matches: int = 0
     rounds: int = 0
     better: str = ""
     answer_bytes: int = 0
@@ -54,8 +52,8 @@ class ChoiceExplanation:
         lines = [
             f"  chosen   {self.amount} since {self.since}, {why}",
             f"           us of a core in a second: {costs}",
-            f"           asked {self.asked:,.2f} times a second; {arrivals}",
-            f"           the last window: {counted(self.window, 'tuple')}, of which {self.found:,} match",
+            f"           invoked {self.invocations:,.2f} times a second; {arrivals}",
+            f"           the last window: {counted(self.window, 'tuple')}, and {self.matches:,} match",
         ]
         if self.answer_bytes:
             lines.append(f"           the kept answer takes {counted(self.answer_bytes, 'byte')}")
@@ -82,7 +80,7 @@ def explain_choice(snapshot: Snapshot, record: QueryRecord) -> ChoiceExplanation
         float(row["arrivals"]),
         1e9 * float(np.nan_to_num(row["work"], nan=NEW_TUPLE_S)),
         int(row["window"]),
-        int(row["found"]),
+        int(row["matches"]),
         int(row["streak"]),
         AMOUNTS[int(row["wanted"])].name,
         0 if entry is None else entry.nbytes,

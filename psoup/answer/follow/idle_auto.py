@@ -1,7 +1,7 @@
 """The idle clauses of AUTO queries, which followers are told although they are in no index.
 
-The choice of AUTO changes no answer, so a follower is told the matches of an AUTO query whatever its amount is. While
-it is NONE, each page evaluates its clause. A round of AUTO then learns that the stream is followed, and gives its
+The choice of AUTO changes no answer. A follower is told the matches of an AUTO query whatever its amount is. While it
+is NONE, each page evaluates its clause. A round of AUTO then learns that the stream is followed, and gives its
 queries another amount.
 """
 
@@ -28,21 +28,21 @@ def idle_auto_clauses(snapshot: Snapshot, view: StreamView) -> Array:
     if not snapshot.automatic:
         return _NONE
     table = snapshot.notes.table(_IDLE)
-    known = table.get(view.stream_id)
-    return table.note(view.stream_id, _found(snapshot, view)) if known is None else known
+    clauses = table.get(view.stream_id)
+    return table.note(view.stream_id, _idle_clauses(snapshot, view)) if clauses is None else clauses
 
 
 _NONE: Array = np.zeros(0, np.int64)
 
 
-def _found(snapshot: Snapshot, view: StreamView) -> Array:
-    found = snapshot.queries.find(snapshot.automatic.rows.ids)
+def _idle_clauses(snapshot: Snapshot, view: StreamView) -> Array:
+    lookup = snapshot.queries.find(snapshot.automatic.rows.ids)
     parts = [_NONE]
-    for block, at in found.blocks:
+    for block, at in lookup.blocks:
         assert isinstance(block, QueryBlock)
         if block.stream_id == view.stream_id:
             parts.append(picked(block.sqc_ids, at).astype(np.int64))
-    records = [record for record in found.records.values() if record.stream_id == view.stream_id]
+    records = [record for record in lookup.records.values() if record.stream_id == view.stream_id]
     parts.append(np.array([record.sqc_id for record in records], np.int64))
     sqc_ids = np.concatenate(parts)
     return np.sort(sqc_ids[(sqc_ids >= FIRST_IDLE) & (sqc_ids < FIRST_INACTIVE)])

@@ -254,7 +254,7 @@ def clause_pairs(
 ) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones.
 
-    `idle`: the idle clauses, int64[k] ascending, whose pairs are found, too; None for those of all active queries.
+    `idle`: the idle clauses, int64[k] ascending, whose pairs are found, too; None for all.
     """
     if not len(offsets):
         return

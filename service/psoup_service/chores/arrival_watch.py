@@ -97,7 +97,7 @@ class ArrivalWatch:
         return finding
 
     def _automatic(self, query_ids: set[int]) -> set[int]:
-        """Those of some queries whose amount may become NONE: AUTO queries that are not idle, and not new."""
+        """The AUTO queries among some queries. Leaves out idle ones, and ones that no round has seen."""
         snapshot = self._host.snapshot()
         records = [record for i in query_ids if (record := snapshot.queries.get(i)) is not None]
         auto = [record.query_id for record in records if record.keeping.auto and not record.keeping.idle]

@@ -72,16 +72,16 @@ def test_the_work_of_a_round_is_bounded_and_what_saves_most_comes_first() -> Non
 
 
 def seen(**facts: object) -> Observed:
-    """A query that is asked once a second over 65,536 tuples, of which 1,000 match, while 100 come in a second."""
+    """A query that is invoked once a second. 1,000 of 65,536 tuples match, and 100 come in a second."""
     usual = {
         "places": PARTIAL,
         "rate": 1.0,
         "window": 65_536.0,
-        "found": 1_000.0,
+        "matches": 1_000.0,
         "arrivals": 100.0,
         "work": 20e-9,
         "form": ROWS,
-        "kept": 65_536.0,
+        "in_memory": 65_536.0,
         "may_idle": True,
         "dear": False,
     }
@@ -108,13 +108,13 @@ def test_the_model_prefers_an_amount(facts: dict[str, object], best: int) -> Non
 
 def test_an_answer_that_changes_too_much_is_not_kept() -> None:
     assert estimates(seen(rate=1.0, arrivals=60_000.0))[COMPLETE, 0] >= NEVER_S
-    assert estimates(seen(found=10_000.0), most_rows=9_999)[COMPLETE, 0] >= NEVER_S
+    assert estimates(seen(matches=10_000.0), most_rows=9_999)[COMPLETE, 0] >= NEVER_S
 
 
 def test_a_clause_that_enters_the_index_meets_the_tuples_in_memory() -> None:
-    small, large = seen(places=NONE, kept=1_000.0), seen(places=NONE, kept=1e8)
+    small, large = seen(places=NONE, in_memory=1_000.0), seen(places=NONE, in_memory=1e8)
     assert switch_work(large, np.array([PARTIAL]))[0] > 100 * switch_work(small, np.array([PARTIAL]))[0]
-    assert switch_work(seen(kept=1e8), np.array([NONE]))[0] < 0.001
+    assert switch_work(seen(in_memory=1e8), np.array([NONE]))[0] < 0.001
 
 
 def rate_after(counts: Sequence[int], rate: float = 0.0) -> float:

@@ -43,7 +43,7 @@ def choose(soup: LocalPSoup, query_ids: Sequence[int], amount: Amount) -> None:
     soup.engine.install(AmountChoice(amount, np.array(sorted(query_ids), np.int64)))
 
 
-def busy(queries: Sequence[int] = NOTHING, rows: int = 0, asked: int = 0) -> tuple[LocalPSoup, Callable[[], object]]:
+def busy(queries: Sequence[int] = NOTHING, rows: int = 0, count: int = 0) -> tuple[LocalPSoup, Callable[[], object]]:
     """An engine, and the work of a round: so many new rows, and so many invocations of each query."""
     soup = make(verify="cheap", config=EngineConfig())
     soup.maintain()
@@ -52,7 +52,7 @@ def busy(queries: Sequence[int] = NOTHING, rows: int = 0, asked: int = 0) -> tup
         if rows:
             push(soup, rows)
         for query in queries or every:
-            for _ in range(asked):
+            for _ in range(count):
                 soup.invoke(query).to_table()
 
     every = [soup.register(ONE, keeping=AUTOMATIC)]
@@ -72,7 +72,7 @@ def test_a_query_that_nobody_asks_becomes_none_after_three_rounds_with_tuples() 
 
 
 def test_a_query_that_is_asked_often_becomes_complete_and_back() -> None:
-    soup, ask = busy(asked=40)
+    soup, ask = busy(count=40)
     query = soup.queries()[0]
     push(soup, 60_000)
     rounds(soup, 5, ask)
@@ -87,7 +87,7 @@ def test_a_query_that_is_asked_often_becomes_complete_and_back() -> None:
 
 
 def test_alternating_work_does_not_make_a_query_change_to_and_fro() -> None:
-    soup, ask = busy(asked=40)
+    soup, ask = busy(count=40)
     push(soup, 60_000)
     rounds(soup, 5, ask)
     for turn in range(20):
@@ -97,15 +97,15 @@ def test_alternating_work_does_not_make_a_query_change_to_and_fro() -> None:
 
 def test_the_answers_are_those_of_partial_whatever_is_chosen() -> None:
     soup = make()
-    ids, others = register(soup, AUTOMATIC), register(soup, AS_USUAL)
+    ids, usual = register(soup, AUTOMATIC), register(soup, AS_USUAL)
     soup.clock.advance(seconds=EVERY_S)  # type: ignore[attr-defined]
     soup.maintain()
     for number, amount in enumerate([*Amount, Amount.NONE, Amount.COMPLETE, Amount.PARTIAL, Amount.NONE]):
-        choose(soup, ids[:: 1 + number % 2] + others, amount)
-        assert amounts(soup, others) == [Amount.PARTIAL] * len(others)
+        choose(soup, ids[:: 1 + number % 2] + usual, amount)
+        assert amounts(soup, usual) == [Amount.PARTIAL] * len(usual)
         push(soup, 150, number)
         for _ in range(2):
-            assert answers(soup, ids) == answers(soup, others)
+            assert answers(soup, ids) == answers(soup, usual)
         soup.maintain()
         soup.check()
 
@@ -156,17 +156,17 @@ def test_a_follower_is_told_the_same_whatever_is_chosen(*, named: bool) -> None:
     auto = soup.register(ONE, keeping=AUTOMATIC, key="k")
     soup.maintain()
     soup.register(ONE.replace("> 3", "> 5"), keeping=Keeping(Amount.NONE))
-    told = list[Any]()
+    pages = list[Any]()
     follower, place = Follower(FollowWanted(keys=("k",)) if named else FollowWanted()), FollowPlace(1)
     for amount in (Amount.PARTIAL, Amount.NONE, Amount.COMPLETE, Amount.NONE):
         choose(soup, [auto], amount)
         push(soup, 10)
         snapshot = soup.engine.snapshot()
         page = follow_page(snapshot, snapshot.stream("s", "default"), follower, place, most_rows=99, most_bytes=9_999)
-        told.append(([*page.tuple_ids - place.next_id], [*page.queries]))
+        pages.append(([*page.tuple_ids - place.next_id], [*page.queries]))
         place = page.place
-    assert told[0][0] and set(told[0][1]) == {auto}
-    assert all(pairs == told[0] for pairs in told)
+    assert pages[0][0] and set(pages[0][1]) == {auto}
+    assert all(pairs == pages[0] for pairs in pages)
 
 
 def test_a_followed_stream_has_no_idle_auto_queries() -> None:
@@ -185,7 +185,7 @@ def test_a_followed_stream_has_no_idle_auto_queries() -> None:
 
 
 def test_a_dear_query_stays_none() -> None:
-    soup, ask = busy(asked=30)
+    soup, ask = busy(count=30)
     query = soup.queries()[0]
     push(soup, 20_000)
     rounds(soup, 1)
@@ -196,16 +196,16 @@ def test_a_dear_query_stays_none() -> None:
 
 
 def test_explain_says_what_was_chosen_and_why() -> None:
-    soup, ask = busy(asked=40)
+    soup, ask = busy(count=40)
     query = soup.queries()[0]
     assert "observed nothing yet" in "\n".join(soup.explain(query).lines())
     push(soup, 60_000)
     rounds(soup, 5, ask)
-    told = soup.explain(query)
-    assert (told.amount, told.choice.amount if told.choice else "") == ("AUTO", "COMPLETE")
-    text = "\n".join(told.lines())
+    explained = soup.explain(query)
+    assert (explained.amount, explained.choice.amount if explained.choice else "") == ("AUTO", "COMPLETE")
+    text = "\n".join(explained.lines())
     assert "  amount   AUTO" in text and "chosen   COMPLETE since 1970-01-01 00:00:40" in text
-    assert "asked 4.00 times a second" in text and "60,001 tuples" in text
+    assert "invoked 4.00 times a second" in text and "60,001 tuples" in text
     plain = soup.explain(soup.register(ONE))
     assert plain.choice is None and "chosen" not in "\n".join(plain.lines())
 
@@ -241,7 +241,7 @@ def test_removed_queries_leave_the_columns() -> None:
 def note_asked(soup: LocalPSoup) -> None:
     """Note that each AUTO query was asked so often that COMPLETE pays."""
     rows = soup.engine.snapshot().automatic.rows
-    for name, value in (("asked", 7_200), ("window", 100_000), ("found", 5_000), ("form", ROWS)):
+    for name, value in (("asked", 7_200), ("window", 100_000), ("matches", 5_000), ("form", ROWS)):
         rows[name][:] = value
 
 

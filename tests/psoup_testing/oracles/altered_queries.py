@@ -27,12 +27,12 @@ def parts_of(change: KeepingChange) -> dict[str, Any]:
 
 
 def asked(keeping: Keeping) -> tuple[str, bool, bool]:
-    """What was asked for: without the choice for an AUTO query."""
+    """The facts of a request, without the choice for an AUTO query."""
     return keeping.name, keeping.eager, keeping.active
 
 
 def choose(psoup: LocalPSoup, query_ids: Sequence[int], amount: Amount) -> None:
-    """Let a choice of AUTO come now. It concerns those of the queries that are AUTO."""
+    """Let a choice of AUTO come now. It concerns the AUTO queries among them."""
     psoup.engine.snapshot().automatic.take_in(psoup.clock.now())
     psoup.engine.install(AmountChoice(amount, np.sort(np.array(query_ids, np.int64))))
     for record in map(psoup.engine.snapshot().queries.get, query_ids):
