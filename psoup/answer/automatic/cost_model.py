@@ -24,16 +24,22 @@ UNKNOWN, ROWS, MESSAGES, NOT_KEPT = range(4)
 """Forms of an answer. ROWS: its rows are brought up to date. MESSAGES: they are sent again until something comes.
 NOT_KEPT: COMPLETE keeps nothing. UNKNOWN: the query was not invoked yet."""
 
-_ASK_S = 60e-6
+_ASK_S = 150e-6
 """An invocation without its rows: finding the query, its window and chunks, and making a message."""
-_ASK_KEPT_S = 40e-6
-"""An invocation that sends kept messages."""
-_TEST_S = 4e-9
+_ASK_KEPT_S = 60e-6
+"""An invocation that sends kept messages, without their rows."""
+_TEST_S = 4.5e-9
 """The test of a tuple that no index covers."""
-_CHUNK_S = 2e-6 / 65_536
-"""A tuple of a window whose matches are known: a chunk takes some microseconds."""
-_ROW_S = 25e-9
+_CHUNK_S = 20e-6 / 65_536
+"""A tuple of a window whose matches are known: a chunk takes tens of microseconds."""
+_ROW_S = 15e-9
 """A row of an answer that is gathered."""
+_JOINED_ROW_S = 60e-9
+"""A match of a source of a join, of which pairs are made, and rows."""
+_KEPT_ROW_S = 4e-9
+"""A row in a kept message."""
+_CHANGE_S = 150e-6
+"""The look for new rows of a kept answer, if something has come."""
 _CHANGED_ROW_S = 200e-9
 """A row that comes or leaves between two invocations of a kept answer."""
 _MATCH_S = 20e-9
@@ -53,8 +59,8 @@ NEVER_S = 1e9
 class Observed(NamedTuple):
     """The observations of some AUTO queries: arrays of n. See `psoup.published.automatic.AutoRows`.
 
-    `places`: of their present amounts in `AMOUNTS`. `in_memory`: tuples of their streams in memory. `may_idle`: whether
-    NONE is allowed, as no follower needs their matches.
+    `places`: of their present amounts in `AMOUNTS`. `events`: of the engine, in a second. `in_memory`: tuples of their
+    streams in memory. `may_idle`: whether NONE is allowed, as no follower needs their matches.
     """
 
     places: Array
@@ -62,6 +68,7 @@ class Observed(NamedTuple):
     window: Array
     matches: Array
     arrivals: Array
+    events: Array
     work: Array
     form: Array
     in_memory: Array
@@ -88,14 +95,16 @@ def estimates(seen: Observed, most_rows: float = NEVER_S) -> Array:
 
 def _invocations(seen: Observed, most_rows: float) -> tuple[Array, Array, Array]:
     """Seconds of one invocation under NONE, PARTIAL and COMPLETE; NEVER_S if COMPLETE keeps nothing."""
-    none_s = _ASK_S + _TEST_S * seen.window + _ROW_S * seen.matches
-    partial_s = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.matches
-    between = np.where(seen.rate > 0, seen.arrivals / np.maximum(seen.rate, 1e-12), 0.0)  # tuples between invocations
+    row_s = np.where(seen.form == MESSAGES, _JOINED_ROW_S, _ROW_S) * seen.matches
+    none_s, partial_s = (_ASK_S + tuple_s * seen.window + row_s for tuple_s in (_TEST_S, _CHUNK_S))
+    rate = np.maximum(seen.rate, 1e-12)
+    between = seen.arrivals / rate  # tuples that come between two invocations
+    comes = np.minimum(np.minimum(between, seen.events / rate), 1)  # the probability that any comes
     changed = 2 * between * _share(seen)
-    rows_s = _ASK_KEPT_S + _CHUNK_S * np.minimum(between, seen.window) + _CHANGED_ROW_S * changed
+    sent_s = _ASK_KEPT_S + _KEPT_ROW_S * seen.matches
+    rows_s = sent_s + comes * _CHANGE_S + _CHUNK_S * np.minimum(between, seen.window) + _CHANGED_ROW_S * changed
     rows_s = np.where(changed > np.maximum(seen.matches, 1), NEVER_S, rows_s)  # it would be given up
-    anew = np.minimum(between, 1)
-    complete_s = np.where(seen.form == ROWS, rows_s, _ASK_KEPT_S + anew * partial_s)
+    complete_s = np.where(seen.form == ROWS, rows_s, sent_s + comes * partial_s)
     complete_s = np.where((seen.form == UNKNOWN) | (seen.form == NOT_KEPT), NEVER_S, complete_s)
     return none_s, partial_s, np.where(seen.matches > most_rows, NEVER_S, complete_s)
 
@@ -109,6 +118,6 @@ def _share(seen: Observed) -> Array:
 def switch_work(seen: Observed, wanted: Array) -> Array:
     """Seconds of a processor for a change to the amounts at the places `wanted` (int[n]): float64[n]. O(n)."""
     enters = (seen.places == NONE) & (wanted != NONE)
-    evaluated = _ASK_S + _CHUNK_S * seen.window + _ROW_S * seen.matches
+    evaluated = _invocations(seen, NEVER_S)[1]
     work: Array = _MOVE_S + np.where(enters, _COVER_S * seen.in_memory, 0) + np.where(wanted == COMPLETE, evaluated, 0)
     return work

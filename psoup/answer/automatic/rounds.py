@@ -41,6 +41,7 @@ class AutoRounds:
     def __init__(self, timer: Callable[[], float] = float) -> None:
         self._timer = timer
         self._last: int | None = None
+        self._sequence = 0
         self._streams = dict[int, StreamWork]()
         self._followed = dict[int, int]()
         self._catalog: tuple[object, object, AutoClauses] | None = None
@@ -79,6 +80,7 @@ class AutoRounds:
             choices = self._decided(snapshot, rows, clauses, observed, now)
         else:
             rows["asked"][:] = 0
+        self._sequence = snapshot.sequence
         self.took = self._timer() - began
         self._credit -= self.took
         return choices
@@ -136,6 +138,7 @@ class AutoRounds:
             rows["window"].astype(np.float64),
             rows["matches"].astype(np.float64),
             arrivals,
+            np.full(count, max(snapshot.sequence - self._sequence, 0) / seconds),
             np.nan_to_num(rows["work"], nan=NEW_TUPLE_S).astype(np.float64),
             keeps,
             np.bincount(owners, in_memory, count),
