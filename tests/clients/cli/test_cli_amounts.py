@@ -29,11 +29,15 @@ def test_queries_are_registered_with_an_amount_and_listed(
     registered(psoup, f"SELECT id FROM {filled}", "--amount", "none", "--inactive")
     eager = registered(psoup, f"SELECT id FROM {filled}", "--amount", "complete", "--eager")
     registered(psoup, f"SELECT id FROM {filled}", "--inactive")
+    registered(psoup, f"SELECT id FROM {filled}", "--amount", "auto")
+    registered(psoup, f"SELECT id FROM {filled}", "--amount", "auto", "--inactive")
     assert kept(psoup, filled) == [
         ("partial", False, True),
         ("none", False, False),
         ("complete", True, True),
         ("partial", False, False),
+        ("auto", False, True),
+        ("auto", False, False),
     ]
     lines = psoup("queries", "--stream", filled).out.splitlines()
     assert lines[0].split() == ["id", "amount", "window", "query"]
@@ -42,6 +46,8 @@ def test_queries_are_registered_with_an_amount_and_listed(
         "none, inactive",
         "complete, eager",
         "partial, inactive",
+        "auto (partial)",
+        "auto, inactive",
     ]
     assert psoup("invoke", eager).out == psoup("invoke", registered(psoup, f"SELECT id FROM {filled}")).out
 

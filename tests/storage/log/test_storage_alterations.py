@@ -18,7 +18,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.events.commands import AlterQueries, Register
 from psoup.events.events import QueriesAltered
-from psoup.plan.amounts import Amount, Keeping, KeepingChange
+from psoup.plan.amounts import AUTOMATIC, Amount, Keeping, KeepingChange
 from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore, MemoryStore
 from psoup_storage.alterations import LEAST, needed
@@ -26,6 +26,7 @@ from psoup_storage.durable.log import alterations
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.altered_queries import choose
 from psoup_testing.oracles.questions import again
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
@@ -38,6 +39,7 @@ CHANGES = (
     {"active": False},
     {"active": True},
     {"eager": False, "active": True},
+    {"auto": True},
 )
 
 
@@ -119,6 +121,20 @@ def test_the_log_does_not_grow_with_changes(soup: RestartingPSoup, monkeypatch: 
     assert altered(soup) <= 8
     shutil.copytree(soup.path, soup.path.parent / "copy", ignore=shutil.ignore_patterns("lock"))
     assert examine(soup.path.parent / "copy").well
+
+
+def test_a_restart_begins_with_partial_whatever_auto_has_chosen(soup: RestartingPSoup) -> None:
+    ids = [soup.register("SELECT x FROM s", keeping=AUTOMATIC), soup.register("SELECT x FROM s WHERE x > 1")]
+    ids += soup.register_many("SELECT x FROM s WHERE x > ?", [[n] for n in range(6)], keeping=AUTOMATIC)
+    soup.alter_queries(ids[1:2], auto=True)
+    soup.alter_queries(ids[2:3], active=False)
+    for amount in Amount:
+        choose(soup, ids, amount)
+        soup.push("s", pa.table({"x": range(5)}))
+        before = [sorted(soup.invoke(i).to_table().column("x").to_pylist()) for i in ids]
+        soup.restart()
+        assert [kept(soup)[i] for i in ids] == [replace(AUTOMATIC, active=i != ids[2]) for i in ids]
+        assert [sorted(soup.invoke(i).to_table().column("x").to_pylist()) for i in ids] == before
 
 
 def test_a_change_is_needed_until_a_later_one_hides_it_or_its_queries_are_gone() -> None:
