@@ -24,6 +24,7 @@ from psoup.values.columns import Array
 _ROW = np.dtype(
     [
         ("since", "i8"),
+        ("copied_at", "i8"),
         ("asked", "u4"),
         ("window", "f4"),
         ("matches", "f4"),
@@ -36,10 +37,13 @@ _ROW = np.dtype(
         ("wanted", "u1"),
         ("form", "u1"),
         ("dear", "?"),
+        ("copied", "?"),
     ]
 )
 """The columns of a query; see `AutoRows`."""
 
+NEVER = -(2**62)
+"""A time before all others."""
 _NONE: Array = np.zeros(0, np.int64)
 
 
@@ -67,7 +71,8 @@ class AutoRows:
     `arrivals`: tuples in a second. `work`: seconds of the writer for each of them, NaN if unknown.
 
     `costs`: seconds of a processor in a second, for each of `AMOUNTS`. `streak`: successive rounds in which the amount
-    at the place `wanted` was better. `dear`: see AmountChoice.
+    at the place `wanted` was better. `dear`: see AmountChoice. `copied`: whether a copy or a watch has asked for
+    changes since the last round. `copied_at`: the time of the last such round.
     """
 
     __slots__ = ("columns", "ids")
@@ -154,6 +159,13 @@ class AutomaticAmounts:
         rows["window"][at] = window
         rows["form"][at] = form
 
+    def note_copied(self, query_id: int) -> None:
+        """Note that a copy or a watch of a query has asked for changes. O(log n); nothing if the query is not AUTO."""
+        rows = self.rows
+        at = rows.place(query_id) if len(rows.ids) else -1
+        if at >= 0:
+            rows["copied"][at] = True
+
     def note_followed(self, stream_id: int) -> None:
         """Note that a follower was told matches of a stream. O(1); nothing if there are no AUTO queries."""
         if self:
@@ -178,7 +190,7 @@ class AutomaticAmounts:
         if len(new) or len(gone):
             stay = ~np.isin(rows.ids, gone)
             added = AutoRows(new)
-            added["since"][:], added["work"][:] = now, np.nan
+            added["since"][:], added["work"][:], added["copied_at"][:] = now, np.nan, NEVER
             ids = np.concatenate([rows.ids[stay], new])
             columns = np.concatenate([rows.columns[stay], added.columns])
             order = np.argsort(ids)

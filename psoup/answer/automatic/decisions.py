@@ -46,13 +46,14 @@ def next_streaks(streaks: Streaks, costs: Array, present: Array) -> Streaks:
 
 def chosen(streaks: Streaks, costs: Array, present: Array, work: Array, credit: float) -> Array:
     """The places of the queries that change now, int64[k] ascending. `work`: float64[n], the seconds that a change of
-    each query takes. `credit`: the seconds that all changes may take; those that save most for their work come first.
+    each query takes. `credit`: the seconds that all changes may take. Changes that save most for their work come first.
+    A change of more work waits until the credit suffices.
 
     O(n log n).
     """
     columns = np.arange(len(present))
     saving = costs[present, columns] - costs[streaks.wanted, columns]
-    ready = np.flatnonzero((streaks.rounds >= ROUNDS) & (saving * _PAYS_S >= work))
+    ready = np.flatnonzero((streaks.rounds >= ROUNDS) & (saving * _PAYS_S >= work) & (work <= credit))
     worth = saving[ready] / work[ready]
     order = ready[np.argsort(-worth, kind="stable")]
     fit: Array = np.sort(order[np.cumsum(work[order]) <= credit])

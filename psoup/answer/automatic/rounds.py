@@ -22,6 +22,7 @@ from psoup.model import SECOND
 from psoup.plan.amounts import AMOUNTS, amount_places, auto_codes, inactive_codes
 from psoup.published.automatic import AmountChoice, AutoRows
 from psoup.published.snapshot import Snapshot
+from psoup.values.columns import Array
 
 EVERY_S = 10
 """Seconds between two rounds, at least."""
@@ -30,7 +31,8 @@ _SHARE = 0.01
 _SAVED_S = 60
 """The seconds whose share of a core may be saved for a round with many changes."""
 _FOLLOWED_S = 600
-"""The seconds for which a stream counts as followed after a follower was told a match."""
+"""The seconds for which a stream counts as followed after a page of a follower, and a query as copied after a page of a
+copy."""
 _ROW_BYTES = 64
 """Approximate bytes of a row in a kept answer."""
 
@@ -142,9 +144,17 @@ class AutoRounds:
             np.nan_to_num(rows["work"], nan=NEW_TUPLE_S).astype(np.float64),
             keeps,
             np.bincount(owners, in_memory, count),
-            np.bincount(owners, followed, count) == 0,
+            (np.bincount(owners, followed, count) == 0) & ~self._are_copied(rows),
             rows["dear"].copy(),
         )
+
+    def _are_copied(self, rows: AutoRows) -> Array:
+        """Whether a copy or a watch of each query asked for changes of late. Under NONE it would learn of them late."""
+        assert self._last is not None
+        rows["copied_at"][rows["copied"]] = self._last
+        rows["copied"][:] = False
+        copied: Array = self._last - rows["copied_at"] < _FOLLOWED_S * SECOND
+        return copied
 
     def _is_followed(self, stream_id: int) -> bool:
         time, now = self._followed.get(stream_id), self._last

@@ -77,6 +77,7 @@ def changed_rows(snapshot: Snapshot, record: QueryRecord, holding: Holding | Non
 
     Raises the errors of `psoup.answer.invoke.invoke`. Some of them arise only when the caller reads the rows.
     """
+    snapshot.automatic.note_copied(record.query_id)
     plan = record.query.plan
     if record.sqc_id == NO_CLAUSE:
         if paired(plan) is not None and boxed(snapshot, record, question):

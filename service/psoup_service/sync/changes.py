@@ -101,6 +101,7 @@ class Copies:
             record = self.snapshot.query(content.query_id, self.tenant)
         except NotFound as problem:
             raise self.ids.named(problem, self.ids.query(content.query_id)) from None
+        self.snapshot.automatic.note_copied(record.query_id)
         content, reset = remembered(self.snapshot, record, content, reset, self.now)
         question = Want(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan

@@ -151,6 +151,7 @@ class WatchPages:
     def _target(self, want: sync_pb2.Want, token: bytes, copies: Copies) -> Target:
         content = self._tokens.read(token, copies.tenant, self._snapshot.sequence)
         record = self._snapshot.query(content.query_id, copies.tenant)
+        self._snapshot.automatic.note_copied(record.query_id)
         window = convert.one_window(want.window) if want.window else None
         streams = tuple(self._snapshot.streams_of(record))
         clause, slides = clause_of(self._snapshot, record, window), slides_of(self._snapshot, record, window)

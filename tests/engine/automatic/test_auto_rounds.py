@@ -184,6 +184,23 @@ def test_a_followed_stream_has_no_idle_auto_queries() -> None:
     assert amounts(soup, [query]) == [Amount.PARTIAL]
 
 
+def test_a_query_with_a_copy_does_not_become_none() -> None:
+    soup, work = busy(rows=20_000)
+    query = soup.queries()[0]
+
+    def copy() -> None:
+        work()
+        soup.engine.snapshot().automatic.note_copied(query)
+
+    rounds(soup, 1, work)
+    rounds(soup, 6, copy)
+    assert amounts(soup, [query]) == [Amount.PARTIAL]
+    rounds(soup, 62, lambda: push(soup, 1_000))
+    assert amounts(soup, [query]) == [Amount.PARTIAL]
+    rounds(soup, 2, lambda: push(soup, 20_000))
+    assert amounts(soup, [query]) == [Amount.NONE]
+
+
 def test_a_dear_query_stays_none() -> None:
     soup, ask = busy(count=30)
     query = soup.queries()[0]
