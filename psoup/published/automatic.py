@@ -75,10 +75,11 @@ class AutoRows:
     changes since the last round. `copied_at`: the time of the last such round.
     """
 
-    __slots__ = ("columns", "ids")
+    __slots__ = ("_first", "columns", "ids")
 
     def __init__(self, ids: Array = _NONE, columns: Array | None = None) -> None:
         self.ids = ids
+        self._first = int(ids[0]) if len(ids) else 0
         self.columns: Array = np.zeros(len(ids), _ROW) if columns is None else columns
 
     def __getitem__(self, name: str) -> Array:
@@ -90,9 +91,12 @@ class AutoRows:
         self.columns[name] = values
 
     def place(self, query_id: int) -> int:
-        """The place of a query, or -1. O(log n)."""
-        at = int(np.searchsorted(self.ids, query_id))
-        return at if at < len(self.ids) and self.ids[at] == query_id else -1
+        """The place of a query, or -1. O(log n), or O(1) if the IDs up to it are consecutive."""
+        ids, at = self.ids, query_id - self._first
+        if 0 <= at < len(ids) and ids.item(at) == query_id:
+            return at
+        at = int(ids.searchsorted(query_id))
+        return at if at < len(ids) and ids.item(at) == query_id else -1
 
     def places(self, query_ids: Array) -> tuple[Array, Array]:
         """The places of those queries (int64[k]) that are here, and flags, bool[k], of these."""
