@@ -2,7 +2,7 @@
 
     chunk            3   A B A        the newest: A and B take two rows each
                      2   B B A        B takes one row more, A is full
-                     1   A A A        its only key is full: a coded column says so, and no row is read
+                     1   A A A        its only key is full: coded columns say so, and no row is read
                      0   …            older than all matches: not read at all
 
     matches of WHERE ─┐
@@ -15,9 +15,11 @@ such as `[PARTITION BY sym ROWS 10] WHERE sym = 'A'`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from psoup.execution.rows.select_list import computed
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.match_forms import ChunkMatches, KeptBits, Known
 from psoup.expressions.tree import Expr, attributes_of, of_source
+from psoup.kernels.fold.group_numbers import map_codes, mark_codes
 from psoup.kernels.fold.last_of_group import keep_last
 from psoup.plan.factors import Factor
 from psoup.plan.inputs import RowsPerKey, Source
@@ -43,6 +46,8 @@ _PIECE_SHARE = 16
 """The texts of one piece take at most a sixteenth of the bytes of keys."""
 _CODED_FROM = 64
 """The fewest rows of a chunk for which its columns are worth a dictionary."""
+_COMBINED = 1 << 16
+"""The most possible combinations of the values of several key columns for which codes are made, of 16 bits each."""
 _LONG = 65_536
 """The most tuples of a window that take at most a millisecond."""
 
@@ -207,12 +212,16 @@ class _LastOfKeys:
         self._limits.budget.check()
         figures.chunks += 1
         coded = self._coded(entry) if count >= _CODED_FROM else None
-        if coded is not None and self._all_full(coded[0]):
+        parts = None if coded is None else [_part(column, rows) for column in coded]
+        combined = None if parts is None or len(parts) == 1 else _combined(parts)
+        met = self._met(coded, combined)
+        if met is not None and not self._left[met].any():
             figures.skipped += 1
             return None
         flags: Array = np.zeros(count, np.uint8)
         end = count
-        for numbers in self._numbers(entry, rows, coded):
+        whole = None if combined is None or met is None else combined.numbers(met)
+        for numbers in self._numbers(entry, rows, parts) if whole is None else (whole,):
             keep_last(numbers, self._left, flags[end - len(numbers) : end])
             end -= len(numbers)
         figures.read += count
@@ -228,18 +237,22 @@ class _LastOfKeys:
         coded = [column for column in columns if column is not None]
         return coded if len(coded) == len(columns) else None
 
-    def _all_full(self, coded: Coded) -> bool:
-        """Whether all values of the only key column of a chunk are keys that take no more rows."""
-        if len(self._columns) > 1:
-            return False
-        numbers = self._numbered([coded.values])
-        return not self._left[numbers].any()
+    def _met(self, coded: list[Coded] | None, combined: _Combined | None) -> Array | None:
+        """The numbers of the keys that some rows may have, int32. None if only the rows show them.
 
-    def _numbers(self, entry: ChunkEntry, rows: slice | Array, coded: list[Coded] | None) -> Iterator[Array]:
-        """Yield the numbers of the keys of some rows, in pieces from the last row to the first."""
-        if coded is not None:
-            part = [c.slice(rows.start, rows.stop) if isinstance(rows, slice) else c.take(rows) for c in coded]
-            yield self._numbered(part)
+        For a single key column these are the keys of all rows of the chunk.
+        """
+        if combined is not None:
+            return self._numbered(combined.keys).copy()
+        return None if coded is None or len(coded) > 1 else self._numbered([coded[0].values])
+
+    def _numbers(self, entry: ChunkEntry, rows: slice | Array, parts: list[Coded] | None) -> Iterator[Array]:
+        """Yield the numbers of the keys of some rows, in pieces from the last row to the first.
+
+        `parts`: the key columns of these rows in dictionary encoding, or None.
+        """
+        if parts is not None:
+            yield self._numbered(parts)
             return
         limits = self._limits
         group = [(entry.data, np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)]
@@ -258,3 +271,46 @@ class _LastOfKeys:
             left[: len(self._left)] = self._left
             self._left = left
         return numbers
+
+
+class _Combined(NamedTuple):
+    """The combinations of the values of several key columns in some rows.
+
+    `codes`: uint16[n], for each row the code of its combination. `present`: int64[k], the codes that occur, ascending.
+    `keys`: for each column its values in these k combinations. `possible`: the number of codes.
+    """
+
+    codes: Array
+    present: Array
+    keys: list[Coded]
+    possible: int
+
+    def numbers(self, of_present: Array) -> Array:
+        """The key number of each row, int32[n]. `of_present`: the numbers of the combinations that occur."""
+        of_code: Array = np.zeros(self.possible, np.int32)
+        of_code[self.present] = of_present
+        numbers: Array = np.empty(len(self.codes), np.int32)
+        map_codes(self.codes, of_code, numbers)
+        return numbers
+
+
+def _combined(columns: Sequence[Coded]) -> _Combined | None:
+    """The combinations of some key columns. None if there may be too many. O(rows + possible combinations)."""
+    sizes = [len(column.values) for column in columns]
+    possible = math.prod(sizes)
+    if possible > _COMBINED:
+        return None
+    codes = columns[0].codes
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        codes = codes * np.uint16(size) + column.codes
+    seen: Array = np.zeros(possible, np.uint8)
+    mark_codes(codes, seen)
+    present = np.flatnonzero(seen)
+    each = zip(np.unravel_index(present, sizes), columns, strict=True)
+    keys = [Coded(places.astype(np.uint16), column.values, False) for places, column in each]
+    return _Combined(codes, present, keys, possible)
+
+
+def _part(column: Coded, rows: slice | Array) -> Coded:
+    """The values of a column in some rows."""
+    return column.slice(rows.start, rows.stop) if isinstance(rows, slice) else column.take(rows)

@@ -21,6 +21,7 @@ from psoup.answer.invoke import invoke
 from psoup.answer.plan_nodes import PlanNode
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.execution.rows import last_rows
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
@@ -145,6 +146,31 @@ def test_full_chunks_are_skipped_if_their_column_is_coded(kind: str) -> None:
     assert first == [list(range(633, 641))] * 2
     assert second["chunks_skipped"] == 9 and second["tuples_read"] == 64, "asked twice, a column is coded"
     assert (second["keys"], second["rows"]) == (4, 8)
+
+
+def test_full_chunks_are_skipped_if_their_columns_are_coded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that only older chunks have is found there. Without combinations, each chunk is read."""
+    soup = LocalPSoup(SMALL)
+    soup.execute("CREATE STREAM s (t TEXT, k BIGINT, b BOOLEAN, v BIGINT)")
+    numbers, at = range(640), 130  # `at` is in the third chunk
+    pushed = {
+        "t": ["x" if number == at else "ab"[number % 2] for number in numbers],
+        "k": [None if number % 3 == 0 else number % 3 for number in numbers],
+        "b": [number % 5 == 0 for number in numbers],
+        "v": numbers,
+    }
+    soup.push("s", pa.table(pushed))
+    for keys, count in (("t, k", 6), ("k, b, t", 12)):
+        query = soup.register(f"SELECT v FROM s [PARTITION BY {keys} ROWS 2]")
+        for _ in range(2):
+            rows = _values(soup, query)
+        assert len(rows) == 2 * count + 1 and rows[0] == at
+        figures = _node(soup, query).figures
+        assert (figures["chunks_skipped"], figures["tuples_read"], figures["keys"]) == (8, 128, count + 1)
+        with monkeypatch.context() as changed:
+            changed.setattr(last_rows, "_COMBINED", 1)
+            assert _values(soup, query) == rows
+            assert _node(soup, query).figures["chunks_skipped"] == 0
 
 
 def test_no_chunk_is_read_below_the_oldest_match() -> None:
