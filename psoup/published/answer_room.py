@@ -1,6 +1,7 @@
 """Kept answers: the cache of the answers of COMPLETE queries, by query ID. Readers put answers, and find them again.
 
     reader     find ──> KeptEntry: an immutable value, or the reason why none is kept
+               take, release ──> the bytes of an answer under way
                keep ──> takes the place of the former answer; without room, answers that were not used leave
     writer     bound, give_up: kept answers leave first when memory is full;   forget: removed queries
 
@@ -65,6 +66,8 @@ class AnswerRoom:
         self._tenant_bytes = tenant_bytes or KeptBytes()
         self._tenant_bytes.add(self.held_by, self.give_up)
         self._entries: dict[int, KeptEntry] = {}
+        self._taken: dict[object, tuple[str, int]] = {}
+        """The tenant and the bytes of each answer under way that is to be kept, by its reader."""
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}
         self.given_up = 0
@@ -87,6 +90,11 @@ class AnswerRoom:
     def held(self) -> int:
         """Bytes of all kept answers. O(1)."""
         return self._held
+
+    @property
+    def taken(self) -> int:
+        """Bytes of answers under way that their readers hold, to be kept at the end. O(readers that hold some)."""
+        return sum([size for _, size in list(self._taken.values())])
 
     def held_by(self, tenant: str) -> int:
         """Bytes of the kept answers of one tenant. O(1)."""
@@ -150,6 +158,27 @@ class AnswerRoom:
         if not self.given_up % _REASONS:
             reasons = [query for query, entry in list(self._entries.items()) if isinstance(entry.value, GivenUp)]
             self.forget(reasons[:-_REASONS])
+
+    def take(self, reader: object, tenant: str, size: int) -> bool:
+        """Whether a reader may hold `size` bytes of an answer until all of it is read. O(readers that hold some).
+
+        All readers of a tenant may hold the most bytes of one answer, and all readers twice as much.
+        """
+        self._taken[reader] = (tenant, size)
+        taken = list(self._taken.values())
+        own = sum([held for holder, held in taken if holder == tenant])
+        if own <= self.most_of_one and sum([held for _, held in taken]) <= 2 * self.most_of_one:
+            return True
+        self.release(reader)
+        return False
+
+    def refused_size(self, size: int) -> int:
+        """At least `size`, and more than one kept answer may take under any limit."""
+        return max(size, self.highest // _SHARE + 1)
+
+    def release(self, reader: object) -> None:
+        """Note that a reader holds nothing more; idempotent."""
+        self._taken.pop(reader, None)
 
     def drop(self, query_id: int) -> int:
         """Drop the entry of a query. Returns the bytes freed. O(1)."""

@@ -61,7 +61,7 @@ def complete_answer(
     now = room.look(record.query_id)
     if now is not None and now is not entry and isinstance(now.value, GivenUp):  # it was given up just now
         return evaluate()
-    return KeepingAnswer(evaluate(), keep, room.most_of_one)
+    return KeepingAnswer(evaluate(), keep, room)
 
 
 def _known(

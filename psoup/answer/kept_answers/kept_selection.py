@@ -148,7 +148,7 @@ class SelectionRead:
         def keep(sent: tuple[KeptPart, ...]) -> None:
             self._put(tuple(ids), sent, sum([part.size for part in sent]), aligned=True)
 
-        return SentAnswer(*self._sent([piece.ids for piece in pieces]), parts, keep)
+        return SentAnswer(*self._sent([piece.ids for piece in pieces]), parts, keep, self._slot.room)
 
     def _gathered(
         self, former: KeptSelection, cuts: Sequence[Cut], below: Sequence[ChunkMatches], above: Sequence[ChunkMatches]
@@ -158,7 +158,7 @@ class SelectionRead:
         ids = np.concatenate([_ids_of(below), *stay, _ids_of(above)])
         reading = self._reading(list(_matches_of(self._seen.view, ids)))
         answer = Answer(self._slot.record, self._completeness, reading, (self._seen.view.stream_id,))
-        return KeepingAnswer(answer, self.keep, self._slot.room.most_of_one)
+        return KeepingAnswer(answer, self.keep, self._slot.room)
 
 
 def _figures(pieces: Sequence[Array]) -> AnswerFigures:
