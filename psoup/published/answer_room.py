@@ -130,8 +130,8 @@ class AnswerRoom:
     ) -> str:
         """Keep an answer of `size` bytes in place of the former one. Returns "", or the reason why there is no room.
 
-        Without room, unused answers leave: of the tenant if its quota is reached, else of tenants with more than an
-        equal share, else of all tenants. An answer of a newer snapshot stays. O(1), amortised.
+        Without room, unused answers leave. If the quota of the tenant is reached, only its answers leave. Otherwise
+        tenants with more than an equal share lose answers first. An answer of a newer snapshot stays. O(1), amortised.
 
         `sequence`: of the snapshot. `asked`: whether a client asked, so that the answer counts as used; else it counts
         as the former one does.
@@ -166,8 +166,8 @@ class AnswerRoom:
         """
         self._taken[reader] = (tenant, size)
         taken = list(self._taken.values())
-        own = sum([held for holder, held in taken if holder == tenant])
-        if own <= self.most_of_one and sum([held for _, held in taken]) <= 2 * self.most_of_one:
+        of_tenant = sum([taken_bytes for holder, taken_bytes in taken if holder == tenant])
+        if of_tenant <= self.most_of_one and sum([taken_bytes for _, taken_bytes in taken]) <= 2 * self.most_of_one:
             return True
         self.release(reader)
         return False
@@ -233,8 +233,9 @@ class AnswerRoom:
         more = size - (0 if before is None else before.nbytes)
         lacking = more - self._tenant_bytes.free(tenant) if more > 0 else 0
         if lacking > 0:
-            own = self.held_by(tenant)
-            if own < lacking or self._drop_unused(lacking + own // _SPARE, query_id, {tenant: own}) < lacking:
+            of_tenant = self.held_by(tenant)
+            wanted, limits = lacking + of_tenant // _SPARE, {tenant: of_tenant}
+            if of_tenant < lacking or self._drop_unused(wanted, query_id, limits) < lacking:
                 return f"it takes {size:,} bytes, and the quota kept_bytes of the tenant leaves no room for it"
         over = self._held + more - self._limit
         if more > 0 and over > 0:
@@ -250,27 +251,27 @@ class AnswerRoom:
     def _above_shares(self, tenant: str, more: int) -> dict[str, int]:
         """The bytes of each tenant above an equal share of the limit, if `tenant` had `more` bytes. O(entries)."""
         self._count()
-        held = dict(self._of_tenant)
-        held[tenant] = held.get(tenant, 0) + more
-        share = self._limit // len(held)
-        return {name: size - share for name, size in held.items()}
+        sizes = dict(self._of_tenant)
+        sizes[tenant] = sizes.get(tenant, 0) + more
+        share = self._limit // len(sizes)
+        return {name: size - share for name, size in sizes.items()}
 
-    def _drop_unused(self, wanted: int, but: int, most: dict[str, int], all_used: bool = True) -> int:
+    def _drop_unused(self, wanted: int, but: int, limits: dict[str, int], all_used: bool = True) -> int:
         """Drop answers until `wanted` bytes are free, answers that were not used since the last call first.
 
-        `most`: drop answers of these tenants only, until so many bytes of each are free; it is changed. `all_used`: the
-        answers of other tenants keep their mark of use. `but`: a query whose answer stays. Returns the bytes freed.
+        `limits`: drop answers of these tenants only, until so many bytes of each are free; it is changed. `all_used`:
+        the answers of other tenants keep their mark of use. `but`: a query whose answer stays. Returns the bytes freed.
         """
         freed = 0
         for query_id in 2 * list(self._entries):  # twice: the first pass only clears the mark of used answers
             entry = self._entries.get(query_id)
             if freed >= wanted:
                 break
-            if entry is None or query_id == but or (all_used and entry.tenant not in most):
+            if entry is None or query_id == but or (all_used and entry.tenant not in limits):
                 continue
             if entry.used:
                 entry.used = False
-            elif most.get(entry.tenant, 0) > 0:
-                most[entry.tenant] -= entry.nbytes
+            elif limits.get(entry.tenant, 0) > 0:
+                limits[entry.tenant] -= entry.nbytes
                 freed += self.drop(query_id)
         return freed

@@ -20,7 +20,7 @@ MAX_STEPS = 3
 """The most moves over the tokens that the parser may make for each token, beside `SPARE_STEPS`. Most make 1 to 2.8.
 
 A statement takes more if the parser tries alternatives inside alternatives. Each level doubles their number. A move
-takes up to 40 us then, so a text of 64 KiB with more moves for each token would take many seconds.
+takes up to 40 us then. So a text of 64 KiB with more moves for each token would take seconds.
 """
 
 SPARE_STEPS = 1_000

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import pyarrow as pa
+import pytest
+
 from psoup.aggregates.kept import KeptBytes
+from psoup.config import EngineConfig
+from psoup.execution.rows.record_batch import Message
+from psoup.local import LocalPSoup
+from psoup.model import SECOND
 from psoup.published.answer_room import AnswerRoom, GivenUp
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.within import in_calls
+from psoup_testing.oracles.complete_answers import COMPLETE
 
 KIB = 1 << 10
 
@@ -68,3 +78,50 @@ def test_reasons_of_answers_that_were_given_up_do_not_fill_the_memory() -> None:
     assert 8_000 < len(room) < 17_000
     last = room.look(49_999)
     assert last is not None and isinstance(last.value, GivenUp)
+
+
+def push(soup: LocalPSoup, count: int) -> None:
+    numbers = np.arange(count)
+    soup.push("s", pa.table({"v": numbers * 37 % 100, "t": (numbers % 7).astype(str)}))
+
+
+def of(limit: int) -> LocalPSoup:
+    """A stream of 300 tuples, and a room of `limit` bytes."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, answer_bytes=limit), VirtualClock(SECOND))
+    soup.execute("CREATE STREAM s (v BIGINT NOT NULL, t TEXT)")
+    push(soup, 300)
+    return soup
+
+
+def test_an_answer_that_was_too_large_is_not_kept_when_the_limit_rises() -> None:
+    soup = of(100_000)
+    query, room = soup.register("SELECT v FROM s", keeping=COMPLETE), soup.engine.snapshot().answers
+    room.bound(4_000)
+    messages = soup.invoke(query).messages(max_rows=200)
+    next(messages)
+    room.bound(100_000)
+    list(messages)
+    assert soup.invoke(query).to_table().num_rows == 300
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT v, _id FROM s", "SELECT v, t FROM s", "SELECT a.v FROM s a JOIN s b ON a.v = b.v"]
+)
+def test_readers_that_stop_midway_hold_little_of_their_answers(sql: str) -> None:
+    soup = of(40_000)
+    query, room = soup.register(sql, keeping=COMPLETE), soup.engine.snapshot().answers
+    for changed in (False, True):
+        if changed:
+            soup.invoke(query).to_table()
+            push(soup, 10)
+        stalled = [soup.invoke(query).messages(max_rows=100) for _ in range(50)]
+        for messages in stalled:
+            next(messages), next(messages)
+        assert 0 < room.taken <= 20_000
+        rows = soup.invoke(query).to_table().num_rows
+        for messages in stalled[:2]:
+            assert sum(part.rows if isinstance(part, Message) else part.num_rows for part in messages) == rows - 200
+        for messages in stalled[2:]:
+            messages.close()  # type: ignore[attr-defined]
+        assert room.taken == 0
+        assert soup.invoke(query).to_table().num_rows == rows

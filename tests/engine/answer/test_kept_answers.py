@@ -15,7 +15,6 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
 from psoup.config import EngineConfig
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
-from psoup.execution.rows.record_batch import Message
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.plan.amounts import Amount, Keeping
@@ -271,47 +270,6 @@ def test_an_answer_whose_reader_stops_is_not_kept() -> None:
     query = soup.register("SELECT v FROM s", keeping=COMPLETE)
     assert next(soup.invoke(query).messages(max_rows=10)).rows == 10  # type: ignore[union-attr]
     assert "none is kept yet" in kept(soup, query)
-
-
-def test_an_answer_that_was_too_large_is_not_kept_when_the_limit_rises() -> None:
-    soup = made(replace(CONFIG, answer_bytes=100_000))
-    push(soup, 300)
-    query = soup.register("SELECT v FROM s", keeping=COMPLETE)
-    room = soup.engine.snapshot().answers
-    room.bound(4_000)
-    messages = soup.invoke(query).messages(max_rows=200)
-    next(messages)
-    room.bound(100_000)
-    list(messages)
-    assert asked(soup, query).to_table().num_rows == 300
-
-
-@pytest.mark.parametrize(
-    "sql", ["SELECT v, _id FROM s", "SELECT v, t FROM s", "SELECT a.v FROM s a JOIN s b ON a.v = b.v"]
-)
-def test_readers_that_stop_midway_hold_little_of_their_answers(sql: str) -> None:
-    soup = made(replace(CONFIG, answer_bytes=40_000))
-    push(soup, 300)
-    query = soup.register(sql, keeping=COMPLETE)
-    room = soup.engine.snapshot().answers
-    for changed in (False, True):
-        if changed:
-            asked(soup, query)
-            push(soup, 10)
-        stalled = [soup.invoke(query).messages(max_rows=100) for _ in range(50)]
-        for messages in stalled:
-            next(messages), next(messages)
-        assert 0 < room.taken <= 20_000
-        expected = soup.invoke(query).to_table()
-        rests = [
-            sum(part.rows if isinstance(part, Message) else part.num_rows for part in messages)
-            for messages in stalled[:2]
-        ]
-        assert rests == [expected.num_rows - 200] * 2
-        for messages in stalled[2:]:
-            messages.close()  # type: ignore[attr-defined]
-        assert room.taken == 0
-        assert asked(soup, query).to_table().equals(expected)
 
 
 def test_kept_messages_are_cut_to_the_size_that_a_reader_wants() -> None:

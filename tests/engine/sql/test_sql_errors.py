@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 SPEC = create_stream("CREATE STREAM trades (price DOUBLE, vol BIGINT, sym TEXT, t TIMESTAMP, d DATE, f BOOLEAN)")
 SLOWEST = 10.0
-"""Seconds of processor time that any text may take, for loops inside C; texts of 64 KiB take a twentieth of it."""
+"""Seconds of processor time that any text may take, because loops inside C are not counted."""
 MOST_CALLS, CALLS_A_CHARACTER = 2_000_000, 200
 """Calls of functions that any text may need, and those for each of its characters. Texts need a quarter of it."""
 
 
 def bounded(text: str, work: Callable[[], T]) -> T:
-    """The result of `work`, which reads a text; its work may grow with the text, but not faster."""
-    most = MOST_CALLS + CALLS_A_CHARACTER * len(text)
-    return within(SLOWEST, lambda: in_calls(most, work))
+    """The result of `work`, which reads a text. Its calls may grow with the text, but not faster."""
+    limit = MOST_CALLS + CALLS_A_CHARACTER * len(text)
+    return within(SLOWEST, lambda: in_calls(limit, work))
 
 
 def lookup(name: str) -> StreamSpec | None:

@@ -4,8 +4,8 @@
     query = in_calls(5_000_000, lambda: bind(text))  the same; AssertionError if Python makes more calls
 
 Count calls where a limit is to be near to what is needed: the count is the same on every machine. A limit of time must
-be ten times what an idle machine needs. A garbage collection falls into one run of three, and another process may make
-one run several times as slow; slow code is slow in every run.
+be ten times what an idle machine needs. A garbage collection falls into one run of three. Another process may make one
+run several times as slow. Slow code is slow in every run.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _TooMany(BaseException):
     """Ends work that makes more calls than it may. No `except Exception` of the work takes it."""
 
 
-def in_calls(most: int, work: Callable[[], T]) -> T:
-    """The result of `work`. It ends at once with an AssertionError after more than `most` calls of functions, Python's
+def in_calls(limit: int, work: Callable[[], T]) -> T:
+    """The result of `work`. It ends at once with an AssertionError after more than `limit` calls of functions, Python's
     and C's. Loops inside C are not counted.
     """
     calls = 0
@@ -45,7 +45,7 @@ def in_calls(most: int, work: Callable[[], T]) -> T:
     def count(frame: Any, event: str, argument: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
-        if calls > most:
+        if calls > limit:
             sys.setprofile(None)
             raise _TooMany
 
@@ -54,6 +54,6 @@ def in_calls(most: int, work: Callable[[], T]) -> T:
     try:
         return work()
     except _TooMany:
-        raise AssertionError(f"it makes more than {most:,} calls of functions") from None
+        raise AssertionError(f"it makes more than {limit:,} calls of functions") from None
     finally:
         sys.setprofile(before)

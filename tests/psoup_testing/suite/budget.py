@@ -142,8 +142,8 @@ def run_round(number: int, case: Callable[[Any], int], examples: int) -> int:
 def replayable(number: int) -> Iterator[None]:
     """A failure inside says from which seed the round can be run again.
 
-    An example that pytest ended for its time is run again by Hypothesis, which then says that the test is flaky. Here
-    it fails as other tests do whose time is over.
+    Hypothesis runs a failed example again. If pytest ended it for its time, it passes then, and Hypothesis calls the
+    test flaky. Here it fails as other tests do whose time is over.
     """
     try:
         yield
@@ -157,7 +157,7 @@ def replayable(number: int) -> Iterator[None]:
 
 
 def _failure_of_pytest(problem: Exception) -> pytest.fail.Exception | None:
-    """What pytest raised in an example that passed when it was run again."""
+    """Return the failure that pytest raised in an example that passed when it was run again, or None."""
     parts = problem.exceptions if isinstance(problem, FlakyFailure) else ()
     causes = (part.__cause__ for part in parts)
     return next((cause for cause in causes if isinstance(cause, pytest.fail.Exception)), None)
