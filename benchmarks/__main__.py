@@ -41,7 +41,19 @@ from benchmarks.answers import (
     postgres_port,
     tables,
 )
-from benchmarks.arrival import amounts, arrival, functions, growth, one_query, registration, removal, scale, tags, text
+from benchmarks.arrival import (
+    amounts,
+    arrival,
+    eager,
+    functions,
+    growth,
+    one_query,
+    registration,
+    removal,
+    scale,
+    tags,
+    text,
+)
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web, webhooks
 from benchmarks.ingest import (
@@ -76,7 +88,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.q100k": scale.rows_of_100k,
     "arrival.q1m": lambda run: chain(scale.rows_of_1m(run), counters.arrival_rows(run)),
     "arrival.text": text.rows,
-    "amount": amounts.rows,
+    "amount": lambda run: chain(amounts.rows(run), eager.rows(run)),
     "functions": functions.rows,
     "register": registration.rows,
     "register.one": one_query.rows,
