@@ -297,9 +297,9 @@ class LocalPSoup(LocalQueries):
             pass
 
     def maintain(self) -> int:
-        """Do all maintenance that is due, with a round of AUTO, end expired queries and rows, and update eager answers.
+        """Do all maintenance that is due, with a round of AUTO, and end expired queries and rows.
 
-        Returns the number of tasks, without the updates.
+        Returns the number of tasks.
         """
         tasks, snapshot, now = 0, self.engine.snapshot(), self.clock.now()
         snapshot.lifetimes.tick(now)
@@ -314,7 +314,6 @@ class LocalPSoup(LocalQueries):
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
             tasks += 1
-        self.update_answers()
         return tasks
 
     def check(self) -> None:

@@ -15,6 +15,7 @@ Files, in reading order:
     table_content            the first tuples of a table that is made of a stream
     describe, plan_nodes     streams and queries; plans as lists of nodes
     kept_answers             the answers of COMPLETE queries, kept and brought up to date
+    eager                    updates of kept answers before a client asks
     automatic                the choice of an amount for AUTO queries, in rounds
     tuples, copies, explain, figures    rooms for further questions
 

@@ -96,7 +96,7 @@ def updated_answer(snapshot: Snapshot, record: QueryRecord, question: Question) 
     """The answer of a query for which `is_kept`, without a client that asks for it. Once it is read to its end, it is
     kept. Does not count as a use of the query. Raises as `invoke`."""
     evaluate = partial(_evaluated, snapshot, record, question)
-    return complete_answer(snapshot, record, question, evaluate, asked=False)
+    return complete_answer(snapshot, record, question, evaluate, by_client=False)
 
 
 def _evaluated(snapshot: Snapshot, record: QueryRecord, question: Question, ranges: Ranges | None = None) -> Answer:

@@ -107,7 +107,7 @@ class AnswerRoom:
 
     @property
     def is_roomy(self) -> bool:
-        """Whether an answer that nobody has asked for may be added: an eighth of the limit is free. O(1)."""
+        """Whether an answer may be added before a client asks for it: an eighth of the limit is free. O(1)."""
         return self._held < self._limit - self._limit // _SPARE
 
     def bound(self, limit: int) -> None:
@@ -126,14 +126,14 @@ class AnswerRoom:
         return self._entries.get(query_id)
 
     def keep(
-        self, query_id: int, tenant: str, value: object, size: int, *, sequence: int = 0, asked: bool = True
+        self, query_id: int, tenant: str, value: object, size: int, *, sequence: int = 0, by_client: bool = True
     ) -> str:
         """Keep an answer of `size` bytes in place of the former one. Returns "", or the reason why there is no room.
 
         Without room, unused answers leave. If the quota of the tenant is reached, only its answers leave. Otherwise
         tenants with more than an equal share lose answers first. An answer of a newer snapshot stays. O(1), amortised.
 
-        `sequence`: of the snapshot. `asked`: whether a client asked, so that the answer counts as used; else it counts
+        `sequence`: of the snapshot. `by_client`: whether a client asked. Then the answer counts as used; else it counts
         as the former one does.
         """
         size += _ENTRY_BYTES
@@ -144,7 +144,7 @@ class AnswerRoom:
             return ""
         why = self._make_room(query_id, tenant, size)
         if not why:
-            used = asked or (before is not None and before.used)
+            used = by_client or (before is not None and before.used)
             self._put(query_id, KeptEntry(tenant, value, size, used, sequence))
         return why
 

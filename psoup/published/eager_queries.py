@@ -125,14 +125,14 @@ class EagerQueries:
 
     def asked(self) -> Array:
         """The eager queries that were asked since the last call, int64. O(pages)."""
-        asked = list[Array]()
+        noted = list[Array]()
         for number, page in list(self._pages.items()):
             if page.noted:
                 page.noted = False  # cleared first, so that a note meanwhile is found by the next call
                 places = np.flatnonzero(page.asked)
                 page.asked[places] = False
-                asked.append(places[page.marks[places] > 0] + number * _PAGE)
-        return np.concatenate([_NONE, *asked])
+                noted.append(places[page.marks[places] > 0] + number * _PAGE)
+        return np.concatenate([_NONE, *noted])
 
     def check(self, eager: list[int]) -> None:
         """Check that exactly these registered queries are eager. `eager`: ascending."""

@@ -6,7 +6,7 @@
     due        yes   yes   -     -     yes
     awake      yes   yes   yes   -     yes        not awake: not asked for a day, or an update was refused
 
-Python takes a step for each stream with eager queries, for each query that becomes eager, and for each one that was
+Python takes a step for each stream with eager queries. It also takes one for each query that becomes eager, or that was
 asked. All other steps are operations on columns.
 """
 
@@ -111,7 +111,7 @@ class EagerIndex:
         return bool(self._coming) or bool((rows["due"] & rows["awake"]).any())
 
     def turn(self, eager: EagerQueries, now: int, passed: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
-        """Yield the due queries of the next tenant in turn, each with its row, after the query of its last turn.
+        """Yield the due queries of the next tenant in turn, each with its row. Begins after its last turn.
 
         `passed`: tenants that have no turn now.
         A query is due no longer once it is yielded. Queries that were not asked for a day are left out from now on.
@@ -153,12 +153,12 @@ class EagerIndex:
     def _change_page(self, eager: EagerQueries, first: int, end: int, ids: Array, marks: Array) -> list[int]:
         """Take over the eager queries with IDs in [first, end). Returns the IDs of those that are eager no longer."""
         rows = self._rows[: self._size]
-        known = np.flatnonzero((rows["id"] >= first) & (rows["id"] < end))
-        stay = np.isin(_keys(rows["id"][known], rows["mark"][known]), _keys(ids, marks))
-        left = rows["id"][known[~stay]].tolist()
+        here = np.flatnonzero((rows["id"] >= first) & (rows["id"] < end))
+        stay = np.isin(_keys(rows["id"][here], rows["mark"][here]), _keys(ids, marks))
+        left = rows["id"][here[~stay]].tolist()
         for query_id in [*left, *[query_id for query_id in self._coming if first <= query_id < end]]:
             self._forget(query_id, eager)
-        new = ~np.isin(ids, rows["id"][known[stay]])
+        new = ~np.isin(ids, rows["id"][here[stay]])
         self._coming.update(zip(ids[new].tolist(), marks[new].tolist(), strict=True))
         anew = set(ids[new].tolist())
         return [query_id for query_id in left if query_id not in anew]

@@ -37,21 +37,21 @@ def is_kept(record: QueryRecord, question: Question) -> bool:
 
 
 def complete_answer(
-    snapshot: Snapshot, record: QueryRecord, question: Question, evaluate: Evaluate, *, asked: bool = True
+    snapshot: Snapshot, record: QueryRecord, question: Question, evaluate: Evaluate, *, by_client: bool = True
 ) -> Answer:
     """The answer of a query for which `is_kept`. `evaluate`: evaluates it at the same question. Raises as `invoke`.
 
-    `asked`: whether a client has asked. If not, the answer does not count as used, and stays given up.
+    `by_client`: whether a client has asked. If not, the answer does not count as used, and stays given up.
     """
     room, form = snapshot.answers, kept_form(record.query.plan)
-    if asked and record.keeping.eager:
+    if by_client and record.keeping.eager:
         snapshot.eager.note(record.query_id)
     if not form.keeps or not room.most_of_one:
         return evaluate()
-    entry = room.find(record.query_id) if asked else room.look(record.query_id)
-    slot = KeptSlot(room, record, question.now, snapshot.sequence, asked)
+    entry = room.find(record.query_id) if by_client else room.look(record.query_id)
+    slot = KeptSlot(room, record, question.now, snapshot.sequence, by_client)
     value = None if entry is None else entry.value
-    if isinstance(value, GivenUp) and not (asked and is_due(value, question.now)):
+    if isinstance(value, GivenUp) and not (by_client and is_due(value, question.now)):
         return evaluate()
     if value is not None and (current := current_answer(snapshot, record, value, question)) is not None:
         return current

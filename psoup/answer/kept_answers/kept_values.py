@@ -124,19 +124,19 @@ class KeptMessages:
 class KeptSlot:
     """The place of one query in the room of kept answers. `now`: the clock of its invocation, microseconds.
 
-    `sequence`: of the snapshot. `asked`: False for an update that no client asked for.
+    `sequence`: of the snapshot. `by_client`: False for an update that no client asked for.
     """
 
     room: AnswerRoom
     record: QueryRecord
     now: int
     sequence: int = 0
-    asked: bool = True
+    by_client: bool = True
 
     def put(self, value: KeptSelection | KeptMessages, size: int) -> None:
         """Keep an answer of `size` bytes, or give it up if there is no room."""
         place = self.record.query_id, self.record.tenant
-        why = self.room.keep(*place, value, size, sequence=self.sequence, asked=self.asked)
+        why = self.room.keep(*place, value, size, sequence=self.sequence, by_client=self.by_client)
         if why:
             self.give_up(why)
 

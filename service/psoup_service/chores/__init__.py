@@ -3,6 +3,7 @@
     supervisor ──> regular ─┬─> expiry            tuples after a start, queries without a caller
                             ├─> row expiry        rows of tables whose time has come
                             ├─> folding           folds made before a reader asks
+                            ├─> eager answers     kept answers of eager queries, updated before a reader asks
                             └─> arrival_watch     queries that take much of the writer's time
 
 Files, in reading order:
@@ -12,6 +13,7 @@ Files, in reading order:
     expiry           the wait of tuples after a start; the end of queries that were not asked for
     row_expiry       a look for expired rows of tables every second
     fold_ahead       a look for new chunks every few seconds, on the threads of jobs
+    eager_answers    updates after publications, on a thread of their own
     arrival_watch    a look at the writer's time every half minute
 
 Never here: work on the thread of the writer, an answer for a client.

@@ -130,7 +130,7 @@ def test_an_event_between_two_updates_is_met_by_the_next_one() -> None:
 def test_only_queries_whose_streams_have_an_event_are_updated() -> None:
     soup = made()
     on_s, on_r, both = (soup.register(sql, keeping=EAGER) for sql in (ROWS, ROWS.replace("FROM s", "FROM r"), JOIN))
-    others = [soup.register(f"{ROWS} ", keeping=COMPLETE), soup.register(f"{ROWS}  ")]
+    plain = [soup.register(f"{ROWS} ", keeping=COMPLETE), soup.register(f"{ROWS}  ")]
     soup.update_answers()
     for stream, expected in (("s", [1, 0, 1]), ("r", [0, 1, 1])):
         before = [facts(soup, query).updates for query in (on_s, on_r, both)]
@@ -138,7 +138,7 @@ def test_only_queries_whose_streams_have_an_event_are_updated() -> None:
         soup.update_answers()
         after = [facts(soup, query).updates for query in (on_s, on_r, both)]
         assert [now - then for now, then in zip(after, before, strict=True)] == expected
-    assert not any(soup.engine.snapshot().answers.look(query) for query in others)
+    assert not any(soup.engine.snapshot().answers.look(query) for query in plain)
 
 
 def test_a_query_that_was_not_asked_for_a_day_is_left_out_until_it_is_asked() -> None:
@@ -170,7 +170,7 @@ def test_questions_about_other_times_and_expiry_do_not_count() -> None:
         push(soup, 80, 80 + 80 * step)
         soup.update_answers()
     soup.engine.snapshot().lifetimes.tick(soup.clock.now())
-    assert soup.engine.snapshot().lifetimes.due(soup.clock.now()).tolist() == [query], "updates are no use of it"
+    assert soup.engine.snapshot().lifetimes.due(soup.clock.now()).tolist() == [query], "updates do not count as a use"
 
 
 def test_answers_are_made_again_after_a_restart(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_an_answer_that_was_given_up_stays_given_up() -> None:
 
 
 class Refusing(Lent):
-    """Resources of which budgets refuse. `tried`: the tenants in the order of the updates."""
+    """Resources whose budgets refuse. `tried`: the tenants in the order of the updates."""
 
     def __init__(self) -> None:
         super().__init__(NO_LIMIT)
@@ -334,25 +334,25 @@ def test_a_tenant_with_a_read_share_is_passed_over_until_it_has_paid() -> None:
 def test_the_flags_follow_every_change() -> None:
     soup = made()
     eager = soup.engine.snapshot().eager
-    one = soup.register(ROWS, key="one", keeping=EAGER)
+    first = soup.register(ROWS, key="one", keeping=EAGER)
     many = soup.register_many(
         "SELECT v FROM s WHERE v < ? BEGIN (NOW - 50 ROWS)", [(n,) for n in range(5_000)], keeping=EAGER
     )
     join = soup.register(JOIN, keeping=EAGER)
-    assert eager.ids().tolist() == [one, *many, join]
+    assert eager.ids().tolist() == [first, *many, join]
     soup.alter_queries([many[0], join], active=False)
     soup.alter_queries([many[1]], amount=Amount.PARTIAL)
     soup.alter_queries([many[2]], eager=False)
     soup.unregister_many([*many[3:4_990]])
-    one_again = soup.register(ROWS, key="one", replace=True, keeping=EAGER)
+    again = soup.register(ROWS, key="one", replace=True, keeping=EAGER)
     soup.check()
-    assert eager.ids().tolist() == sorted([*many[4_990:], one_again])
+    assert eager.ids().tolist() == sorted([*many[4_990:], again])
     push(soup, 60)
     soup.update_answers()
     assert sorted(eager.facts) == eager.ids().tolist()
     soup.alter_queries([many[0], join], active=True)
     soup.alter_queries([many[1]], amount=Amount.COMPLETE)
-    assert eager.ids().tolist() == sorted([many[0], many[1], *many[4_990:], join, one_again])
+    assert eager.ids().tolist() == sorted([many[0], many[1], *many[4_990:], join, again])
     soup.update_answers()
     assert sorted(eager.facts) == eager.ids().tolist()
     soup.drop_stream("s", cascade=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ JOIN = "SELECT x.a, y.b FROM s [ROWS 90] AS x, s [ROWS 40] AS y WHERE x.a = y.a 
 
 
 @pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+def threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of the threads that update answers."""
     names, update = set[str](), EagerUpdates.step
 
@@ -66,7 +65,7 @@ def test_a_thread_updates_answers_and_invocations_find_them_ready(threads: set[s
             answers = [query.invoke().rows() for query in eager]
             assert answers == [query.invoke().rows() for query in partial]
             after = [room.look(query) for query in service.service.host.snapshot().eager.ids().tolist()]
-            assert all(one is other for one, other in zip(before, after, strict=True)), "nothing was kept anew"
+            assert all(entry is former for former, entry in zip(before, after, strict=True)), "nothing was kept anew"
         assert threads == {"psoup-eager"}, "neither the writer nor the event loop"
         lines = "\n".join(eager[0].explain().lines)
         assert "COMPLETE, eager" in lines and "eager: updated after new tuples" in lines and "times so far" in lines
