@@ -39,6 +39,8 @@ _ROW = np.dtype(
     ]
 )
 _FIRST_ROWS = 64
+_AT_ONCE = 1_024
+"""The most queries of a turn."""
 _NEW_AT_ONCE = 1_024
 """The most queries that become eager in one step."""
 
@@ -133,7 +135,7 @@ class EagerIndex:
         self.tenant = self._names[tenant]
         mine = places[tenants == tenant]
         start = int(np.searchsorted(mine, self._last.get(tenant, -1), "right"))
-        for row in np.roll(mine, -start).tolist():
+        for row in [*mine[start : start + _AT_ONCE].tolist(), *mine[: min(start, _AT_ONCE)].tolist()][:_AT_ONCE]:
             rows["due"][row], self._last[tenant] = False, row
             yield row, int(rows["id"][row])
 
