@@ -3,6 +3,7 @@
     turn      at most 64 updates or 10 ms of processor time of one tenant; the next turn is of the next tenant
     quota     updates use at most half of a tenant's read_share: after a turn, the tenant is passed over for a while
     update    the query is invoked, and its rows are read to the end, so that they are kept
+    notes     the host notes the first update of an answer: a start leaves it out if two processes ended during it
     left out  given up, until the rule of kept answers tries again; dropped, until the query is asked;
               refused by a budget, until the query is asked a minute later; not asked for a day, until it is asked
 
@@ -11,20 +12,17 @@ The engine has neither a clock nor threads. A host lends both: it calls `step` a
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Protocol
-
 from psoup.answer.eager.eager_index import EagerIndex
 from psoup.answer.invoke import updated_answer
 from psoup.answer.kept_answers.kept_forms import kept_form
 from psoup.answer.question import Question
 from psoup.errors import PSoupError
+from psoup.execution.ahead.attempts import Spare, Work
 from psoup.model import SECOND
 from psoup.published.answer_room import GivenUp
 from psoup.published.eager_queries import EagerQueries
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.work.read_budget import ReadBudget
 
 _TURN = 64
 """The most updates in a tenant's turn."""
@@ -34,30 +32,15 @@ _RETRY_AFTER = 60 * SECOND
 """Microseconds for which a query is left out after a budget or an error has ended an update."""
 _SHARE = 2
 """The divisor of a tenant's quota `read_share` for updates."""
+_LEFT_OUT = "the process has ended twice while its answer was made"
 _NEVER = 2**62
 """A time that does not come, microseconds."""
-
-
-class SpareRoom(Protocol):
-    """Resources of a host for updates: bytes and processor time. One thread at a time may use them."""
-
-    def free(self, tenant: str) -> int:
-        """The bytes that work for a tenant may hold now."""
-        ...
-
-    def budget(self, tenant: str, limit: int) -> AbstractContextManager[ReadBudget]:
-        """Open a budget of at most `limit` bytes, charged to a tenant. The context closes it."""
-        ...
-
-    def spent(self) -> float:
-        """The seconds of processor time of all work so far."""
-        ...
 
 
 class EagerUpdates:
     """The updates of one engine's eager answers, and their progress. One thread at a time may use it."""
 
-    def __init__(self, spare: SpareRoom) -> None:
+    def __init__(self, spare: Spare) -> None:
         self._spare = spare
         self._index = EagerIndex()
         self._eager: EagerQueries | None = None
@@ -103,8 +86,17 @@ class EagerUpdates:
             return False
         if entry is not None and (isinstance(entry.value, GivenUp) or entry.sequence >= snapshot.sequence):
             return False
+        if made:
+            self._update(snapshot, row, record, now)
+            return True
         self._index.note_made(row)
-        self._update(snapshot, row, record, now)
+        if not self._spare.begin(Work(snapshot.by_id[record.stream_id], query_id, query_id, 0)):
+            self._index.sleep(row, snapshot.eager, _LEFT_OUT, _NEVER)
+            return False
+        try:
+            self._update(snapshot, row, record, now)
+        finally:  # also if the host ends the work
+            self._spare.end()
         return True
 
     def _update(self, snapshot: Snapshot, row: int, record: QueryRecord, now: int) -> None:

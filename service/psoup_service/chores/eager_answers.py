@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from psoup.answer.eager.eager_updates import EagerUpdates, SpareRoom
+from psoup.answer.eager.eager_updates import EagerUpdates
+from psoup.execution.ahead.attempts import Spare
 from psoup.published.eager_queries import EagerQueries
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadEnded
@@ -41,7 +42,7 @@ class EagerAnswers:
         snapshot: Callable[[], Snapshot],
         listen: Callable[[Callable[[], None]], Callable[[], None]],
         now: Callable[[], int],
-        spare: SpareRoom,
+        spare: Spare,
     ) -> None:
         self._snapshot = snapshot
         self._listen = listen

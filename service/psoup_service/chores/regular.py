@@ -32,8 +32,8 @@ from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
-from psoup_service.host.background import Background, BackgroundBudgets
-from psoup_service.host.fold_notes import FoldNotes
+from psoup_service.host.background import Background
+from psoup_service.host.fold_notes import NOT_UPDATED, UPDATING, FoldNotes
 from psoup_service.host.host import Host
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.threads import Threads
@@ -67,7 +67,8 @@ class RegularWork:
         self.parking = Parking(host, recalled, settings.park_after_s)
         self.row_expiry = RowExpiry(host, wait.edge)
         self.folding = FoldAhead(host, threads, self.background)
-        self._eager_budgets = BackgroundBudgets(allowance, host.way, host.charge)
+        notes = FoldNotes(store, budgets, UPDATING, NOT_UPDATED)
+        self._eager_budgets = Background(allowance, host.way, host.charge, notes)
         self.eager = EagerAnswers(host.snapshot, host.listen, host.clock.now, self._eager_budgets)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.auto = AutoWork(host)

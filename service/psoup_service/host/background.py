@@ -93,6 +93,16 @@ class BackgroundBudgets:
         """The seconds of processor time of all work so far."""
         return self._spent
 
+    def begin(self, work: Work) -> bool:
+        """Allow the work. There is nowhere to note it."""
+        return True
+
+    def end(self) -> None:
+        """Do nothing, as `begin` makes no note."""
+
+    def refused(self, work: Work, why: str) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """End the work under way at its next check of the budget."""
         self._closed = True

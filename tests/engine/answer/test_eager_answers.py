@@ -19,7 +19,7 @@ from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import CreateTenant, Quotas
-from psoup.execution.ahead.attempts import Lent
+from psoup.execution.ahead.attempts import Lent, Work
 from psoup.local import LocalPSoup
 from psoup.model import DAY, SECOND
 from psoup.plan.amounts import Amount, Keeping
@@ -27,7 +27,7 @@ from psoup.published.answer_room import AnswerRoom, GivenUp
 from psoup.published.eager_queries import EagerFacts
 from psoup.published.snapshot import Snapshot
 from psoup.work.clock import VirtualClock
-from psoup.work.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.read_budget import NO_LIMIT, ReadBudget, ReadEnded
 from psoup_testing.engines.restarts import making
 from psoup_testing.oracles.complete_answers import COMPLETE, told
 
@@ -294,6 +294,56 @@ def test_an_update_that_a_budget_refuses_is_not_repeated_at_once() -> None:
     push(soup, 40, 600)
     settle(updates, soup.engine.snapshot(), soup.clock.now())
     assert len(spare.tried) == 2 and type(asked(soup, query)) is SentAnswer
+
+
+class Ended(Lent):
+    """Resources of a process before which two others have ended during the update of a query. `begun`: those noted."""
+
+    def __init__(self, query: int) -> None:
+        super().__init__(NO_LIMIT)
+        self.query, self.begun, self.under_way = query, list[int](), 0
+
+    def begin(self, work: Work) -> bool:
+        """Refuse the query."""
+        self.begun.append(work.query_id)
+        self.under_way += work.query_id != self.query
+        return work.query_id != self.query
+
+    def end(self) -> None:
+        """Count."""
+        self.under_way -= 1
+
+
+def test_an_answer_during_which_processes_have_ended_is_left_out() -> None:
+    soup = made()
+    bad, good = (soup.register(ROWS, key=key, keeping=EAGER) for key in "ab")
+    spare = Ended(bad)
+    updates = EagerUpdates(spare)
+    for step in range(3):
+        push(soup, 40, 40 * step)
+        settle(updates, soup.engine.snapshot(), soup.clock.now())
+    assert spare.begun == [bad, good] and not spare.under_way, "only the first update is noted"
+    assert facts(soup, bad).why_not == "the process has ended twice while its answer was made"
+    assert facts(soup, bad).updates == 0 and facts(soup, good).updates == 3
+
+
+def test_work_that_the_host_ends_leaves_no_note() -> None:
+    soup = made()
+    soup.register(ROWS, keeping=EAGER)
+    push(soup, 40)
+
+    class Ending(Ended):
+        @contextmanager
+        def budget(self, tenant: str, limit: int) -> Iterator[ReadBudget]:
+            def ask() -> None:
+                raise ReadEnded
+
+            yield ReadBudget(ask)
+
+    spare = Ending(-1)
+    with pytest.raises(ReadEnded):
+        EagerUpdates(spare).step(soup.engine.snapshot(), soup.clock.now())
+    assert not spare.under_way
 
 
 def test_tenants_take_turns_and_no_query_waits_for_ever() -> None:

@@ -11,6 +11,7 @@ from psoup.answer.eager.eager_updates import EagerUpdates
 from psoup.published.eager_queries import EagerFacts
 from psoup.published.snapshot import Snapshot
 from psoup_client import Client
+from psoup_service.host.fold_notes import UPDATING, FoldMark
 from psoup_service.process.settings import Settings
 from psoup_storage import open_store
 from psoup_testing.services.threaded_service import Serving, serving
@@ -119,3 +120,18 @@ def test_a_tenant_without_memory_for_reads_gets_no_updates_and_a_reason() -> Non
         push(client, 1)
         assert "an update was refused" in "\n".join(query.explain().lines)
         assert service.service.host.snapshot().eager.refused == 1
+
+
+def test_an_answer_during_which_two_processes_have_ended_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with serving(store=open_store(path, reserve_bytes=0)) as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL)")
+        client.register(SELECT, amount="complete", eager=True)
+        service.wait_until(lambda: any(some.updates for some in facts(service)))
+        (query,) = service.service.host.snapshot().eager.ids().tolist()
+    store = open_store(path, reserve_bytes=0)
+    assert store.noted(UPDATING) == "", "the update has ended"
+    store.note(UPDATING, FoldMark(query, 2).to_text(), sync=True)
+    with serving(store=store) as service:
+        service.wait_until(lambda: any("has ended twice" in some.why_not for some in facts(service)))
+        assert service.service.host.snapshot().eager.updates == 0
