@@ -190,7 +190,7 @@ class ClauseCatalog:
             sqc_ids, alone = self._take_idle(len(ids), active), np.arange(len(ids))
         if len(alone):
             rows = alone if rows is None else rows[alone]
-            slots = np.full(len(alone), NO_SLOT, np.int32)
+            slots = np.broadcast_to(np.int32(NO_SLOT), len(alone))  # takes no memory
             columns = sqc_ids[alone], slots, rows.astype(np.int32), ids[alone]
             self._records.add_block(ClauseBlock(*columns, queries, state.stream_id, ()))
         return sqc_ids

@@ -146,9 +146,11 @@ class QueryAlteration:
         for block, places in records.blocks:
             after = codes_after(picked(block.ids, places), block.codes_at(places))
             blocks += self._block_part(block, places, after)
-        for record in records.records.values():
-            (code,) = codes_after(np.array([record.query_id]), np.array([record.keeping.code], np.uint8))
-            single += self._single_part(record, Keeping.of(int(code)))
+        singles = [*records.records.values()]
+        ids = np.array([record.query_id for record in singles], np.int64)
+        codes = codes_after(ids, np.array([record.keeping.code for record in singles], np.uint8))
+        for record, code in zip(singles, codes.tolist(), strict=True):
+            single += self._single_part(record, Keeping.of(code))
         return _Parts(blocks, single)
 
     def _sides(self, sides: PagedRecords, ids: Array, codes: Array) -> _Parts:
@@ -198,8 +200,8 @@ class QueryAlteration:
                 queries = (record.query,)
             except NotFound:
                 return []
-        before_place, place = _place_of(np.array([before.code, after.code], np.uint8)).tolist()
-        return [_SinglePart(record, after, bool(record.sqc_id) and before_place != place, queries)]
+        moves = bool(record.sqc_id) and _place_of_one(before) != _place_of_one(after)
+        return [_SinglePart(record, after, moves, queries)]
 
     def _enter(self, parts: _Parts) -> set[int]:
         """Give the moving queries their new clauses, and store all changed records. Returns the IDs of streams with
@@ -257,6 +259,13 @@ def _place_of(codes: Array) -> Array:
     """The place of the clauses of queries with these codes (uint8[n]): int64[n]."""
     flags = parked_codes(codes), inactive_codes(codes), idle_codes(codes)
     return np.select(flags, (_PARKED, _INACTIVE, _IDLE), _ORDINARY)
+
+
+def _place_of_one(keeping: Keeping) -> int:
+    """The place of the clause of a query with a keeping; see `_place_of`."""
+    if keeping.active:
+        return _IDLE if keeping.idle else _ORDINARY
+    return _PARKED if keeping.parked else _INACTIVE
 
 
 def _codes_after(records: PagedRecords, codes_after: CodesAfter) -> tuple[Array, Array]:

@@ -39,8 +39,8 @@ def picked(values: Numbers, rows: Array) -> Array:
 
 
 def bytes_of(*parts: Numbers) -> int:
-    """The bytes of some parts of a block. Ranges take none."""
-    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+    """The bytes of some parts of a block. Ranges take none, and neither do arrays that repeat one number."""
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray) and part.strides != (0,))
 
 
 class RecordBlock(Generic[V]):

@@ -1,4 +1,4 @@
-"""The stream ID of every standing query, in arrays: 8 bytes for each query, and for each side of a join.
+"""The stream ID of every standing query, in arrays: 4 bytes for each query, and for each side of a join.
 
     page 0       query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : the query does not exist
     page 2       query IDs 8,192 to 12,287  [ 7  7  … ]                   a page is dropped with its last query
@@ -124,7 +124,7 @@ class Owners:
             stop = min(start + end - first_id, self._page)
             page = self._pages.get(number)
             if page is None:
-                page = self._pages[number] = np.full(self._page, _NO_STREAM, np.int64)
+                page = self._pages[number] = np.full(self._page, _NO_STREAM, np.int32)
             page[start:stop] = stream_id
             self._counts[number] = self._counts.get(number, 0) + stop - start
             first_id += stop - start

@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.plan.amounts import AS_USUAL, Amount, Keeping
+from psoup.events.commands import AlterQueries
+from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import QueryBlock
 from psoup.work.clock import VirtualClock
@@ -23,6 +26,7 @@ from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import TINY
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.call_counts import calls_of
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, shape=TINY)
 PARKED = Keeping(active=False, parked=True)
@@ -207,3 +211,21 @@ def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup:
     soup.restart()
     with pytest.raises(NotFound, match="has just been unregistered"):
         soup.store.registrations.read_queries(record.sequence, pa.array([query]).to_numpy())
+
+
+@pytest.mark.long
+def test_parking_a_block_is_work_as_a_set(tmp_path: Path) -> None:
+    """1,000 and 100,000 queries of a block cause the same number of Python calls, parked and read again."""
+    counts: list[list[int]] = []
+    for count in (1_000, 100_000):
+        config = EngineConfig(shape=Shape(owner_page=1 << 20))
+        soup = RestartingPSoup(config, VirtualClock(0), tmp_path / str(count))
+        soup.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+        ids = soup.register_many("SELECT x FROM s WHERE x = ?", pa.table({"x": range(count)}))
+        steps = [KeepingChange(active=False), KeepingChange(parked=True), KeepingChange(parked=False)]
+        steps += [KeepingChange(parked=True), KeepingChange(active=True)]
+        commands = [AlterQueries(np.array(ids)[: count // 2], change=step) for step in steps * 2]
+        calls = [calls_of(partial(soup.submit, command)) for command in commands]
+        counts.append(calls[len(steps) :])  # the first time, some steps compile what they need
+        soup.store.close()
+    assert counts[0] == counts[1]
