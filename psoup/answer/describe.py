@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+
+import numpy as np
 
 from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.events.tags import Labels
 from psoup.model import StreamSpec
 from psoup.plan.sides import is_side
+from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
@@ -120,6 +124,19 @@ def list_queries(
             if len(page) == limit:
                 break
     return page
+
+
+def recall(records: Sequence[QueryRecord]) -> None:
+    """Read the parked queries among some, ascending, from the log: those of one block at once.
+
+    O(bytes of their blocks). Raises NotFound, reason UNKNOWN_QUERY, if one of them was unregistered meanwhile.
+    """
+    rows: dict[int, tuple[ParkedQueries, list[int]]] = {}
+    for record in records:
+        if record.keeping.parked and isinstance(record.queries, ParkedQueries):
+            rows.setdefault(id(record.queries), (record.queries, []))[1].append(record.row)
+    for queries, places in rows.values():
+        queries.remember(np.array(places, np.int64))
 
 
 def bill(snapshot: Snapshot, tenant: str | None = None) -> dict[str, int]:

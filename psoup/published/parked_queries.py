@@ -72,6 +72,17 @@ class RecalledQueries:
         self._recent[query_id] = query
         return query
 
+    def remember(self, sequence: int, query_ids: Array) -> None:
+        """Read several queries of one registration (int64[k], ascending) at once, unless they are remembered.
+
+        Raises the errors of `Registrations`.
+        """
+        near = np.array([i in self._recent or i in self._older for i in query_ids.tolist()], np.bool_)
+        missing = query_ids[~near]
+        if len(missing):
+            queries = self._log.read_queries(sequence, missing)
+            self._recent.update(zip(missing.tolist(), queries, strict=True))
+
     def queries(self, sequence: int, query_ids: Array) -> Sequence[StandingQuery]:
         """Several queries of one registration (int64[k], ascending), which are not remembered. Raises the same."""
         return self._log.read_queries(sequence, query_ids)
@@ -126,6 +137,14 @@ class ParkedQueries(Sequence[StandingQuery]):
             return self._bound[int(self._at[position])]
         query = self._reads.query(self.sequence, int(self._ids[position]))
         return query if self._place == _NO_SIDE else query.sides[self._place]
+
+    def remember(self, rows: Array) -> None:
+        """Read the parked queries at positions `rows` (int64[k], ascending) at once, for the next `query` of each.
+
+        Raises the errors of `Registrations`.
+        """
+        parked = rows if self._at is None else rows[self._at[rows] < 0]
+        self._reads.remember(self.sequence, picked(self._ids, parked))
 
     @property
     def _reads(self) -> RecalledQueries:

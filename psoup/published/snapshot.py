@@ -357,7 +357,7 @@ class Snapshot:
         """The sides of a join, in the order of FROM. For any other query, a list of the query itself."""
         if record.sqc_id != NO_CLAUSE:
             return [record]
-        return [self.side(record.query_id, place) for place in range(len(record.query.sides))]
+        return [self.side(record.query_id, place) for place in range(len(record.side_ids))]
 
     def views_of(self, record: QueryRecord) -> list[StreamView]:
         """The view of each source of a query, in the order of FROM. A table AS OF a stream has all its versions."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from psoup.admission.queries.registration import check_count
 from psoup.admission.queries.tags import tag_in
-from psoup.answer.describe import QueryFilter, get_query, list_queries
+from psoup.answer.describe import QueryFilter, get_query, list_queries, recall
 from psoup.answer.explain.explain import explain
 from psoup.answer.tuples.match_rows import Matched
 from psoup.answer.tuples.match_tags import having, keys_of
@@ -42,6 +42,8 @@ from psoup_service.wire.calls import Caller
 
 _PAGE = 100
 _MAX_PAGE = 1_000
+_TRIES = 3
+"""The most attempts to list queries while parked ones are unregistered."""
 _MATCHES = 1_000
 _MAX_MATCHES = 10_000
 _MAX_REQUEST_ID = 256
@@ -186,6 +188,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
                 only=only,
                 budget=budget,
             )
+            recall(listed[:size])
             records = (convert.query(record, backend.ids, snapshot) for record in listed[:size])
             queries = fitting(records, backend.limits.answer_bytes)
             token = ""
@@ -193,6 +196,9 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
                 token = page_token("queries", after=listed[len(queries) - 1].query_id, stream=shown)
             return queries_pb2.ListQueriesResponse(queries=queries, next_page_token=token)
 
+        for _ in range(_TRIES - 1):
+            with suppress(NotFound):  # a parked query was unregistered between the snapshot and the read of the log
+                return await backend.host.evaluate(read, tenant=tenant)
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def Unregister(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.answer.describe import QueryFilter, list_queries, recall
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events.commands import AlterQueries
@@ -20,6 +21,7 @@ from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import QueryBlock
 from psoup.work.clock import VirtualClock
+from psoup_storage.durable.log.logged_registrations import LoggedRegistrations
 from psoup_storage.durable.log.stream_names import LoggedStreams
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.restarts import RestartingPSoup
@@ -201,6 +203,24 @@ def test_what_is_asked_of_parked_queries_is_refused_by_name(soup: RestartingPSou
         soup.register(ONE, keeping=Keeping(parked=True))
     with pytest.raises(InvalidInput, match="say what to change: amount, active or parked"):
         soup.alter_queries([query])
+
+
+def test_a_page_of_a_list_reads_a_block_once(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [*soup.register_many(MANY, rows(40), keeping=PARKED), soup.register(ONE, keeping=PARKED)]
+    ids += soup.register_many(JOIN, [[n] for n in range(9)], keeping=PARKED)
+    soup.alter_queries(ids[::7], active=True)
+    wanted = texts(soup, ids)
+    soup.restart()
+    reads = list[int]()
+    read = LoggedRegistrations.read_queries
+    monkeypatch.setattr(
+        LoggedRegistrations, "read_queries", lambda self, *place: reads.append(place[0]) or read(self, *place)
+    )
+    for _ in range(2):
+        listed = list_queries(soup.engine.snapshot(), tenant="default", only=QueryFilter("s"))
+        assert not reads or len(reads) == 3
+        recall(listed)
+        assert [record.query.text for record in listed] == wanted and len(reads) == 3
 
 
 def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup: RestartingPSoup) -> None:
