@@ -123,7 +123,7 @@ class ClauseCatalog:
         """Add the clauses of the queries in some `rows` of a block. Returns their SQC IDs, int64[n].
 
         `rows`: int64[n], or None for all rows. `ids`: the ID of each of these queries, int64[n], ascending.
-        Clauses of a single query stay in columns; a shared clause gets a record.
+        Clauses of a single query stay in columns; a shared clause gets a record, and is not bound for it.
         """
         every = queries.clauses()
         columns, rows = (every, np.arange(len(ids))) if rows is None else (every.take(rows), rows)
@@ -142,14 +142,16 @@ class ClauseCatalog:
         if len(unshared):
             places = sqc_ids[unshared], slots[unshared].astype(np.uint32), rows[unshared].astype(np.int32)
             self._records.add_block(ClauseBlock(*places, ids[unshared], queries, state.stream_id, attributes))
+        single = np.zeros(len(ids), np.bool_)
+        single[unshared] = True
+        members = grouped(sqc_ids[~single], ids[~single])
         for row in fresh[~alone].tolist():
             sqc_id = int(sqc_ids[row])
             used = attributes if columns.never is None or not columns.never[row] else ()
-            record = ClauseRecord(sqc_id, int(slots[row]), state.stream_id, used, (), (queries[int(rows[row])],))
-            self._records.set(sqc_id, record)
-        single = np.zeros(len(ids), np.bool_)
-        single[unshared] = True
-        self._add_members(grouped(sqc_ids[~single], ids[~single]))
+            member_set = add((), members.pop(sqc_id), self._shape)
+            place = int(slots[row]), state.stream_id, used
+            self._records.set(sqc_id, ClauseRecord(sqc_id, *place, member_set, queries, int(rows[row])))
+        self._add_members(members)
         self.next_sqc += len(fresh)
         self._twins.append(state.clauses.idle_names.find(names[fresh]))
         return sqc_ids

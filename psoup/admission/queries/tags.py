@@ -130,7 +130,8 @@ class KnownTags:
         published = self._published()
         ids = [with_labels(published, tenant, labels) if labels else with_prefix(published, tenant, prefix)]
         ids += [among(event, labels, prefix) for event in self._coming if event.tenant == tenant]
-        every = np.unique(np.concatenate(ids))
+        every = np.sort(np.concatenate(ids))  # `np.unique` takes thirty times as long for integers
+        every = every[np.diff(every, prepend=-1) > 0]
         return every[owners.stand(every)]
 
     def queries_of(self, tenant: str, tags: TagColumns, owners: Owners) -> Array:

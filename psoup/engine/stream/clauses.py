@@ -135,10 +135,10 @@ class StreamClauses:
         Clauses that can match no tuple read no attribute. `factors` returns the factors of a row; it is called for few
         rows.
         """
-        rows = np.arange(len(slots))
-        possible = rows if columns.never is None else np.flatnonzero(~columns.never)
+        never = _NONE if columns.never is None else np.flatnonzero(columns.never)
+        possible = np.arange(len(slots)) if columns.never is None else np.flatnonzero(~columns.never)
         if len(possible) <= self._config.delta_queries // 8:
-            attributes = self.admit([(int(slots[row]), factors(row)) for row in rows.tolist()])
+            attributes = self.admit([(int(slots[row]), factors(row)) for row in range(len(slots))])
             return attributes[possible[0]] if len(possible) else ()
         terms = [*(term.attribute for term in columns.terms), *(t.attribute for f in columns.fixed for t in f.terms)]
         if self._strict and self.quarantine.holds(used := self._known(terms)):
@@ -147,7 +147,7 @@ class StreamClauses:
             used = self.index.add_columns(slots[possible], columns.take(possible))
             self._new.append(slots[possible])
         self._uses.update(dict.fromkeys(used, len(possible)))
-        self.admit([(int(slots[row]), factors(row)) for row in np.setdiff1d(rows, possible).tolist()])
+        self.admit([(int(slots[row]), factors(row)) for row in never.tolist()])
         return used
 
     def take_new(self) -> Array:

@@ -144,6 +144,20 @@ def test_a_change_of_a_block_is_work_as_a_set() -> None:
     assert counted[0] == counted[1]
 
 
+def test_an_activation_binds_no_query_of_a_shared_clause() -> None:
+    """A clause that two queries of a block share costs few Python calls; binding a query takes more than a hundred."""
+    counted, clauses = list[int](), 500
+    for _ in range(2):  # the first round loads kernels
+        soup = LocalPSoup(verify="off")
+        soup.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+        values = pa.table({"x": [*range(clauses)] * 2, "n": [str(n) for n in range(clauses)] * 2})
+        ids = soup.register_many("SELECT x FROM s WHERE x >= ? AND n = ?", values, keeping=Keeping(active=False))
+        counted.append(python_calls(partial(soup.alter_queries, ids, active=True)))
+        soup.push("s", pa.table({"x": [7], "n": ["7"]}))
+        assert soup.matches("s", 0) == [ids[7], ids[clauses + 7]]
+    assert counted[1] < 50 * clauses
+
+
 def test_an_altered_block_stays_a_block() -> None:
     soup = make()
     ids = block(soup, 40)
