@@ -1,8 +1,9 @@
-"""Experiments of the papers, run again: one module for each, beside what was published.
+"""Experiments of the papers, run again: one module for each figure or group of figures, beside what was published.
 
-    python -m benchmarks.reproduce              all of them; --only figure8, --tiny; build/reproduce.md and .json
+    python -m benchmarks.reproduce              all of them; --list, --only R04, --tiny; build/reproduce.md and .json
 
-Compared are shapes, never absolute figures: which series is below which, what grows how. A shape that does not hold
-says why. What PSoup does not do (an eddy that routes tuples through filters, answers without anything kept) is
-emulated here, and not imported by the product.
+Shapes are compared, never absolute figures: which series is below which, what grows how. Where a published figure
+follows from a formula, values are compared. A shape agrees, differs in a stated way, or has failed
+(`benchmarks.reproduce.shapes`). What PSoup does not do is emulated here, and not imported by the product: an eddy that
+routes tuples through filters, drop boxes, queues between steps.
 """

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.reproduce.cacq_filters import Filters, Query
-from benchmarks.reproduce.experiment import Experiment, Shape
+from benchmarks.reproduce.experiment import Experiment
+from benchmarks.reproduce.shapes import Measured, Shape
 from benchmarks.tool.run import Run
 from psoup.joins.policies import Lottery
 
@@ -24,38 +25,39 @@ WORKLOADS: dict[str, list[list[Query]]] = {
 """The queries that come at each step."""
 
 
-def cacq_adapt(run: Run) -> Experiment:
-    """The experiment: the part of the tuples that begin with each filter, in the last steps of each workload."""
+def cacq_adapt(number: str, name: str, workload: str, run: Run) -> Experiment:
+    """The experiment: the part of the tuples that begin with each filter, in the last step of a workload."""
     size = run.of(16_000, 8_000, 1_600)
-    series: dict[str, dict[str, float]] = {}
-    shapes = []
-    for workload, arriving in WORKLOADS.items():
-        filters = Filters([], Lottery(2))
-        rng = np.random.default_rng(6)
-        early = dict[int, int]()
-        for queries in arriving:
-            filters.queries += queries
-            filters.first = {}
-            filters.route(rng.integers(0, 100, (5, size // 8)) + 1)
-            early = filters.first
-            filters.first = {}
-            filters.route(rng.integers(0, 100, (5, size)) + 1)
-        share = {at: filters.first.get(at, 0) / size for at in range(5)}
-        soon = {at: early.get(at, 0) / (size // 8) for at in range(5)}
-        series[workload] = {"abcde"[at]: share[at] for at in range(5)}
-        value = _refused(filters.queries)
-        best = max(value, key=lambda at: value[at])
-        shapes += [
-            Shape(f"{workload}: the filter that refuses most predicates gets most", share[best] == max(share.values())),
-            Shape(
-                f"{workload}: an eighth of a step after the last query it has nearly its share",
-                abs(soon[best] - share[best]) < 0.1,
-            ),
-        ]
+    filters = Filters([], Lottery(2))
+    rng = np.random.default_rng(6)
+    early = dict[int, int]()
+    for queries in WORKLOADS[workload]:
+        filters.queries += queries
+        filters.first = {}
+        filters.route(rng.integers(0, 100, (5, size // 8)) + 1)
+        early = filters.first
+        filters.first = {}
+        filters.route(rng.integers(0, 100, (5, size)) + 1)
+    share = {at: filters.first.get(at, 0) / size for at in range(5)}
+    soon = {at: early.get(at, 0) / (size // 8) for at in range(5)}
+    refused = _refused(filters.queries)
+    best = max(refused, key=lambda at: refused[at])
+    lead = share[best] / max(figure for at, figure in share.items() if at != best)
+    late = abs(soon[best] - share[best])
+    shapes = [
+        Shape("the filter that refuses most predicates gets most", Measured(lead, lead >= 1)),
+        Shape(
+            "an eighth of a step after the last query it has its share, within a tenth of the tuples",
+            Measured(late, late < 0.1),
+        ),
+    ]
     published = (
         "a filter that comes gets its share within seconds; the most selective and the most shared get most tickets"
     )
-    return Experiment("cacq_adapt", "CACQ (SIGMOD 2002), adaptivity", published, "filter", "share", series, shapes)
+    series = {workload: {"abcde"[at]: share[at] for at in range(5)}}
+    kinds = {workload: "the product's lottery over emulated filters"}
+    source = f"CACQ (SIGMOD 2002), adaptivity, {workload}"
+    return Experiment(number, name, source, published, "filter", "share", series, shapes, kinds)
 
 
 def _refused(queries: list[Query]) -> dict[int, float]:

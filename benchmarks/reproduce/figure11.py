@@ -5,7 +5,7 @@
     pieces      PSoup's: a step with thousands of hybrids at once, over the matches of S; the others only write pairs,
                 this is the whole invocation, with its rows as Arrow
 
-Workloads are named by RELOP2 and RELOP3, of R.a RELOP2 S.b and S.b RELOP3 c2; only step 5 of the paper is measured.
+Workloads are named by RELOP2 and RELOP3, of R.a RELOP2 S.b and S.b RELOP3 c2. Only step 5 of the paper is measured.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from benchmarks.reproduce.experiment import Experiment, Shape
-from benchmarks.tool.measure import Sample, seconds
+from benchmarks.reproduce.experiment import Experiment
+from benchmarks.reproduce.processor_time import in_turns
+from benchmarks.reproduce.shapes import Differs, Shape, order, ratio
 from benchmarks.tool.run import Run
 from psoup.local import LocalPSoup
 
@@ -35,14 +36,24 @@ def figure11(run: Run) -> Experiment:
     for workload, operators in WORKLOADS.items():
         for name, spent in _workload(size, *operators, run.of(11, 5, 1)).items():
             series[name][workload] = spent
-    gain = {name: series["separate"][name] / series["composite"][name] for name in WORKLOADS}
+    separate, composite, _ = series.values()
     shapes = [
-        Shape("a shared equality: composite about twice as fast", 1.5 <= gain["Ineq/Eq"] <= 10, _ONCE),
-        Shape("an equality of its own: composite, by sort and merge, is faster", gain["Eq/Ineq"] > 1),
-        Shape("two inequalities: nested loops are preferred", gain["Ineq/Ineq"] < 1, _LOOPS),
+        Shape(
+            "a shared equality: composite about twice as fast",
+            ratio(separate, composite, "Ineq/Eq", 1.5, 10),
+            Differs(16, _ONCE),
+        ),
+        Shape("an equality of its own: composite, by sort and merge, is faster", order("Eq/Ineq", composite, separate)),
+        Shape(
+            "two inequalities: nested loops are preferred",
+            order("Ineq/Ineq", separate, composite),
+            Differs(0.6, _LOOPS),
+        ),
     ]
     published = "composite: twice as fast with a shared equality, faster with one of its own, else slower"
-    return Experiment("figure11", "PSoup (VLDB 2002), Figure 11", published, "workload", "ms", series, shapes)
+    kinds = {"separate": "emulator", "composite": "emulator", "pieces": "product, the whole invocation"}
+    source = "PSoup (VLDB 2002), Figure 11"
+    return Experiment("R06", "figure11", source, published, "workload", "ms", series, shapes, kinds)
 
 
 _ONCE = (
@@ -74,7 +85,7 @@ def _workload(size: int, second: str, third: str, repeats: int) -> dict[str, flo
     }
     if len({way() for way in ways.values()}) != 1:
         raise AssertionError(f"the numbers of pairs of {where} differ")
-    return {name: Sample.of([1e3 * seconds(way) for _ in range(repeats)]).median for name, way in ways.items()}
+    return in_turns(ways, repeats)
 
 
 @njit(cache=True)

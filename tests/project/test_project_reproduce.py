@@ -9,26 +9,80 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.__main__ import EXPERIMENTS, main
+from benchmarks.reproduce import __main__ as command
+from benchmarks.reproduce.__main__ import EXPERIMENTS, Entry, main
 from benchmarks.reproduce.cacq_filters import Filters
 from benchmarks.reproduce.cacq_routing import OPTIMAL, QUERIES, cacq_routing
+from benchmarks.reproduce.experiment import Experiment
+from benchmarks.reproduce.shapes import State
 from benchmarks.tool.run import Run, Size
 from psoup.joins.policies import Fixed
 
 
+def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of `make reproduce` with these arguments."""
+    monkeypatch.setattr(sys, "argv", ["reproduce", *arguments])
+    return main()
+
+
 def test_every_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "reproduce.md"
-    monkeypatch.setattr(sys, "argv", ["reproduce", "--tiny", "--out", str(out)])
-    assert main() == 0
-    found = json.loads(out.with_suffix(".json").read_text())
-    assert [experiment["name"] for experiment in found] == list(EXPERIMENTS)
-    for experiment in found:
+    assert ran(monkeypatch, "--tiny", "--out", str(out)) == 0
+    experiments = json.loads(out.with_suffix(".json").read_text())
+    assert [(experiment["number"], experiment["name"]) for experiment in experiments] == [
+        (entry.number, entry.name) for entry in EXPERIMENTS
+    ]
+    for experiment in experiments:
+        assert not experiment["failure"]
         assert all(value >= 0 for series in experiment["series"].values() for value in series.values())
+        assert set(experiment["kinds"]) == set(experiment["series"])
         assert experiment["source"] in out.read_text()
 
 
+def test_an_experiment_is_named_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "reproduce.md"
+    assert ran(monkeypatch, "--tiny", "--only", "R10", "--out", str(out)) == 0
+    assert [experiment["name"] for experiment in json.loads(out.with_suffix(".json").read_text())] == ["cacq_routing"]
+    capsys.readouterr()
+    assert ran(monkeypatch, "--list") == 0
+    assert "R10 cacq_routing" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("--only", "figur7a"), "did you mean figure7a?"), (("--out", "/dev/null/reproduce.md"), "--out /dev/null")],
+)
+def test_a_wrong_argument_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        ran(monkeypatch, "--tiny", *arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_experiment_that_raises_stays_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(_: Run) -> Experiment:
+        raise ValueError("no tuples")
+
+    entries = (Entry("R98", "none", raises), next(entry for entry in EXPERIMENTS if entry.number == "R10"))
+    monkeypatch.setattr(command, "EXPERIMENTS", entries)
+    out = tmp_path / "reproduce.md"
+    assert ran(monkeypatch, "--tiny", "--out", str(out)) == 1
+    experiments = json.loads(out.with_suffix(".json").read_text())
+    assert [(experiment["number"], experiment["state"]) for experiment in experiments] == [
+        ("R98", "failed"),
+        ("R10", "agrees"),
+    ]
+    assert "ValueError: no tuples" in out.read_text()
+
+
 def test_routing_takes_as_many_filters_as_can_be_computed() -> None:
-    visits = cacq_routing(Run(Size.QUICK)).series["filters a tuple"]
+    experiment = cacq_routing(Run(Size.QUICK))
+    assert experiment.state is State.AGREES
+    visits = experiment.series["filters a tuple"]
     assert visits["worst"] == 5.0
     assert visits["optimal"] == pytest.approx(OPTIMAL, abs=0.03)
     assert (
