@@ -145,7 +145,7 @@ def test_a_change_of_a_block_is_work_as_a_set() -> None:
 
 
 def test_an_activation_binds_no_query_of_a_shared_clause() -> None:
-    """A clause that two queries of a block share costs few Python calls; binding a query takes more than a hundred."""
+    """A clause that two queries of a block share costs few Python calls. Binding a query takes more than a hundred."""
     counted, clauses = list[int](), 500
     for _ in range(2):  # the first round loads kernels
         soup = LocalPSoup(verify="off")
