@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from benchmarks.reproduce.cacq_adapt import WORKLOADS, cacq_adapt
 from benchmarks.reproduce.cacq_routing import cacq_routing
+from benchmarks.reproduce.cacq_throughput import query_count, source_count, tuple_state
 from benchmarks.reproduce.chain import chain_table
 from benchmarks.reproduce.experiment import Experiment
 from benchmarks.reproduce.figure7 import figure7a, figure7b
@@ -51,6 +52,9 @@ EXPERIMENTS = (
     Entry("R04", "table2", table2),
     Entry("R05", "figure9", figure9),
     Entry("R06", "figure11", figure11),
+    Entry("R07", "cacq_state", tuple_state),
+    Entry("R08", "cacq_queries", query_count),
+    Entry("R09", "cacq_sources", source_count),
     Entry("R10", "cacq_routing", cacq_routing),
     *(
         Entry(number, f"cacq_adapt{number[-1]}", partial(cacq_adapt, number, f"cacq_adapt{number[-1]}", workload))

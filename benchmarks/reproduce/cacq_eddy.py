@@ -5,7 +5,7 @@
                       └─> all bits set: dropped       no filter left: one output for each query without a bit
 
 The state of a tuple is a bitmap of the queries, as wide as the caller wants. A grouped filter has the constants of its
-`>` and of its `<` predicates in order, so it visits only predicates that refuse the tuple. A filter gets a ticket with
+predicates in order. So it visits only predicates that refuse the tuple. A filter gets a ticket with
 each tuple, and gives it back with each tuple that survives. The loops are compiled, like PSoup's kernels.
 """
 

@@ -11,14 +11,15 @@ its processor time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.reproduce.cacq_eddy import Eddy, EddyQuery, by_hand
+from benchmarks.reproduce.processor_time import in_turns
 from benchmarks.tool.run import Run
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
@@ -27,62 +28,84 @@ ATTRIBUTES = 5
 DOMAIN = 1_000
 PIECE = 4_096
 """Tuples of a push."""
-STATE_BITS = (64, 128, 256, 512, 1_024, 2_048, 4_096)
+STATE_BITS = (64, 128, 256, 512, 4_096, 16_384, 65_536)
 COUNTS = (1, 4, 16, 64, 256, 1_024, 4_096, 10_000)
 SOURCES = (1, 2, 4, 6, 8, 10)
-_OF_STATE = 8
-_OF_SOURCES = 64
+OF_STATE = 8
+OF_SOURCES = 64
 _ROUTES = 100_000
 """Tuples that are routed to separate eddies, over all queries."""
-_ROUNDS = 3
-"""The figure of a series is the best of so many rounds, because other work of the machine only adds to a time."""
-
 Integers = npt.NDArray[np.int64]
 Rates = dict[str, dict[int, float]]
+Calls = dict[tuple[str, int], Callable[[], object]]
+"""The timed calls, by series and point."""
 
 
 def tuple_state_rates(run: Run) -> Rates:
     """Tuples a second, by the bits of a tuple's bitmap."""
-    queries, (values, sources) = drawn_queries(_OF_STATE), drawn_tuples(run.of(200_000, 60_000, 300))
-    rates: Rates = {"eddy": {}, "by hand": {}, "PSoup": {}}
-    for bits in run.of(STATE_BITS, STATE_BITS[::2], STATE_BITS[:2]):
-        eddy = Eddy(queries, 1, ATTRIBUTES, bits)
-        rates["eddy"][bits] = len(values) / _seconds(lambda eddy=eddy: eddy.route(values, sources))
-        rates["by hand"][bits] = len(values) / _seconds(lambda: by_hand(queries, ATTRIBUTES, values, sources))
-        rates["PSoup"][bits] = len(values) / _product_seconds(queries, values, sources, 1)
-    return rates
+    queries, (values, sources) = drawn_queries(OF_STATE), drawn_tuples(run.of(60_000, 30_000, 300))
+    calls: Calls = {}
+    for bits in run.of(STATE_BITS, STATE_BITS[:1] + STATE_BITS[3:], STATE_BITS[:2]):
+        calls["eddy", bits] = partial(Eddy(queries, 1, ATTRIBUTES, bits).route, values, sources)
+        calls["by hand", bits] = partial(by_hand, queries, ATTRIBUTES, values, sources)
+        calls["PSoup", bits] = _pushes(queries, values, sources, 1)
+    return _rates(calls, run, lambda name, bits: len(values))
 
 
 def query_rates(run: Run) -> Rates:
     """Outputs a second, by the number of queries."""
-    rates: Rates = {"shared eddy": {}, "an eddy for each query": {}, "PSoup": {}}
     values, sources = drawn_tuples(run.of(8 * PIECE, 2 * PIECE, 300))
+    calls: Calls = {}
+    outputs = dict[tuple[str, int], float]()
     for count in run.of(COUNTS, (1, 16, 256, 4_096), (1, 8)):
         queries = drawn_queries(count)
-        shared, single = Eddy(queries, 1, ATTRIBUTES), [Eddy([query], 1, ATTRIBUTES) for query in queries]
-        outputs = by_hand(queries, ATTRIBUTES, values, sources).sum() / len(values)
         few = values[: max(_ROUTES // count, 64)], sources[: max(_ROUTES // count, 64)]
-        seconds = (
-            _seconds(lambda shared=shared: shared.route(values, sources)) / len(values),
-            _seconds(lambda single=single, few=few: [eddy.route(*few) for eddy in single]) / len(few[0]),
-            _product_seconds(queries, values, sources, 1) / len(values),
-        )
-        for name, each in zip(rates, seconds, strict=True):
-            rates[name][count] = outputs / each
-    return rates
+        single = [Eddy([query], 1, ATTRIBUTES) for query in queries]
+        calls["shared eddy", count] = partial(Eddy(queries, 1, ATTRIBUTES).route, values, sources)
+        calls["an eddy for each query", count] = partial(_route_each, single, *few)
+        calls["PSoup", count] = _pushes(queries, values, sources, 1)
+        for name, rows in (("shared eddy", (values, sources)), ("an eddy for each query", few)):
+            outputs[name, count] = max(float(by_hand(queries, ATTRIBUTES, *rows).sum()), 1.0)
+        outputs["PSoup", count] = outputs["shared eddy", count]
+    return _rates(calls, run, lambda name, count: outputs[name, count])
 
 
 def source_rates(run: Run) -> Rates:
     """Tuples a second, by the number of sources. Each source has the same rate."""
-    rates: Rates = {"eddy": {}, "PSoup": {}}
+    rows = run.of(60_000, 30_000, 300)
+    calls: Calls = {}
     for count in run.of(SOURCES, SOURCES[::2] + SOURCES[-1:], (1, 3)):
-        queries = drawn_queries(_OF_SOURCES, count, single=True)
-        values, sources = drawn_tuples(run.of(200_000, 60_000, 300), count)
-        eddy = Eddy(queries, count, ATTRIBUTES)
-        seconds = _seconds(lambda eddy=eddy, part=(values, sources): eddy.route(*part))
-        rates["eddy"][count] = len(values) / seconds
-        rates["PSoup"][count] = len(values) / _product_seconds(queries, values, sources, count)
+        queries, (values, sources) = drawn_queries(OF_SOURCES, count, single=True), drawn_tuples(rows, count)
+        calls["eddy", count] = partial(Eddy(queries, count, ATTRIBUTES).route, values, sources)
+        calls["PSoup", count] = _pushes(queries, values, sources, count)
+    return _rates(calls, run, lambda name, count: rows)
+
+
+def _rates(calls: Calls, run: Run, amount: Callable[[str, int], float]) -> Rates:
+    """The amount of work of each call by its time. The calls take turns. A first call compiles, and does not count."""
+    for call in calls.values():
+        call()
+    times = in_turns({f"{name} {point}": call for (name, point), call in calls.items()}, run.of(9, 5, 1))
+    rates: Rates = {}
+    for (name, point), milliseconds in zip(calls, times.values(), strict=True):
+        rates.setdefault(name, {})[point] = 1e3 * amount(name, point) / max(milliseconds, 1e-6)
     return rates
+
+
+def _route_each(eddies: Sequence[Eddy], values: Integers, sources: Integers) -> None:
+    for eddy in eddies:
+        eddy.route(values, sources)
+
+
+def _pushes(queries: Sequence[EddyQuery], values: Integers, sources: Integers, count: int) -> Callable[[], object]:
+    """A call that pushes the tuples to a PSoup with the queries. Each call adds them again."""
+    local, pieces = engine_of(queries, count), pieces_of(values, sources, count)
+
+    def push() -> None:
+        for stream, table in pieces:
+            local.push(stream, table)
+
+    return push
 
 
 def drawn_queries(count: int, sources: int = 1, *, single: bool = False) -> list[EddyQuery]:
@@ -127,25 +150,3 @@ def pieces_of(values: Integers, sources: Integers, count: int) -> list[tuple[str
             columns = {f"a{at}": np.ascontiguousarray(rows[:, at]) for at in range(ATTRIBUTES)}
             pieces.append((f"s{source}", pa.table(columns)))
     return pieces
-
-
-def _product_seconds(queries: Sequence[EddyQuery], values: Integers, sources: Integers, count: int) -> float:
-    pieces, best = pieces_of(values, sources, count), float("inf")
-    for _ in range(_ROUNDS):
-        local = engine_of(queries, count)
-        start = time.thread_time()
-        for stream, table in pieces:
-            local.push(stream, table)
-        best = min(best, time.thread_time() - start)
-    return best
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """The least processor time of a call in some rounds. The first call compiles, and does not count."""
-    call()
-    best = float("inf")
-    for _ in range(_ROUNDS):
-        start = time.thread_time()
-        call()
-        best = min(best, time.thread_time() - start)
-    return max(best, 1e-9)

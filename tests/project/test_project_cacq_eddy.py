@@ -1,4 +1,4 @@
-"""The emulated eddy of CACQ: its outputs are those of a recomputation, whatever the width of its state."""
+"""The emulated eddy of CACQ: its outputs equal a recomputation, whatever the width of its state."""
 
 from __future__ import annotations
 
