@@ -4,6 +4,8 @@
     amount.complete.w1m.new        one tuple in a hundred of the window is new at each invocation
     amount.complete.join           two windows of 65,536 joined by a key, 10 % of each selected; nothing has come
     amount.complete.join.new       one tuple in a hundred of each window is new
+    amount.complete.union          UNION ALL of selections of two windows of a million; nothing has come
+    amount.complete.union.new      one tuple in a hundred of each window is new
 
 COMPLETE sends kept messages again, or cuts them and adds new rows; a join with new tuples is evaluated anew. PARTIAL
 gathers all rows of the answer each time. The figure is the median of the queries' medians.
@@ -45,6 +47,8 @@ def rows(run: Run) -> Iterator[Row]:
     yield from run.part(partial(selections, window, queries, run.of(7, 3, 1)), *names)
     names = ("amount.complete.join", "amount.complete.join.new")
     yield from run.part(partial(joins, run.of(WINDOW, WINDOW, BATCH), run.of(51, 15, 1)), *names)
+    names = ("amount.complete.union", "amount.complete.union.new")
+    yield from run.part(partial(unions, run.of(MILLION, MILLION, BATCH), run.of(11, 5, 1)), *names)
 
 
 def selections(window: int, queries: int, repeats: int) -> Iterator[Row]:
@@ -74,6 +78,24 @@ def joins(window: int, repeats: int) -> Iterator[Row]:
     query, local = case.load(), case.local
     pair = query, local.register(case.statement(f" [ROWS {window}]"), keeping=COMPLETE)
     local.maintain()
+    yield from _beside("amount.complete.join", local, [pair], repeats, _pushing(local, window))
+
+
+def unions(window: int, repeats: int) -> Iterator[Row]:
+    """The rows of UNION ALL of selections of two streams."""
+    case = keyed(window, SELECTED["p10"])
+    case.load()
+    local, pairs = case.local, list[Pair]()
+    for passing in (50, 100, 200, 300):
+        first, second = (f"{name} [ROWS {window}] WHERE {value}" for name, value in (("r", "a"), ("s", "b")))
+        sql = f"SELECT k, a FROM {first} < {passing} UNION ALL SELECT k, b FROM {second} < {passing}"
+        pairs.append((local.register(sql), local.register(sql, keeping=COMPLETE)))
+    local.maintain()
+    yield from _beside("amount.complete.union", local, pairs, repeats, _pushing(local, window))
+
+
+def _pushing(local: LocalPSoup, window: int) -> Callable[[], None]:
+    """A function that pushes one tuple in a hundred of a window to both streams of a `keyed` case."""
     rng, new = np.random.default_rng(9), max(window // SHARE, 1)
 
     def push() -> None:
@@ -81,7 +103,7 @@ def joins(window: int, repeats: int) -> Iterator[Row]:
             table = {"k": rng.integers(0, window // 8, new), value: rng.integers(0, 1_000, new)}
             local.push(name, pa.table(table))
 
-    yield from _beside("amount.complete.join", local, [pair], repeats, push)
+    return push
 
 
 def _beside(

@@ -31,6 +31,7 @@ ROWS = """
     ask.w32768.f4 ask.w1m.f4
     amount.complete.w1m amount.complete.w1m.new amount.complete.join amount.complete.join.new
     auto.arrivals auto.invocations auto.shift
+    amount.complete.union amount.complete.union.new
     table.100k.alerts table.100k.alerts.sdk
     changed.select upsert.durable upsert.random upsert.memory
     aggregate.many.100k aggregate.many.100k.join

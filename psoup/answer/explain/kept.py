@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from psoup.answer.kept_answers.kept_forms import kept_form
-from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection
+from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection, KeptUnion
 from psoup.model import time_text
 from psoup.phrases import counted
 from psoup.plan.amounts import Amount
@@ -83,6 +83,6 @@ def _explain_answer(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation 
     value = None if entry is None else entry.value
     if isinstance(value, GivenUp):
         return KeptExplanation(form.value, given_up=time_text(value.time), why=value.why, invocations=value.invocations)
-    if entry is None or not isinstance(value, KeptSelection | KeptMessages):
+    if entry is None or not isinstance(value, KeptSelection | KeptUnion | KeptMessages):
         return KeptExplanation(form.value, why="none is kept yet: an invocation keeps it once it is read to its end")
     return KeptExplanation(form.value, value.rows, entry.nbytes)

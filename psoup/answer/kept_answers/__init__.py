@@ -11,7 +11,9 @@ Files, in reading order:
     kept_values    the values in the room of kept answers (`psoup.published.answer_room`)
     complete       the front door: a kept answer, one that is brought up to date, or a new one that is kept
     row_pieces     the kept rows of one stream in pieces; a change copies few of them
-    kept_selection the rows of one stream, brought up to date
+    stream_rows    the kept rows of one stream: what came and what left
+    kept_selection the answer of a query over one stream, brought up to date
+    kept_union     the answer of UNION ALL of selections, brought up to date
     placed_answers a join whose windows count rows, while no event comes at all
     last_answers   any other answer: the same bytes while its streams and tables have no new event
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from psoup.answer.answer import Answer
 from psoup.answer.kept_answers.kept_forms import KeptForm, kept_form
 from psoup.answer.kept_answers.kept_selection import SelectionRead
-from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection, KeptSlot, is_due
+from psoup.answer.kept_answers.kept_union import UnionRead
+from psoup.answer.kept_answers.kept_values import KeptMessages, KeptSelection, KeptSlot, KeptUnion, is_due
 from psoup.answer.kept_answers.last_answers import LastAnswerRead
 from psoup.answer.kept_answers.placed_answers import current_answer, note_current
 from psoup.answer.kept_answers.sent_answers import Keep, KeepingAnswer
@@ -75,6 +76,9 @@ def _known(
         return selection.brought_up_to_date(value) if isinstance(value, KeptSelection) else None, selection.keep
     seen_by_all = question.seen(snapshot.views_of(record), question.windows(record.query))
     last = LastAnswerRead(snapshot, slot, seen_by_all, budget)
+    if form is KeptForm.UNION and not isinstance(value, KeptMessages):
+        union = UnionRead(snapshot, slot, seen_by_all, budget, last.keep)
+        return union.brought_up_to_date(value) if isinstance(value, KeptUnion) else None, union.keep
     answer = last.sent_again(value) if isinstance(value, KeptMessages) else None
     if answer is not None:
         note_current(snapshot, record, value)

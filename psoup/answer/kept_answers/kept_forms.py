@@ -1,6 +1,7 @@
 """Plans of COMPLETE queries: how their kept answers are brought up to date. The form follows from the plan alone.
 
 [Limit] [Sort] [Distinct] Project ─> Source        rows of one stream: some come, some leave         SELECTION
+UNION ALL of Project ─> Source                     the same, for each SELECT                         UNION
 any other plan                                     the last answer, for as long as no event comes    UNCHANGED.
 
 Aggregate ─> Source                                as PARTIAL: the folds of its windows are kept     FOLDS
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import enum
 
+from psoup.answer.kept_answers.kept_union import union_form
 from psoup.plan.node_exprs import plan_reads_now
 from psoup.plan.nodes import Aggregate, Distinct, Limit, Node, Project, Sort, Source, walk
 from psoup.plan.patterns import Pattern
@@ -22,6 +24,7 @@ class KeptForm(enum.Enum):
     """The form in which the answer of a plan is kept. The value is the form in words, for EXPLAIN."""
 
     SELECTION = "new rows are added to the kept answer, and rows that left the window are removed"
+    UNION = "for each SELECT, new rows are added to the kept answer, and rows that left the window are removed"
     UNCHANGED = "the last answer is sent again until a stream or table of it has an event; then it is evaluated anew"
     FOLDS = "as PARTIAL, which keeps the folds of its last windows"
     NOW = "as PARTIAL: the answer shows now(), so it differs each time"
@@ -44,6 +47,8 @@ def kept_form(plan: Node) -> KeptForm:
     strict = plan_updates(plan)[id(rows)].pattern is Pattern.STRICT
     if not strict and isinstance(rows, Project) and isinstance(rows.input, Source):
         return KeptForm.SELECTION
+    if not strict and union_form(plan) is not None:
+        return KeptForm.UNION
     return KeptForm.UNCHANGED
 
 

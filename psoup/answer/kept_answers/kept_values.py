@@ -1,6 +1,7 @@
 """Values in the room of kept answers: the rows of an answer, or its bytes, with the facts on which they stand.
 
     KeptSelection  tuple IDs of the rows of one stream, and those that they cover: valid in every later snapshot
+    KeptUnion      the rows of each SELECT of a UNION ALL
     KeptMessages   the messages alone, valid while no source has an event: each source has the same token
 
 A token is an object that stands for one published view of a stream. Readers note it in the view. A kept answer that
@@ -102,6 +103,33 @@ class KeptSelection:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptUnion:
+    """The answer of a UNION ALL: the rows of each SELECT, `aligned`, with their messages."""
+
+    branches: tuple[KeptSelection, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum([branch.rows for branch in self.branches])
+
+    @property
+    def figures(self) -> AnswerFigures:
+        """The figures of the answer, as `Answer` computes them."""
+        return AnswerFigures(self.rows, "")
+
+    @property
+    def parts(self) -> tuple[KeptPart, ...]:
+        """All messages, in the order of the answer."""
+        return tuple([part for branch in self.branches for part in branch.parts])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum([branch.nbytes for branch in self.branches])
+
+
+@dataclass(frozen=True, slots=True)
 class KeptMessages:
     """The messages of an answer, and the tokens of its sources."""
 
@@ -133,7 +161,7 @@ class KeptSlot:
     sequence: int = 0
     by_client: bool = True
 
-    def put(self, value: KeptSelection | KeptMessages, size: int) -> None:
+    def put(self, value: KeptSelection | KeptUnion | KeptMessages, size: int) -> None:
         """Keep an answer of `size` bytes, or give it up if there is no room."""
         place = self.record.query_id, self.record.tenant
         why = self.room.keep(*place, value, size, sequence=self.sequence, by_client=self.by_client)

@@ -1,4 +1,4 @@
-"""Joins whose windows count rows: while no event comes at all, the kept answer is sent without a look at the windows.
+"""Joins and unions whose windows count rows: while no event comes, the kept answer is sent without a look at windows.
 
 snapshot   has a note about the kept answer    ──> it is sent again, in some microseconds.
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from psoup.answer.answer import Answer
 from psoup.answer.completeness import Completeness, parts_of
 from psoup.answer.join_ranges import placed
-from psoup.answer.kept_answers.kept_values import KeptMessages
+from psoup.answer.kept_answers.kept_values import KeptMessages, KeptUnion
 from psoup.answer.kept_answers.sent_answers import RowRange, SentAnswer
 from psoup.answer.question import Question
 from psoup.execution.plan import Reading
@@ -33,17 +33,17 @@ def current_answer(snapshot: Snapshot, record: QueryRecord, value: object, quest
     if snapshot.notes.table(_CURRENT).get(record.query_id) is not value:
         return None
     place = placed(snapshot, record)
-    if place is None or not isinstance(value, KeptMessages):
+    if place is None or not isinstance(value, KeptMessages | KeptUnion):
         return None
     question.budget.window = place.tuples
     question.budget.check()
     config, now = snapshot.config, place.now(question.now)
     reading = Reading([() for _ in place.streams], now, config.texts, question.budget, config.sort_rows)
-    figures = value.figures
+    figures, messages = value.figures, value.parts
     extent = RowRange(place.streams, place.ranges)
 
     def completeness() -> Completeness:
         parts = parts_of(record.query.plan, place.seen(question.now))
         return Completeness(snapshot.sequence, now, figures.errors, parts)
 
-    return SentAnswer(record, completeness, reading, extent, figures, lambda _: value.parts)
+    return SentAnswer(record, completeness, reading, extent, figures, lambda _: messages)

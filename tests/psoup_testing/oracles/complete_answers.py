@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer
-from psoup.answer.kept_answers.kept_values import KeptSelection
+from psoup.answer.kept_answers.kept_values import KeptSelection, KeptUnion
 from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
 from psoup.config import EngineConfig
 from psoup.errors import NotFound, PSoupError
@@ -157,7 +157,7 @@ def complete(seed: int, answer_bytes: int = EngineConfig().answer_bytes) -> Iter
                 ("schema", "parts", "figures", "likeness", "completeness", "box"), expected, actual, strict=True
             ):
                 assert left == right, f"{name} under PARTIAL: {left}\nunder COMPLETE: {right}"
-        met.count(answer, before is not None and isinstance(before.value, KeptSelection))
+        met.count(answer, before is not None and isinstance(before.value, KeptSelection | KeptUnion))
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
