@@ -76,10 +76,13 @@ def _known(
         return selection.brought_up_to_date(value) if isinstance(value, KeptSelection) else None, selection.keep
     seen_by_all = question.seen(snapshot.views_of(record), question.windows(record.query))
     last = LastAnswerRead(snapshot, slot, seen_by_all, budget)
-    if form is KeptForm.UNION and not isinstance(value, KeptMessages):
+    keep = last.keep
+    if form is KeptForm.UNION:
         union = UnionRead(snapshot, slot, seen_by_all, budget, last.keep)
-        return union.brought_up_to_date(value) if isinstance(value, KeptUnion) else None, union.keep
+        if isinstance(value, KeptUnion):
+            return union.brought_up_to_date(value), union.keep
+        keep = union.keep
     answer = last.sent_again(value) if isinstance(value, KeptMessages) else None
     if answer is not None:
         note_current(snapshot, record, value)
-    return answer, last.keep
+    return answer, keep

@@ -151,6 +151,21 @@ def test_a_union_with_null_is_evaluated() -> None:
     assert type(asked(soup, query)) is SentAnswer
     push(soup, "s", 5)
     assert type(asked(soup, query)) is KeepingAnswer
+    push(soup, "r", 150)
+    assert type(asked(soup, query)) is KeepingAnswer, "the chunk with NULL has left the window"
+    push(soup, "r", 5)
+    assert type(asked(soup, query)) is SentAnswer
+
+
+def test_a_union_is_kept_by_a_reader_that_came_late() -> None:
+    soup = made()
+    query = soup.register(UNION.format("ROWS 90", "ROWS 40"), keeping=COMPLETE)
+    push(soup, "s", 100)
+    push(soup, "r", 100)
+    waiting = soup.invoke(query).lean()
+    push(soup, "s", 9, 100)
+    assert waiting.to_table().num_rows == waiting.matched
+    assert type(asked(soup, query)) is SentAnswer
 
 
 def test_a_union_that_changes_too_much_is_given_up() -> None:
