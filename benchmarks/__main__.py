@@ -42,6 +42,7 @@ from benchmarks.answers import (
     tables,
 )
 from benchmarks.arrival import (
+    activation,
     amounts,
     arrival,
     eager,
@@ -88,7 +89,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.q100k": scale.rows_of_100k,
     "arrival.q1m": lambda run: chain(scale.rows_of_1m(run), counters.arrival_rows(run)),
     "arrival.text": text.rows,
-    "amount": lambda run: chain(amounts.rows(run), eager.rows(run)),
+    "amount": lambda run: chain(amounts.rows(run), eager.rows(run), activation.rows(run)),
     "functions": functions.rows,
     "register": registration.rows,
     "register.one": one_query.rows,
