@@ -123,7 +123,7 @@ class ClauseCatalog:
         """Add the clauses of the queries in some `rows` of a block. Returns their SQC IDs, int64[n].
 
         `rows`: int64[n], or None for all rows. `ids`: the ID of each of these queries, int64[n], ascending.
-        Clauses of a single query stay in columns; a shared clause gets a record, and is not bound for it.
+        Clauses of a single query stay in columns. A shared clause gets a record, for which no query is bound.
         """
         every = queries.clauses()
         columns, rows = (every, np.arange(len(ids))) if rows is None else (every.take(rows), rows)
@@ -145,12 +145,14 @@ class ClauseCatalog:
         single = np.zeros(len(ids), np.bool_)
         single[unshared] = True
         members = grouped(sqc_ids[~single], ids[~single])
-        for row in fresh[~alone].tolist():
+        shared = fresh[~alone]
+        own = queries.take(rows[shared].astype(np.int64)) if len(shared) else queries  # the block may go before them
+        for place, row in enumerate(shared.tolist()):
             sqc_id = int(sqc_ids[row])
             used = attributes if columns.never is None or not columns.never[row] else ()
             member_set = add((), members.pop(sqc_id), self._shape)
-            place = int(slots[row]), state.stream_id, used
-            self._records.set(sqc_id, ClauseRecord(sqc_id, *place, member_set, queries, int(rows[row])))
+            key = sqc_id, int(slots[row]), state.stream_id
+            self._records.set(sqc_id, ClauseRecord(*key, used, member_set, own, place))
         self._add_members(members)
         self.next_sqc += len(fresh)
         self._twins.append(state.clauses.idle_names.find(names[fresh]))
