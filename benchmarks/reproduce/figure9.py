@@ -61,17 +61,17 @@ def figure9(run: Run) -> Experiment:
         Shape(
             f"at {at:,} queries P shared is ten times P unshared",
             ratio(shared, unshared, at, 5, 50),
-            Differs(200, _AT_ONCE),
+            Differs(150, _AT_ONCE),
         ),
         Shape(
             f"at {at:,} P shared is a hundred times C shared",
             ratio(shared, complete, at, 20, 500),
-            Differs(1_200, _UPKEEP),
+            Differs(900, _UPKEEP),
         ),
         Shape(
             f"at {at:,} P shared is a hundred times C unshared",
             ratio(shared, complete_unshared, at, 20, 500),
-            Differs(1_400, _UPKEEP),
+            Differs(1_050, _UPKEEP),
         ),
         Shape(f"at {at:,} sharing hardly matters for C", ratio(complete, complete_unshared, at, 0.5, 2)),
         Shape("the gain of sharing grows with the queries", monotone(gain, slack=0.1)),
