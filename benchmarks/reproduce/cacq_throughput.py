@@ -49,8 +49,8 @@ def tuple_state(run: Run) -> Experiment:
     published = "the rate drops by a factor as the state grows to several hundred bits, and ever more slowly"
     kinds = {"eddy": "emulator", "by hand": "by hand: a loop over tuples and queries", "PSoup": "product"}
     parameters = f"{OF_STATE} queries; {_TUPLES}"
-    facts = "bits of a tuple", "tuples/s", series, shapes, kinds, {}, parameters
-    return Experiment("R07", "cacq_state", f"{_SOURCE} tuple state", published, *facts)
+    facts = "bits of a tuple", "tuples/s", series, shapes, kinds
+    return Experiment("R07", "cacq_state", f"{_SOURCE} tuple state", published, *facts, parameters=parameters)
 
 
 def query_count(run: Run) -> Experiment:
@@ -70,8 +70,8 @@ def query_count(run: Run) -> Experiment:
     published = "output rises sharply to a knee, and goes on from there; separate eddies peak at few queries, at half"
     kinds = {"shared eddy": "emulator", "an eddy for each query": "emulator", "PSoup": "product"}
     parameters = f"1 to {COUNTS[-1]:,} queries, a predicate on each attribute with probability a half; {_TUPLES}"
-    facts = "queries", "outputs/s", series, shapes, kinds, {}, parameters
-    return Experiment("R08", "cacq_queries", f"{_SOURCE} queries", published, *facts)
+    facts = "queries", "outputs/s", series, shapes, kinds
+    return Experiment("R08", "cacq_queries", f"{_SOURCE} queries", published, *facts, parameters=parameters)
 
 
 def source_count(run: Run) -> Experiment:
@@ -90,8 +90,8 @@ def source_count(run: Run) -> Experiment:
     ]
     published = "the rate falls somewhat with the number of sources"
     parameters = f"{OF_SOURCES} queries with one predicate on a random source and attribute; {_TUPLES}"
-    facts = "sources", "tuples/s", series, shapes, {"eddy": "emulator", "PSoup": "product"}, {}, parameters
-    return Experiment("R09", "cacq_sources", f"{_SOURCE} sources", published, *facts)
+    facts = "sources", "tuples/s", series, shapes, {"eddy": "emulator", "PSoup": "product"}
+    return Experiment("R09", "cacq_sources", f"{_SOURCE} sources", published, *facts, parameters=parameters)
 
 
 _IN_A_LINE = (

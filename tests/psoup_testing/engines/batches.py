@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import shutil
 
+from psoup.execution.ahead.folds_outside import FoldsOutside
 from psoup.matching.outside import Beforehand
+from psoup_storage.formats.history import FoldsToWrite
 from psoup_testing.engines.attachments import AttachingDuel, attach, write
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.windows import SECOND
@@ -32,12 +34,13 @@ class FedDuel(AttachingDuel):
         name, folder = self.declaration.name, self.psoup.path.parent / f"batch-{self.psoup.path.name}"
         table = to_table(self.declaration, [row for _, row in entries])
         spec = self.psoup.engine.snapshot().stream(name, "default").spec
-        beforehand = Beforehand(
-            spec, [(standing.query_id, standing.query.sql()) for standing in self.standing.values()]
-        )
+        queries = [(standing.query_id, standing.query.sql()) for standing in self.standing.values()]
+        beforehand = Beforehand(spec, queries)
+        stream = self.psoup.engine.snapshot().stream(name, "default").stream_id
+        folds = FoldsToWrite(FoldsOutside(spec, queries, self.psoup.config), (stream,))
         size = self.psoup.config.chunk_rows
         times = [time for time, _ in entries]
-        write(folder, spec, table, times, range(0, len(entries), size), beforehand, self.psoup.store.incarnation)
+        write(folder, spec, table, times, range(0, len(entries), size), beforehand, self.psoup.store.incarnation, folds)
         self.number += 1 + self.fed % 2
         done = attach(self.psoup, name, JOB, folder, self.number)
         self.fed += 1
