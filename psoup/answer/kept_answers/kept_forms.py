@@ -2,7 +2,8 @@
 
 [Limit] [Sort] [Distinct] Project ─> Source        rows of one stream: some come, some leave         SELECTION
 UNION ALL of Project ─> Source                     the same, for each SELECT                         UNION
-any other plan                                     the last answer, for as long as no event comes    UNCHANGED.
+
+any other plan                                     the last answer, for as long as no event comes    UNCHANGED
 
 Aggregate ─> Source                                as PARTIAL: the folds of its windows are kept     FOLDS
 a plan that shows now()                            as PARTIAL: each answer differs                   NOW

@@ -50,11 +50,11 @@ def union_form(plan: Node) -> UnionForm | None:
         return None
     branches = list[tuple[int, Form]]()
     for select in selects:
-        own = form_of(select.schema)
+        columns = form_of(select.schema)
         assert isinstance(select.input, Source), "a SELECT of one stream"
-        if own is None or own.schema.types != form.schema.types:
+        if columns is None or columns.schema.types != form.schema.types:
             return None
-        branches.append((select.input.place, own))
+        branches.append((select.input.place, columns))
     places = sorted([place for place, _ in branches])
     return UnionForm(form, tuple(branches)) if places == list(range(len(plan.sources))) else None
 
@@ -120,7 +120,8 @@ class UnionRead:
             return None
         if not any(change.any for change in changes):
             return self._unchanged(former)
-        pieces = [changed_pieces(own, change) for (_, own), change in zip(self._form.branches, changes, strict=True)]
+        forms = [columns for _, columns in self._form.branches]
+        pieces = [changed_pieces(columns, change) for columns, change in zip(forms, changes, strict=True)]
         some = [of_branch for of_branch in pieces if of_branch is not None]
         return self._spliced(some) if len(some) == len(pieces) else None
 
@@ -142,9 +143,9 @@ class UnionRead:
     def _all_rows(self, answer: Answer) -> list[list[Piece]] | None:
         """The rows of each SELECT of an answer. Returns None if a chunk is on disk, or a column may have NULL."""
         branches = list[list[Piece]]()
-        for place, own in self._form.branches:
+        for place, columns in self._form.branches:
             matches = answer._reading.matches[place]
-            run = came(own, matches)
+            run = came(columns, matches)
             if run is None:
                 return None
             branches.append([Piece(ids_of(matches), run)] if run.shape[1] else [])
@@ -167,13 +168,11 @@ class UnionRead:
 
     def _put(self, branches: Sequence[Sequence[tuple[Array, KeptPart]]]) -> None:
         """Keep the tuple IDs and the messages of each SELECT."""
-        kept = [
-            KeptSelection(
-                branch.stamp, branch.window, tuple([ids for ids, _ in own]), tuple([part for _, part in own]), True
-            )
-            for branch, own in zip(self._branches, branches, strict=True)
-        ]
-        value = KeptUnion(tuple(kept))
+        selections = list[KeptSelection]()
+        for branch, rows in zip(self._branches, branches, strict=True):
+            ids, parts = tuple([ids for ids, _ in rows]), tuple([part for _, part in rows])
+            selections.append(KeptSelection(branch.stamp, branch.window, ids, parts, True))
+        value = KeptUnion(tuple(selections))
         self._slot.put(value, value.nbytes)
 
     def _sent(

@@ -5,8 +5,7 @@
     changed   messages are spliced, if their columns have no NULL
 
 Tuples never change, so the kept rows stay true in every later snapshot. History that is attached below them counts as
-new. Rows are evaluated if the WHERE of a tuple could not be computed, as the number of such tuples depends on the
-coverage.
+new. An answer with tuples whose WHERE could not be computed is evaluated, as their number depends on the coverage.
 """
 
 from __future__ import annotations
