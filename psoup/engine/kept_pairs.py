@@ -116,7 +116,7 @@ class KeptJoin:
         return bool(len(self.queries))
 
     def alter(self, query_ids: Array | list[int], idle: Array) -> None:
-        """Note that the keeping of queries has changed. `idle`: those of them that are idle now."""
+        """Note that the keeping of queries has changed. `idle`: the idle ones now."""
         self.idle = np.union1d(np.setdiff1d(self.idle, query_ids), np.intersect1d(idle, self.queries))
         if self.rests:
             self.give_up()
@@ -268,7 +268,7 @@ class KeptJoins:
     def alter(self, query_ids: Array, idle_among: Callable[[Array], Array]) -> None:
         """Note that the keeping of queries (int64[k], ascending) has changed. O(joins * k log n).
 
-        `idle_among`: returns those of some queries that are idle now.
+        `idle_among`: returns the idle ones among some queries.
         """
         for (left, _, _), kept_join in self._joins.items():
             altered = np.intersect1d(query_ids, kept_join.queries)

@@ -40,13 +40,13 @@ class KeptIndexes:
     def of(self, schema: Schema, ids: Array) -> Subset | None:
         """The index of exactly these clauses (SQC IDs, int64[k], ascending), or None. For one thread. O(k)."""
         name = int(ids[0]), len(ids)
-        kept = self._kept.pop(name, None)
-        if kept is None:
+        entry = self._kept.pop(name, None)
+        if entry is None:
             return None
-        self._kept[name] = kept
-        if kept.schema is not schema or not np.array_equal(kept.ids, ids):
+        self._kept[name] = entry
+        if entry.schema is not schema or not np.array_equal(entry.ids, ids):
             return None
-        return kept.subset.twin()
+        return entry.subset.twin()
 
     def keep(self, schema: Schema, ids: Array, index: Subset, clauses: PagedMap[ClauseRecord]) -> None:
         """Keep an index, in place of those that were used least recently, if it is not too large. O(indexes).
@@ -66,4 +66,4 @@ class KeptIndexes:
     @property
     def nbytes(self) -> int:
         """Bytes of all indexes."""
-        return sum(kept.subset.nbytes + kept.ids.nbytes for kept in list(self._kept.values()))
+        return sum(entry.subset.nbytes + entry.ids.nbytes for entry in list(self._kept.values()))

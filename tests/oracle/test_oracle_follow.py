@@ -208,7 +208,7 @@ class Play:
                 not query.told_to(wanted) and bool(wanted.labels) and set(wanted.labels) <= set(query.having)
                 for query in standing.values()
             )
-        copied = {query: replace(known) for query, known in standing.items()}
+        copied = {query: replace(oracle) for query, oracle in standing.items()}
         self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, copied))
         self.places[which] = page.place
 

@@ -85,7 +85,7 @@ class FollowCalls(Session):
         with one of the keys, or in the list. Queries that are registered later are among them. A query is told for the
         tuples that are released after its registration; with `old`, for all. Moving windows, ORDER BY and LIMIT are not
         applied; a fixed BEGIN or END is. Attached history is not told. A query with the amount `none` is told only if
-        it is in `keys` or `queries`; the follower is then told once a second. Following does not keep queries with
+        it is in `keys` or `queries`. The follower is then told once a second. Following does not keep queries with
         `expires_after` alive.
 
         `name`: shown with the lag in metrics. `max_rows`: the most matches of a batch; the default is 10,000.

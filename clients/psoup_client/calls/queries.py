@@ -236,7 +236,7 @@ class QueryCalls(Session):
     ) -> int:
         """Unregister several queries at once, all or none; returns their number. With `dry_run`, only counts them.
 
-        They are given as IDs or queries, at most 131,070; then NotFound is raised if one of them does not exist.
+        They are given as IDs or queries, at most 131,070. Then NotFound is raised if one of them does not exist.
         Or they are all queries with all given `labels`, or with a key that begins with `key_prefix`; there may be none.
         A label name that no query has, while queries have other labels, raises NotFound (UNKNOWN_LABEL).
         A repeated call with the same `request_id` returns the same number.

@@ -32,8 +32,8 @@ def decide_alter_queries(
 ) -> Prepared:
     """Decide on a change of some queries. `place`: the sequence that the event gets, and the clock time.
 
-    Raises NotFound, with missing IDs or an unknown label, InvalidInput, and ResourceExhausted if idle queries would
-    enter the index above the memory budget or the quota `query_bytes`. O(queries) in NumPy.
+    Raises NotFound, with missing IDs or an unknown label, and InvalidInput. Raises ResourceExhausted if idle queries
+    would enter the index above the memory budget or the quota `query_bytes`. O(queries) in NumPy.
     """
     change, (sequence, now) = command.change, place
     check_change(change, standing.parks)

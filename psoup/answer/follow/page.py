@@ -204,8 +204,8 @@ def _pairs(
             pairs = _pairs_of(snapshot, view, place, high, follower.catalog, budget, few=follower.few)
             if not follower.idle.count:
                 return pairs
-            others = _pairs_of(snapshot, view, place, pairs.end_id, follower.idle, budget, few=True)
-            return pairs_of_both(pairs, others)
+            more = _pairs_of(snapshot, view, place, pairs.end_id, follower.idle, budget, few=True)
+            return pairs_of_both(pairs, more)
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise

@@ -172,10 +172,10 @@ def wanted_queries(snapshot: Snapshot, view: StreamView, wanted: FollowWanted) -
     named = np.unique(np.array([query_id for query_id in given if 0 <= query_id < FIRST_SIDE], np.int64))
     ids = np.union1d(labelled, named)
     facts = told_queries(snapshot, view, ids, old=wanted.old, named=named)
-    told, left_out = facts.first != NEVER, (facts.first == NEVER) & (facts.end == _LEAST)
-    kept = told_queries(snapshot, view, named, old=wanted.old)
-    unkept = np.intersect1d(named[kept.first == NEVER], ids[told])
-    return WantedQueries(facts.of(told), len(np.intersect1d(ids[left_out], labelled)), unkept)
+    admitted, left_out = facts.first != NEVER, (facts.first == NEVER) & (facts.end == _LEAST)
+    indexed = told_queries(snapshot, view, named, old=wanted.old)
+    unkept = np.intersect1d(named[indexed.first == NEVER], ids[admitted])
+    return WantedQueries(facts.of(admitted), len(np.intersect1d(ids[left_out], labelled)), unkept)
 
 
 def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:

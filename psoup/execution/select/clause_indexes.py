@@ -1,6 +1,8 @@
 """Indexes of clauses that readers evaluate: idle ones, and those that have not met a chunk.
 
-clauses ── pieces_of ──> at most 16,384 clauses each ── index_of ──> an index that a reader has left, or a new one
+    clauses ── pieces_of ──> 16,384 clauses or fewer ── index_of ──> an index that a reader left, or another
+
+An index is kept for the next reader within a limit of bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _TOGETHER = 16_384
 def pieces_of(sqc_ids: Array, *, from_end: bool = False) -> list[Array]:
     """Some clauses (int64[k], ascending), divided for indexes of them. Each piece has at least one.
 
-    `from_end`: the first piece is the short one. So the others stay while clauses leave in the order of their IDs.
+    `from_end`: the first piece is the short one. So the rest stays while clauses leave in the order of their IDs.
     """
     start = len(sqc_ids) % _TOGETHER if from_end else _TOGETHER
     pieces = np.split(sqc_ids, range(start, len(sqc_ids), _TOGETHER))

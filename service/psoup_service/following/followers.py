@@ -79,7 +79,7 @@ class Followers:
             while True:
                 client.marked.clear()  # before the snapshot is read, so that later news marks the client again
                 marks = self._streams[client.stream_id]
-                known = marks.seen
+                before = marks.seen
                 try:
                     batch = await self._page(client, near=not fresh)
                 except PositionLost as problem:
@@ -88,7 +88,7 @@ class Followers:
                     continue
                 newest = marks.follow_from(client, batch.place, batch.clauses, fresh=fresh, late=batch.late)
                 client.late = batch.late
-                told_all = newest or (batch.late and batch.place >= FollowPlace(known))
+                told_all = newest or (batch.late and batch.place >= FollowPlace(before))
                 if batch.matches or batch.left_out > left_out or _now() >= told_at + client.form.progress_s:
                     yield self._response(client, batch)
                     told_at, left_out = _now(), batch.left_out

@@ -38,7 +38,7 @@ class PageLine:
         self._waiting: dict[FollowClient, tuple[int, asyncio.Future[FollowBatch]]] = {}
         self._called = asyncio.Event()
         self._apart = 0
-        """The number of steps that make the page of one client, after the pages of many took too much of the budget."""
+        """The number of further steps for one client each, because one step for many took too much of the budget."""
 
     async def page(self, client: FollowClient, seen: int) -> FollowBatch:
         """Wait in the line for the next page of a client, with tuples before `seen`. Raises as `FollowPages.page`.

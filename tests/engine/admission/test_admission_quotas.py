@@ -133,11 +133,11 @@ def test_queries_that_enter_the_index_are_counted_by_their_bytes(
     with refused("query_bytes", used, used + 10 * IDLE_LESS - 1, 10 * IDLE_LESS):
         acme.gate.send(alter)
     assert acme.gate.admission.state() == before
-    one = replace(alter, query_ids=ids[:1], dry_run=False)
-    acme.gate.send(one)
+    single = replace(alter, query_ids=ids[:1], dry_run=False)
+    acme.gate.send(single)
     with pytest.raises(ResourceExhausted, match="this call, which keeps more of 9 queries, needs 1,350 more"):
         acme.gate.send(alter)
-    acme.gate.send(one)  # a repeated call needs nothing
+    acme.gate.send(single)  # a repeated call needs nothing
     acme.gate.send(replace(alter, query_ids=ids[1:9]))
     acme.gate.send(replace(alter, query_ids=ids[:9], change=KeepingChange(Amount.NONE), dry_run=False))
     assert acme.gate.admission.query_bytes == used

@@ -181,13 +181,13 @@ def test_a_call_takes_at_most_131_072_ids() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
         query = await wire.register("SELECT x FROM s")
-        most = queries.UnregisterManyRequest(query_ids=[query] * 131_072)
+        all_ids = queries.UnregisterManyRequest(query_ids=[query] * 131_072)
         more = queries.UnregisterManyRequest(query_ids=[query] * 131_072, dry_run=True)
         assert (await refused(wire.queries.UnregisterMany(more), INVALID)).reason == "NOT_PROTOBUF"
         alter = queries.AlterQueriesRequest(query_ids=[query] * 131_071, active=False)
         assert (await wire.queries.AlterQueries(alter)).changed == 1
         alter.dry_run = True
         assert (await refused(wire.queries.AlterQueries(alter), INVALID)).reason == "NOT_PROTOBUF"
-        assert (await wire.queries.UnregisterMany(most)).count == 1
+        assert (await wire.queries.UnregisterMany(all_ids)).count == 1
 
     run(script)

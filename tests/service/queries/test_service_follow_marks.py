@@ -311,8 +311,8 @@ def test_one_evaluation_serves_all_followers_that_name_queries_with_amount_none(
     pages.share(tasks)
     batches = [pages.page(task) for task in tasks]
     assert read == [40] and all(batch.late for batch in batches)
-    told = [len(pa.ipc.open_stream(batch.matches).read_all()) if batch.matches else 0 for batch in batches]
-    assert told == [*range(40)]
+    counts = [len(pa.ipc.open_stream(batch.matches).read_all()) if batch.matches else 0 for batch in batches]
+    assert counts == [*range(40)]
 
 
 def test_pages_that_are_too_much_together_are_made_one_by_one() -> None:
