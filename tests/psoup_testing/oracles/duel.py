@@ -142,6 +142,7 @@ class Duel:
                 self.matches(action.place)
             case Maintain():
                 self.psoup.maintain()
+                self.psoup.update_answers()
             case Advance():
                 self.clock.advance(seconds=action.seconds)
 

@@ -229,6 +229,7 @@ class JoinDuel:
             self._load(number)
         elif step == 2:
             self.soup.maintain()
+            self.soup.update_answers()
         elif step == 3 and isinstance(self.soup, RestartingPSoup):
             self.soup.restart()
         elif step == 4 and number not in self.extra:
