@@ -72,7 +72,7 @@ def test_an_update_that_a_budget_refuses_is_not_repeated_at_once() -> None:
 
 
 class Ended(Lent):
-    """Resources of a process before which two others have ended during the update of a query. `begun`: those noted."""
+    """Resources of a process after two that have ended during the update of a query. `begun`: those noted."""
 
     def __init__(self, query: int) -> None:
         super().__init__(NO_LIMIT)
