@@ -76,12 +76,27 @@ def test_queries_are_altered_with_a_count_and_a_question(psoup: Psoup, filled: s
     assert psoup("alter", query, "--no-eager").err == "Changed 1 query.\n"
 
 
+def test_queries_are_parked_and_listed(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    query = registered(psoup, f"SELECT id FROM {filled}", "--parked")
+    other = registered(psoup, f"SELECT id FROM {filled}")
+    answer = psoup("invoke", other).out
+    assert psoup("alter", other, "--parked").err == "Changed 1 query.\n"
+    lines = psoup("queries", "--stream", filled).out.splitlines()
+    assert [line.split("landmark")[0].partition(" ")[2].strip() for line in lines[2:]] == ["partial, parked"] * 2
+    assert psoup("alter", query, "--not-parked").err == psoup("alter", other, "--active").err == "Changed 1 query.\n"
+    assert kept(psoup, filled) == [("partial", False, False), ("partial", False, True)]
+    assert psoup("invoke", query).out == psoup("invoke", other).out == answer
+    assert "this call says active" in psoup("alter", query, "--active", "--parked").err
+
+
 def test_what_is_wrong_is_named(psoup: Psoup, stream: str) -> None:
     query = registered(psoup, f"SELECT id FROM {stream}")
     for arguments, said in (
         (["--amount", "none"], "give IDs of queries, or --key, or --label, or --key-prefix"),
         ([query, "--key", "x", "--amount", "none"], "give IDs of queries, or --key, or --label, or --key-prefix"),
-        ([query], "say what to change: --amount, --eager, --no-eager, --active or --inactive"),
+        ([query], "say what to change: --amount, --eager, --no-eager, --active, --inactive, --parked or --not-parked"),
         ([query, "--amount", "all"], "'all' is not one of 'none', 'partial', 'complete'"),
         (["--label", "of", "--active"], "--label 'of' is not NAME=VALUE"),
     ):

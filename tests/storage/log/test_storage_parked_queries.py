@@ -17,6 +17,7 @@ from psoup.answer.describe import QueryFilter, list_queries, recall
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events.commands import AlterQueries
+from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import QueryBlock
@@ -203,6 +204,10 @@ def test_what_is_asked_of_parked_queries_is_refused_by_name(soup: RestartingPSou
         soup.register(ONE, keeping=Keeping(parked=True))
     with pytest.raises(InvalidInput, match="say what to change: amount, active or parked"):
         soup.alter_queries([query])
+    local = LocalPSoup()
+    local.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+    with pytest.raises(InvalidInput, match="are read from the log, and this engine has none; say inactive"):
+        local.register(ONE, keeping=PARKED)
 
 
 def test_a_page_of_a_list_reads_a_block_once(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
