@@ -70,10 +70,11 @@ class InvokeArguments:
 
 
 def is_in_memory(snapshot: Snapshot, query_id: int, now: int) -> bool:
-    """Whether a query's own window can be answered without waiting for a disk or a supplied function."""
+    """Whether a query's own window can be answered without waiting for a disk or a supplied function. A parked query
+    is on the disk."""
     record = snapshot.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
-    if record is None:
-        return True
+    if record is None or record.keeping.parked:
+        return record is None
     waits = supplied_functions.are_there() and bool(supplied_functions.used_in([record.query.text]))
     return not waits and all_in_memory(snapshot, record, now)
 

@@ -142,16 +142,18 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
         return commands.RegisterMany(texts, given.table, request.request_id, tenant, given.names, number), given.place
 
     async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
-        """The message of a query. A reader thread makes it if the query has many columns."""
+        """The message of a query. A reader thread makes it if the query has many columns, and reads a parked query."""
         snapshot = self._backend.host.snapshot()
         with self._backend.ids.naming(name):
             record = get_query(snapshot, query_id, tenant=tenant)
+            if record.keeping.parked:
+                await self._backend.host.evaluate(lambda *_: recall([record]), tenant=tenant)
         return await self._backend.made(
             len(record.query.select), lambda now: convert.query(record, self._backend.ids, now)
         )
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, caller: Caller) -> queries_pb2.GetQueryResponse:
-        """Get a query, on the event loop. O(1), or O(log n) by its key."""
+        """Get a query, on the event loop, unless it is parked. O(1), or O(log n) by its key."""
         tenant = self._backend.tenant(caller)
         query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
