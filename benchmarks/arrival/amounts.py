@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.arrival import parked
+from benchmarks.arrival import parked_queries
 from benchmarks.arrival.arrival import BATCH, CHUNK, KEPT, Loaded
 from benchmarks.tool.measure import Row, Sample, Target, in_turns
 from benchmarks.tool.run import Run
@@ -28,7 +28,7 @@ def rows(run: Run) -> Iterator[Row]:
     count = run.of(100_000, 100_000, 400)
     yield from run.part(lambda: _arrival(run.of(1_024, 1_024, 16), count, run.of(7, 3, 1)), "amount.arrival")
     yield from run.part(lambda: _bytes(count), "amount.bytes")
-    yield from parked.rows(run)
+    yield from parked_queries.rows(run)
 
 
 def _values(count: int) -> list[tuple[int, int, int]]:

@@ -127,7 +127,7 @@ def list_queries(
 
 
 def recall(records: Sequence[QueryRecord]) -> None:
-    """Read the parked queries among some, ascending, from the log: those of one block at once.
+    """Read the parked queries among some, ascending, from the log. Queries of one block are read at once.
 
     O(bytes of their blocks). Raises NotFound, reason UNKNOWN_QUERY, if one of them was unregistered meanwhile.
     """

@@ -1,11 +1,10 @@
-"""Parked queries: their memory, and the first invocation of one. Each figure comes from a process of its own.
+"""Parked queries: their resident bytes, and the first invocation of one, in a process of its own.
 
-amount.parked.memory   the memory of all queries, one in ten active, beside an engine with the active ones alone: the
-                       resident bytes of the process, with its code
-amount.parked.bytes    the resident bytes of a parked query without a key, registered in blocks of 8,192
-amount.parked.first    the first invocation of a parked query, from the log of a data directory
+amount.parked.memory   nine parked queries for each active one, beside the active ones alone
+amount.parked.bytes    a parked query without a key
+amount.parked.first    its first invocation
 
-    python -m benchmarks.arrival.parked 100000 900000     what such a process measures, as JSON
+    python -m benchmarks.arrival.parked_queries 100000 900000     what such a process measures, as JSON
 """
 
 from __future__ import annotations
@@ -119,15 +118,15 @@ def rows(run: Run) -> Iterator[Row]:
 
 def _rows(active: int, tiny: bool) -> Iterator[Row]:
     parked = 9 * active
-    command = [sys.executable, "-m", "benchmarks.arrival.parked", str(active), str(parked)]
+    command = [sys.executable, "-m", "benchmarks.arrival.parked_queries", str(active), str(parked)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=3_600)
-    found: Measured = json.loads(done.stdout.splitlines()[-1])
-    every, alone = Sample.of([found["all_bytes"]]), Sample.of([found["active_bytes"]])
+    figures: Measured = json.loads(done.stdout.splitlines()[-1])
+    every, alone = Sample.of([figures["all_bytes"]]), Sample.of([figures["active_bytes"]])
     target = None if tiny else Target(at_most=1.2)
     yield Row("amount.parked.memory", every, "bytes", f"{active:,} active ones", alone, target)
-    each = Sample.of([(found["all_bytes"] - found["active_bytes"]) / parked])
+    each = Sample.of([(figures["all_bytes"] - figures["active_bytes"]) / parked])
     yield Row("amount.parked.bytes", each, "bytes", "", None, None if tiny else Target(value_at_most=40))
-    first = Sample.of([1_000 * seconds for seconds in found["first_s"]])
+    first = Sample.of([1_000 * seconds for seconds in figures["first_s"]])
     yield Row("amount.parked.first", first, "ms", "", None, None if tiny else Target(value_at_most=5))
 
 
