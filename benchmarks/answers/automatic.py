@@ -31,11 +31,11 @@ MOST = Target(at_most=1.3)
 
 
 class Work(NamedTuple):
-    """The work of a step: `pushes` of `rows` rows, and `asked` invocations, of the queries in turn."""
+    """The work of a step: `pushes` of `rows` rows, and `invocations` of the queries in turn."""
 
     pushes: int
     rows: int
-    asked: int
+    invocations: int
 
 
 class Engine:
@@ -58,7 +58,7 @@ class Engine:
         began = time.thread_time()
         for _ in range(work.pushes):
             self.soup.push(STREAM, tables[0])
-        for _ in range(work.asked):
+        for _ in range(work.invocations):
             self.soup.invoke(self.queries[self._next % len(self.queries)]).to_table()
             self._next += 1
         self.clock.advance(seconds=STEP_S)
@@ -88,7 +88,7 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _row(name: str, phases: Sequence[Work], window: int, count: int, steps: int) -> Iterator[Row]:
-    """The row of some phases, of which the last one is measured."""
+    """The row of some phases. The last phase is measured."""
     statements = [query.statement(window) for query in make_queries(count, 4)]
     keepings = {"AUTO": AUTOMATIC, **{amount.name: Keeping(amount) for amount in Amount}}
     engines = {amount: Engine(keeping, statements, window) for amount, keeping in keepings.items()}

@@ -43,7 +43,7 @@ _ROW = np.dtype(
 """The columns of a query; see `AutoRows`."""
 
 NEVER = -(2**62)
-"""A time before all others."""
+"""The time of what has not happened."""
 _NONE: Array = np.zeros(0, np.int64)
 
 

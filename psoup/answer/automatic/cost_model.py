@@ -35,7 +35,7 @@ _CHUNK_S = 20e-6 / 65_536
 _ROW_S = 15e-9
 """A row of an answer that is gathered."""
 _JOINED_ROW_S = 60e-9
-"""A match of a source of a join, of which pairs are made, and rows."""
+"""A match of a source of a join, which is paired with its partners."""
 _KEPT_ROW_S = 4e-9
 """A row in a kept message."""
 _CHANGE_S = 150e-6

@@ -31,8 +31,7 @@ _SHARE = 0.01
 _SAVED_S = 60
 """The seconds whose share of a core may be saved for a round with many changes."""
 _FOLLOWED_S = 600
-"""The seconds for which a stream counts as followed after a page of a follower, and a query as copied after a page of a
-copy."""
+"""The seconds after a page for which a stream counts as followed, or a query as copied."""
 _ROW_BYTES = 64
 """Approximate bytes of a row in a kept answer."""
 

@@ -70,7 +70,9 @@ def test_the_work_of_a_round_is_bounded_and_what_saves_most_comes_first() -> Non
     assert chosen(streaks, costs, present, work, 1.0).tolist() == [*range(count)]
     assert chosen(streaks, costs, present, work, -1.0).tolist() == []
     work[9] = 0.5
-    assert chosen(streaks, costs, present, work, 0.025).tolist() == [7, 8], "one that waits lets others go first"
+    assert chosen(streaks, costs, present, work, 0.025).tolist() == [7, 8], (
+        "a change that waits lets smaller ones go first"
+    )
 
 
 def seen(**facts: object) -> Observed:
