@@ -87,7 +87,7 @@ def estimates(seen: Observed, most_rows: float = NEVER_S) -> Array:
     costs: Array = np.empty((len(AMOUNTS), len(seen.rate)))
     costs[NONE] = seen.rate * none_s
     costs[PARTIAL] = arriving + seen.rate * partial_s
-    costs[COMPLETE] = np.where(seen.rate > 0, arriving + seen.rate * complete_s, NEVER_S)
+    costs[COMPLETE] = np.where(complete_s < NEVER_S, arriving + seen.rate * complete_s, NEVER_S)
     costs[NONE, ~seen.may_idle] = NEVER_S
     costs[PARTIAL, seen.dear] = costs[COMPLETE, seen.dear] = NEVER_S
     return costs

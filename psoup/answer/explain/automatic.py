@@ -13,7 +13,7 @@ import numpy as np
 from psoup.answer.automatic.cost_model import NEVER_S, NEW_TUPLE_S
 from psoup.model import time_text
 from psoup.phrases import counted
-from psoup.plan.amounts import AMOUNTS
+from psoup.plan.amounts import AMOUNTS, Amount
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 
@@ -71,7 +71,8 @@ def explain_choice(snapshot: Snapshot, record: QueryRecord) -> ChoiceExplanation
     if at < 0:
         return ChoiceExplanation(amount)
     row, entry = rows.columns[at], snapshot.answers.look(record.query_id)
-    costs = {a.name: 1e6 * float(cost) for a, cost in zip(AMOUNTS, row["costs"], strict=True) if cost < NEVER_S / 2}
+    seconds = {amount: float(row["costs"][AMOUNTS.index(amount)]) for amount in Amount}
+    costs = {amount.name: 1e6 * cost for amount, cost in seconds.items() if cost < NEVER_S / 2}
     return ChoiceExplanation(
         amount,
         time_text(int(row["since"])),

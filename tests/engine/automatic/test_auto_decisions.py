@@ -70,9 +70,7 @@ def test_the_work_of_a_round_is_bounded_and_what_saves_most_comes_first() -> Non
     assert chosen(streaks, costs, present, work, 1.0).tolist() == [*range(count)]
     assert chosen(streaks, costs, present, work, -1.0).tolist() == []
     work[9] = 0.5
-    assert chosen(streaks, costs, present, work, 0.025).tolist() == [7, 8], (
-        "a change that waits lets smaller ones go first"
-    )
+    assert chosen(streaks, costs, present, work, 0.025).tolist() == [7, 8], "smaller changes go first"
 
 
 def seen(**facts: object) -> Observed:
@@ -112,8 +110,15 @@ def test_the_model_prefers_an_amount(facts: dict[str, object], best: int) -> Non
     assert int(estimates(seen(**facts)).argmin(axis=0)[0]) == best
 
 
+def test_a_kept_answer_stays_without_work() -> None:
+    costs = estimates(seen(rate=0.0, arrivals=0.0, places=COMPLETE))
+    streaks = Streaks(np.zeros(1, np.uint8), np.zeros(1, np.uint8))
+    assert next_streaks(streaks, costs, np.array([COMPLETE])).rounds.tolist() == [0]
+
+
 def test_an_answer_that_changes_too_much_is_not_kept() -> None:
-    assert estimates(seen(rate=1.0, arrivals=60_000.0))[COMPLETE, 0] >= NEVER_S
+    for rate in (0.0, 0.001, 1.0):
+        assert estimates(seen(rate=rate, arrivals=60_000.0))[COMPLETE, 0] == NEVER_S
     assert estimates(seen(matches=10_000.0), most_rows=9_999)[COMPLETE, 0] >= NEVER_S
 
 
