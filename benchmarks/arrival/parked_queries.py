@@ -1,8 +1,7 @@
 """Parked queries: their resident bytes, and the first invocation of one, in a process of its own.
 
-amount.parked.memory   nine parked queries for each active one, beside the active ones alone
-amount.parked.bytes    a parked query without a key
-amount.parked.first    its first invocation
+`amount.parked.memory`: nine parked queries for each active one, beside the active ones alone. `amount.parked.bytes`: a
+parked query without a key. `amount.parked.first`: its first invocation.
 
     python -m benchmarks.arrival.parked_queries 100000 900000     what such a process measures, as JSON
 """
