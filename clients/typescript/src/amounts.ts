@@ -18,6 +18,8 @@ export type Keeping = {
   eager?: boolean | undefined;
   /** Whether tuples meet the query as they come. */
   active?: boolean | undefined;
+  /** Whether an inactive query leaves the memory, until it is asked. */
+  parked?: boolean | undefined;
 };
 
 /** Some queries: by their IDs, by labels that all of them have, or by how their keys begin. */
@@ -45,10 +47,10 @@ export function amountJson(amount: Amount | undefined): AmountJson | undefined {
 /** The request that alters queries. */
 export function altering(
   selection: Selection,
-  { amount, eager, active }: Keeping,
+  { amount, eager, active, parked }: Keeping,
   dryRun: boolean,
 ): { [Name in keyof AlterQueriesRequestJson]: AlterQueriesRequestJson[Name] | undefined } {
-  return { ...(selection as AlterQueriesRequestJson), amount: amountJson(amount), eager, active, dryRun };
+  return { ...(selection as AlterQueriesRequestJson), amount: amountJson(amount), eager, active, parked, dryRun };
 }
 
 export function altered({ count, changed }: AlterQueriesResponseJson): Altered {
