@@ -146,13 +146,14 @@ class ClauseCatalog:
         single[unshared] = True
         members = grouped(sqc_ids[~single], ids[~single])
         shared = fresh[~alone]
-        own = queries.take(rows[shared].astype(np.int64)) if len(shared) else queries  # the block may go before them
+        # Queries of shared clauses leave the block, which may go before them.
+        few = queries.take(rows[shared].astype(np.int64)) if len(shared) else queries
         for place, row in enumerate(shared.tolist()):
             sqc_id = int(sqc_ids[row])
             used = attributes if columns.never is None or not columns.never[row] else ()
             member_set = add((), members.pop(sqc_id), self._shape)
             key = sqc_id, int(slots[row]), state.stream_id
-            self._records.set(sqc_id, ClauseRecord(*key, used, member_set, own, place))
+            self._records.set(sqc_id, ClauseRecord(*key, used, member_set, few, place))
         self._add_members(members)
         self.next_sqc += len(fresh)
         self._twins.append(state.clauses.idle_names.find(names[fresh]))

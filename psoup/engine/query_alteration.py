@@ -109,7 +109,7 @@ class QueryAlteration:
         """The number of queries whose keeping has changed so far, without sides."""
 
     def apply(self, query_ids: Array, codes_after: CodesAfter) -> set[int]:
-        """Change those of some queries (int64[k], ascending) that are registered. Returns the IDs of the streams with
+        """Change some queries (int64[k], ascending), as far as they are registered. Returns the IDs of the streams with
         new clauses. O(k log n), and O(n) for each block of n queries."""
         records = self._queries.find(query_ids)
         sides = self._queries.find(sides_in(records))

@@ -147,8 +147,8 @@ class KeepingChange:
         """The codes (uint8[n]) of queries after the change. O(n)."""
         changed: Array = codes.astype(np.uint8, copy=True)
         if self.amount is not None:
-            kept = changed & np.uint8(CODES - 1 - _AMOUNT_BITS - _AUTO)
-            changed = kept | np.uint8(AMOUNTS.index(self.amount) | (_AUTO if self.auto else 0))
+            switches = changed & np.uint8(CODES - 1 - _AMOUNT_BITS - _AUTO)
+            changed = switches | np.uint8(AMOUNTS.index(self.amount) | (_AUTO if self.auto else 0))
         inactive = True if self.parked else None if self.active is None else not self.active
         for bit, wanted in ((_EAGER, self.eager), (_INACTIVE, inactive), (_PARKED, self.parks)):
             if wanted is not None:

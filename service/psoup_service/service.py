@@ -366,9 +366,8 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
-        for port in (self.gateway, self.pg):
-            if port is not None:
-                port.close()
+        for port in filter(None, (self.gateway, self.pg)):
+            port.close()
         self.regular.stop()
         await on(self._threads.life, self.regular.eager.join)
         if self._watch is not None:

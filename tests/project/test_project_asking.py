@@ -45,6 +45,7 @@ EXCEPTIONS: dict[str, str] = {
     "engine/execution/test_ways.py _with_partners": "the plan and the matches of an answer without its rows",
     "engine/engine/test_engine_state_machine.py EngineMachine.wrong": "a command that is refused",
     "engine/joins/test_joins_direct.py _ask": _COUNTED,
+    "psoup_testing/engines/eager_engine.py asked": _COUNTED,
     "engine/joins/test_joins_halved.py test_crowded_joins_are_left_to_pieces_for_a_while": _COUNTED,
     "engine/execution/test_relation_budgets.py _asked": _COUNTED,
     "engine/sql/test_sql_spans.py test_conditions_keep_what_duckdb_keeps": "`Both.ask` asks again",

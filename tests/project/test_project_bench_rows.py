@@ -22,8 +22,8 @@ ROWS = """
     arrival.q1m.zipf arrival.q1m.zipf.two arrival.q1m.range arrival.q1m.range.two arrival.q1m.range.b64
     arrival.q1m.eq.counters
     arrival.text.q32.plain arrival.text.q32 arrival.text.q1k arrival.text.q100k
-    amount.arrival amount.bytes.none amount.bytes.inactive amount.bytes.complete amount.activated
-    amount.parked.memory amount.parked.bytes amount.parked.first
+    amount.arrival amount.bytes.none amount.bytes.inactive amount.bytes.complete
+    amount.parked.memory amount.parked.bytes amount.parked.first amount.arrival.eager amount.activated
     functions.times functions.texts functions.numbers functions.libm
     register.100k register.100k.chunk register.q1m register.one.w16m
     tags.register tags.queries tags.unregister

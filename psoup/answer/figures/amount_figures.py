@@ -16,7 +16,7 @@ from psoup.values.columns import Array
 class QueryCounts(NamedTuple):
     """The numbers of queries, without sides; 0 if there are none.
 
-    `by_amount` in force and whether they are active; `automatic`: those of them that are AUTO, by the amount in force.
+    `by_amount` in force and whether they are active; `automatic`: AUTO queries, by the amount in force.
     `parked`: of parked ones, which are among the inactive ones.
     """
 

@@ -103,7 +103,7 @@ class Settings(ListenSettings):
     """a query that takes at least this share of the time of arriving tuples is reported; 0 is off"""
 
     quarantine_share: float = Field(default=0.0, ge=0, le=1)
-    """from this share on, a query leaves the index until the next start; an `auto` one becomes `none`; 0 is off"""
+    """from this share on, a query's clause leaves the index until the next start; 0 is off"""
 
     amount: Literal["none", "partial", "complete", "auto"] = "partial"
     """how much is kept of a query whose registration does not say it, or `auto` (docs/amounts.md)"""

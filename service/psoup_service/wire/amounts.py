@@ -45,8 +45,8 @@ def amount_in(value: queries_pb2.Amount.ValueType) -> str:
 def keeping_in(request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest, default: str) -> Keeping:
     """The keeping that a registration asks for. `default`: the amount's name if it has none. Raises InvalidInput."""
     active = request.active if request.HasField("active") else not request.parked
-    asked = asked_keeping(amount_in(request.amount) or default)
-    return replace(asked, eager=request.eager, active=active, parked=request.parked)
+    keeping = asked_keeping(amount_in(request.amount) or default)
+    return replace(keeping, eager=request.eager, active=active, parked=request.parked)
 
 
 def change_in(request: queries_pb2.AlterQueriesRequest) -> KeepingChange:

@@ -65,7 +65,8 @@ from psoup_storage.formats.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
-NO_QUERY = 2**63 - 1  # no query has this ID
+NO_QUERY = 2**63 - 1
+"""An ID that no query has."""
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +75,8 @@ class DurableStore:
 
     `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: bytes of cached columns of
     archived chunks. `hot_bytes`: the most bytes of tuples that a start loads for streams with an archive; other tuples
-    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests."""
+    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
+    """
 
     name = "disk"
     durable = True
@@ -160,12 +162,8 @@ class DurableStore:
         self._database.refuse_if_failed()
         if not events:
             return
-        last = self._last
-        for event in events:
-            if event.sequence <= last:
-                self._database.failure = f"event {event.sequence} came after event {last}"
-                self._database.refuse_if_failed()
-            last = event.sequence
+        self._database.failure = log.disorder(events, self._last)
+        self._database.refuse_if_failed()
         rows = self._ready.of(events)
         with self._database.transaction() as connection:
             log.write(connection, rows)
@@ -184,7 +182,7 @@ class DurableStore:
             self._chunks.sidecars.forget(stream)
             self._ready.spools.unnamed(spools)
             files += of_chunks
-        self._last = last
+        self._last = events[-1].sequence
         self._ready.appended(events)
         self._remove(files)
         self._departures.note(events)
@@ -218,8 +216,7 @@ class DurableStore:
 
         ResourceExhausted if it has no room: nothing has changed then. A stream that has been dropped needs no chunk.
         """
-        before = self._stored.get(stream)
-        passed = chunk.number < oldest
+        before, passed = self._stored.get(stream), chunk.number < oldest
         row = passed_row(stream, chunk, before) if passed else self._chunks.write(stream, spec, chunk, before)
         try:
             files, start = self._in_turn(partial(self._admit, chunk.first_time, row, min(oldest, row.number)))

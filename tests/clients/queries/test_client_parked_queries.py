@@ -44,7 +44,7 @@ def test_parked_queries_are_answered_listed_and_altered(tmp_path: Path) -> None:
         ):
             with pytest.raises(InvalidRequest, match="a parked query is inactive, and this call says active"):
                 refused()
-        with pytest.raises(ValueError, match="amount, active or parked"):
+        with pytest.raises(ValueError, match="amount, eager, active or parked"):
             client.alter_queries([alone])
         before = [(query.id, query.info) for query in client.queries()]
     with serving(settings, store=open_store(tmp_path, reserve_bytes=0)) as running, Client(running.address) as client:

@@ -88,8 +88,8 @@ def test_ids_that_no_query_can_have_are_refused_as_they_were_written() -> None:
         for number in (2**63, 10**19 - 1, 10**18):
             refusal = await refused(altered(wire, query_ids=[f"{prefix}-{number}"], active=False), INVALID)
             assert refusal.reason == "MALFORMED_ID"
-        most = await refused(altered(wire, query_ids=[f"{prefix}-{10**18 - 1}"], active=False), MISSING)
-        assert most.facts["examples"] == f"{prefix}-{10**18 - 1}"
+        greatest = await refused(altered(wire, query_ids=[f"{prefix}-{10**18 - 1}"], active=False), MISSING)
+        assert greatest.facts["examples"] == f"{prefix}-{10**18 - 1}"
         gone = [f"{prefix}-{number}" for number in range(1_001, 1_031)]
         for call in (
             altered(wire, query_ids=gone, active=False),

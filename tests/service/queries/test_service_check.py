@@ -69,7 +69,7 @@ def test_what_is_said_is_what_register_makes_and_nothing_is_left() -> None:
             for node, kept in zip(response.nodes, plan, strict=True):
                 assert node.figures.get("tuples_in_window") == kept.figures.get("tuples_in_window")
                 assert all(kept.facts[name] == text for name, text in node.facts.items())
-            for field in ("query_id", "register_time", "sequence", "amount", "active"):
+            for field in ("query_id", "register_time", "sequence", "amount", "amount_in_force", "active"):
                 made.ClearField(field)
             assert response.query == made
 

@@ -202,7 +202,7 @@ def test_what_is_asked_of_parked_queries_is_refused_by_name(soup: RestartingPSou
         soup.alter_queries([query], active=True, parked=True)
     with pytest.raises(InvalidInput, match="a parked query is inactive, and this call says active"):
         soup.register(ONE, keeping=Keeping(parked=True))
-    with pytest.raises(InvalidInput, match="say what to change: amount, active or parked"):
+    with pytest.raises(InvalidInput, match="say what to change: amount, eager, active or parked"):
         soup.alter_queries([query])
     local = LocalPSoup()
     local.execute("CREATE STREAM s (x BIGINT, n TEXT)")

@@ -39,8 +39,10 @@ def keeping_facts(keeping: Keeping) -> dict[str, Any]:
 
 def keeping_in(facts: Mapping[str, Any]) -> Keeping:
     """The keeping in the facts of a registration. Raises KeyError for an unknown amount."""
-    asked = asked_keeping(facts.get("amount", AS_USUAL.name))
-    return replace(asked, **{name: facts.get(name, getattr(AS_USUAL, name)) for name in ("eager", "active", "parked")})
+    keeping = asked_keeping(facts.get("amount", AS_USUAL.name))
+    return replace(
+        keeping, **{name: facts.get(name, getattr(AS_USUAL, name)) for name in ("eager", "active", "parked")}
+    )
 
 
 def encode_alteration(event: QueriesAltered) -> LogRow:
@@ -56,7 +58,7 @@ def encode_alteration(event: QueriesAltered) -> LogRow:
 
 def decode_alteration(row: LogRow, facts: Mapping[str, Any]) -> QueriesAltered:
     """The event of a row of the kind `altered`. Raises KeyError for an unknown amount, Internal for damaged IDs."""
-    asked = amount_change(facts["amount"]) if "amount" in facts else NO_CHANGE
-    change = replace(asked, eager=facts.get("eager"), active=facts.get("active"), parked=facts.get("parked"))
+    amount = amount_change(facts["amount"]) if "amount" in facts else NO_CHANGE
+    change = replace(amount, eager=facts.get("eager"), active=facts.get("active"), parked=facts.get("parked"))
     ids = np.frombuffer(checked_tuples(row, dict(facts)), INT64)
     return QueriesAltered(row.sequence, facts["tenant"], ids, change, facts["time"])

@@ -21,6 +21,7 @@ from typing import Any
 
 import apsw
 
+from psoup.events.events import Event
 from psoup_storage.durable.log.rows import LogRow
 
 SLICE_BYTES = 1024 * 1024
@@ -41,6 +42,15 @@ _CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
 
 Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 """Runs a SELECT with values."""
+
+
+def disorder(events: Iterable[Event], last: int) -> str:
+    """Check that the sequences of events ascend from the event `last` on. Returns the fault, or ""."""
+    for event in events:
+        if event.sequence <= last:
+            return f"event {event.sequence} came after event {last}"
+        last = event.sequence
+    return ""
 
 
 def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:
