@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.plan.amounts import auto_codes
 from psoup.published.idle_clauses import FIRST_IDLE, FIRST_INACTIVE
 from psoup.published.reader_notes import NoteKind
 from psoup.published.record_block import picked
@@ -41,8 +42,10 @@ def _idle_clauses(snapshot: Snapshot, view: StreamView) -> Array:
     for block, at in lookup.blocks:
         assert isinstance(block, QueryBlock)
         if block.stream_id == view.stream_id:
-            parts.append(picked(block.sqc_ids, at).astype(np.int64))
-    records = [record for record in lookup.records.values() if record.stream_id == view.stream_id]
+            sqc_ids = picked(block.sqc_ids, at).astype(np.int64)
+            parts.append(sqc_ids[auto_codes(block.codes_at(at))])
+    here = [record for record in lookup.records.values() if record.stream_id == view.stream_id]
+    records = [record for record in here if record.keeping.auto]  # others were AUTO at the last round
     parts.append(np.array([record.sqc_id for record in records], np.int64))
     sqc_ids = np.concatenate(parts)
     return np.sort(sqc_ids[(sqc_ids >= FIRST_IDLE) & (sqc_ids < FIRST_INACTIVE)])
