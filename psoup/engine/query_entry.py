@@ -82,8 +82,9 @@ class QueryEntry:
             sqc_id = NO_CLAUSE if is_join else self._clauses.add_parked(streams[stream_id], part_id, queries)
             place, next_id = (part_id, event.tenant, stream_id, sqc_id), next_tuple_of(event, stream_id)
             record = QueryRecord(*place, event.time, event.sequence, queries, 0, part_tag, expires)
-            changed = replace(record, next_id=0 if is_join else next_id, keeping=parked_as(event.keeping))
-            self._queries.set(part_id, changed)
+            keeping = parked_as(event.keeping)
+            keeping = keeping if part_id == query_id else keeping.of_side
+            self._queries.set(part_id, replace(record, next_id=0 if is_join else next_id, keeping=keeping))
         states = [streams[stream_id] for stream_id in dict.fromkeys(side_streams or (first,))]
         for state in states:
             state.clauses.count_queries(1)

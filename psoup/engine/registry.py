@@ -138,7 +138,7 @@ class Registry:
         stand = np.ones(count, np.bool_)
         stand[np.array(event.gone, np.int64)] = False
         if event.keeping.ahead:
-            self.eager.set(ids, stand)
+            self.eager.set(ids, stand & ~np.isin(ids - event.first_id, event.parked))
         with without_collector():
             if isinstance(queries, BoundBlock | ParkedQueries):
                 changed = self._count(self._entry(event, streams).block(ids, queries, np.flatnonzero(stand)))

@@ -1,0 +1,75 @@
+"""Parked queries of all amounts, also AUTO and eager ones: an engine knows the same of them as it starts again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.engine.engine import Engine
+from psoup.plan.amounts import AUTOMATIC, Amount, Keeping
+from psoup.work.clock import VirtualClock
+from psoup_storage import DurableStore
+from psoup_testing.engines.amounts import CONFIG, push, register
+from psoup_testing.engines.restarts import RestartingPSoup
+
+EAGER = Keeping(Amount.COMPLETE, eager=True)
+
+
+@pytest.fixture
+def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
+    made = RestartingPSoup(CONFIG, VirtualClock(0), tmp_path / "data")
+    made.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+    made.execute("CREATE STREAM t (x BIGINT)")
+    yield made
+    made.check()
+    made.store.close()
+
+
+def check_each_event(soup: RestartingPSoup) -> None:
+    """Read the log again, with all checks after each event."""
+    soup.store.close()
+    soup.store = store = DurableStore(soup.path)
+    config: EngineConfig = soup.config
+    engine = Engine(config, keep=store.keep, thin=store.thin, log=store.registrations, verify="all")
+    for event in store.read():
+        engine.apply([event])
+    assert engine.snapshot().count == soup.engine.snapshot().count
+
+
+@pytest.mark.parametrize("keeping", [AUTOMATIC, EAGER])
+def test_queries_that_are_registered_as_parked(soup: RestartingPSoup, keeping: Keeping) -> None:
+    parked = Keeping(keeping.amount, keeping.eager, active=False, parked=True, auto=keeping.auto)
+    ids = register(soup, parked)
+    soup.check()
+    soup.alter_queries(ids[::2], active=True)
+    soup.check()
+    soup.restart()
+    check_each_event(soup)
+
+
+@pytest.mark.parametrize("keeping", [AUTOMATIC, EAGER])
+def test_queries_that_are_parked_later(soup: RestartingPSoup, keeping: Keeping) -> None:
+    ids = register(soup, keeping)
+    push(soup, 30)
+    soup.update_answers()
+    soup.alter_queries(ids[::2], parked=True)
+    updates = soup.engine.snapshot().eager.updates
+    push(soup, 30)
+    soup.update_answers()
+    active = len(ids) - len(ids[::2])
+    assert soup.engine.snapshot().eager.updates - updates == (active if keeping.eager else 0)
+    check_each_event(soup)
+
+
+def test_an_eager_query_that_was_auto_for_a_while_is_eager_again(soup: RestartingPSoup) -> None:
+    ids = register(soup, EAGER)
+    soup.alter_queries(ids, auto=True)
+    assert not soup.engine.snapshot().eager
+    soup.restart()
+    assert not soup.engine.snapshot().eager
+    soup.alter_queries(ids, amount=Amount.COMPLETE)
+    assert soup.engine.snapshot().eager.ids().tolist() == ids
+    check_each_event(soup)
