@@ -153,18 +153,22 @@ class UnionRead:
 
     def _spliced(self, branches: Sequence[Sequence[Piece]]) -> Answer:
         """The answer with messages that are spliced from kept ones and new rows."""
-        done = list[list[tuple[Array, KeptPart]]]()
+        ids_of_parts = list[list[Array]]()
 
         def parts(most_rows: int) -> Iterator[KeptPart]:
-            done.clear()
+            ids_of_parts.clear()
             for pieces in branches:
-                done.append([])
+                ids_of_parts.append([])
                 for ids, part in written(self._form.form, pieces, most_rows):
-                    done[-1].append((ids, part))
+                    ids_of_parts[-1].append(ids)
                     yield part
 
+        def keep(sent: tuple[KeptPart, ...]) -> None:
+            rest = iter(sent)
+            self._put([[(ids, next(rest)) for ids in of_branch] for of_branch in ids_of_parts])
+
         rows = sum([len(piece.ids) for pieces in branches for piece in pieces])
-        return SentAnswer(*self._sent(AnswerFigures(rows, "")), parts, lambda _: self._put(done))
+        return SentAnswer(*self._sent(AnswerFigures(rows, "")), parts, keep, self._slot.room)
 
     def _put(self, branches: Sequence[Sequence[tuple[Array, KeptPart]]]) -> None:
         """Keep the tuple IDs and the messages of each SELECT."""

@@ -105,7 +105,13 @@ def test_an_answer_that_was_too_large_is_not_kept_when_the_limit_rises() -> None
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT v, _id FROM s", "SELECT v, t FROM s", "SELECT a.v FROM s a JOIN s b ON a.v = b.v"]
+    "sql",
+    [
+        "SELECT v, _id FROM s",
+        "SELECT v, t FROM s",
+        "SELECT a.v FROM s a JOIN s b ON a.v = b.v",
+        "SELECT v, _id FROM s UNION ALL SELECT _id, v FROM s WHERE v < 5",
+    ],
 )
 def test_readers_that_stop_midway_hold_little_of_their_answers(sql: str) -> None:
     soup = of(40_000)
