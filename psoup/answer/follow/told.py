@@ -102,7 +102,7 @@ def _ends(window: WindowClause) -> tuple[int, int] | None:
 
 def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool, named: Array = _NONE) -> ToldQueries:
     """The facts of some queries (int64[k], ascending) on a stream. A query that is gone, or on another stream, is never
-    told. O(k), with a step of Python for each query outside blocks.
+    told. O(k), with a step of Python for each query outside blocks. Reads no parked query.
 
     `named`: the IDs of the queries that are also told if their amount is NONE, int64[m].
     """
@@ -113,15 +113,18 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool,
         assert isinstance(block, QueryBlock)
         sample = block.make(int(at[0]))
         if _is_here(snapshot, view, sample):
-            places = np.searchsorted(ids, picked(block.ids, at))
-            _note(facts, places, picked(block.sqc_ids, at), sample)
-            codes = block.codes_at(at)
+            places, codes = np.searchsorted(ids, picked(block.ids, at)), block.codes_at(at)
             left_out[places] = np.where(is_named[places], inactive_codes(codes), untold_codes(codes))
+            active = np.flatnonzero(~inactive_codes(codes))
+            if len(active):  # the others may be parked, and their statement is on the disk
+                sample = block.make(int(at[active[0]]))
+                _note(facts, places[active], picked(block.sqc_ids, at[active]), sample)
     if lookup.records:
         places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
         for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
-                _note(facts, place, record.sqc_id, record)
+                if record.keeping.active:
+                    _note(facts, place, record.sqc_id, record)
                 left_out[place] = not record.keeping.active if is_named[place] else record.keeping.untold
     facts.first[left_out], facts.end[left_out] = NEVER, _LEAST
     if old:
@@ -188,14 +191,16 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
     """Refuse named queries that cannot be followed: joins, aggregates, DISTINCT, and queries on other streams.
 
     `begins`: also raise NotFound for a query that is not registered, and InvalidInput for an inactive one. A follower
-    that goes on ignores such queries.
+    that goes on ignores such queries. Reads no parked query.
     """
     for record in _named(snapshot, view, wanted, begins=begins):
         streams = snapshot.streams_of(record)
         if begins and not record.keeping.active:
             raise InvalidInput(
-                f"query {_name(record)} is inactive, and follow never tells it; activate it", reason="INACTIVE"
+                f"{_inactive_name(record)} is inactive, and follow never tells it; activate it", reason="INACTIVE"
             )
+        if record.keeping.parked:
+            continue
         if streams == [view.stream_id] and record.sqc_id != NO_CLAUSE and is_selection(record.query.plan):
             continue
         if view.stream_id not in streams:
@@ -211,6 +216,11 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
 def _name(record: QueryRecord) -> str:
     """The name of a query in an error: its key, or the beginning of its statement."""
     return repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
+
+
+def _inactive_name(record: QueryRecord) -> str:
+    """The name of an inactive query in an error. The statement of a parked one is on the disk, and is not read."""
+    return "a parked query without a key" if record.keeping.parked and not record.key else f"query {_name(record)}"
 
 
 def _named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> Iterable[QueryRecord]:

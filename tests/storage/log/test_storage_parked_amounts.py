@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from psoup.answer.follow.kept_entries import FollowPlace
+from psoup.answer.follow.page import Follower, follow_page
+from psoup.answer.follow.told import FollowWanted, check_named
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
+from psoup.errors import InvalidInput
 from psoup.plan.amounts import AUTOMATIC, Amount, Keeping
 from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
@@ -62,6 +67,26 @@ def test_queries_that_are_parked_later(soup: RestartingPSoup, keeping: Keeping) 
     active = len(ids) - len(ids[::2])
     assert soup.engine.snapshot().eager.updates - updates == (active if keeping.eager else 0)
     check_each_event(soup)
+
+
+def test_a_follower_reads_no_parked_query(soup: RestartingPSoup) -> None:
+    sql, labels = "SELECT x FROM s WHERE x > ?", {"of": "ann"}
+    ids = [soup.register(sql.replace("?", str(n)), labels=labels) for n in range(4)]
+    rows = pa.table({"x": [*range(12)], "of": ["ann"] * 12})
+    ids += soup.register_many(sql, rows, labels=("of",))
+    parked = ids[:2] + ids[4:8]
+    soup.alter_queries(parked, parked=True)
+    push(soup, 30)
+    snapshot = soup.engine.snapshot()
+    view, told = snapshot.stream("s", "default"), set(ids) - set(parked)
+    for wanted in (FollowWanted(labels=(("of", "ann"),)), FollowWanted(query_ids=tuple(ids)), FollowWanted()):
+        check_named(snapshot, view, wanted, begins=False)
+        page = follow_page(snapshot, view, Follower(wanted), FollowPlace(0), most_rows=999, most_bytes=1 << 20)
+        assert not len(soup.engine.recalled)
+        assert {*page.queries.tolist()} == told - {*ids[-3:]}  # x > 9, 10, 11
+    with pytest.raises(InvalidInput, match="a parked query without a key is inactive"):
+        check_named(snapshot, view, FollowWanted(query_ids=(ids[0],)), begins=True)
+    assert not len(soup.engine.recalled)
 
 
 def test_an_eager_query_that_was_auto_for_a_while_is_eager_again(soup: RestartingPSoup) -> None:
