@@ -190,12 +190,11 @@ class AutomaticAmounts:
                 came, gone = np.union1d(came, ids), np.setdiff1d(gone, ids)
             else:
                 came, gone = np.setdiff1d(came, ids), np.union1d(gone, ids)
-        new = np.setdiff1d(came, rows.ids, assume_unique=True)
-        if len(new) or len(gone):
-            stay = ~np.isin(rows.ids, gone)
-            added = AutoRows(new)
+        if len(came) or len(gone):
+            stay = ~np.isin(rows.ids, np.union1d(came, gone))  # a query that is AUTO anew begins anew
+            added = AutoRows(came)
             added["since"][:], added["work"][:], added["copied_at"][:] = now, np.nan, NEVER
-            ids = np.concatenate([rows.ids[stay], new])
+            ids = np.concatenate([rows.ids[stay], came])
             columns = np.concatenate([rows.columns[stay], added.columns])
             order = np.argsort(ids)
             self.rows = rows = AutoRows(ids[order], columns[order])
