@@ -80,7 +80,7 @@ def check_change(change: KeepingChange, parks: bool) -> None:
     if change.parked:
         _check_parked(bool(change.active), parks)
     if change.eager and change.amount not in (None, Amount.COMPLETE):
-        raise _not_eager(change.amount)
+        raise _not_eager(change.name)
 
 
 def check_keeping(keeping: Keeping, parks: bool) -> None:
@@ -88,11 +88,10 @@ def check_keeping(keeping: Keeping, parks: bool) -> None:
     if keeping.parked:
         _check_parked(keeping.active, parks)
     if keeping.eager and keeping.amount is not Amount.COMPLETE:
-        raise _not_eager(keeping.amount)
+        raise _not_eager(keeping.name)
 
 
-def _not_eager(amount: Amount | None) -> InvalidInput:
-    name = "" if amount is None else amount.name
+def _not_eager(name: str) -> InvalidInput:
     return InvalidInput(
         f"eager is for queries with amount COMPLETE, and this amount is {name}; take COMPLETE, or leave eager out",
         reason="EAGER",

@@ -63,7 +63,7 @@ class KeptExplanation:
 def explain_kept(snapshot: Snapshot, record: QueryRecord) -> KeptExplanation | None:
     """The kept answer of a query. Returns None unless the query is COMPLETE and active. O(messages)."""
     explained, facts = _explain_answer(snapshot, record), snapshot.eager.facts.get(record.query_id)
-    if explained is None or not record.keeping.eager:
+    if explained is None or not record.keeping.ahead:
         return explained
     if facts is None:
         return replace(explained, eager=True)

@@ -212,6 +212,33 @@ def test_a_dear_query_stays_none() -> None:
     assert "quarantine_share" in "\n".join(soup.explain(query).lines())
 
 
+def test_a_query_that_is_auto_anew_begins_anew() -> None:
+    soup, work = busy(rows=500, count=3)
+    query = soup.queries()[0]
+    rounds(soup, 2, work)
+    soup.engine.install(AmountChoice(Amount.NONE, np.array([query]), dear=True, time=7))
+    soup.alter_queries([query], amount=Amount.COMPLETE)
+    soup.alter_queries([query], auto=True)
+    rounds(soup, 5, work)
+    assert amounts(soup, [query]) == [Amount.PARTIAL]
+    assert "quarantine_share" not in "\n".join(soup.explain(query).lines())
+
+
+def test_eager_has_no_effect_while_the_amount_is_auto() -> None:
+    soup = make()
+    query = soup.register(ONE, keeping=Keeping(Amount.COMPLETE, eager=True))
+    for auto in (True, False):
+        soup.alter_queries([query], auto=auto, amount=None if auto else Amount.COMPLETE)
+        choose(soup, [query], Amount.COMPLETE)
+        push(soup, 20)
+        soup.update_answers()
+        soup.invoke(query).to_table()
+        explained = soup.explain(query)
+        assert explained.kept_answer and explained.kept_answer.eager is not auto
+        assert ("eager" in "\n".join(explained.lines())) is not auto
+        assert soup.engine.snapshot().eager.updates == (0 if auto else 1)
+
+
 def test_explain_says_what_was_chosen_and_why() -> None:
     soup, ask = busy(count=40)
     query = soup.queries()[0]

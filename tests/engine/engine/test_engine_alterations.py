@@ -91,6 +91,7 @@ def test_bad_changes_are_refused_and_change_nothing() -> None:
             AlterQueries(np.array(ids), change=KeepingChange(Amount.NONE, True)),
             "eager is for queries with",
         ),
+        (AlterQueries(np.array(ids), change=KeepingChange(Amount.PARTIAL, True, auto=True)), "this amount is AUTO;"),
         (AlterQueries(np.zeros(10_000_000, np.int64), change=KeepingChange(active=False)), "names 10,000,000 queries"),
     ]
     for command, why in refusals:
