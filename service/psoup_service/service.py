@@ -366,7 +366,7 @@ class Service:
 
     async def _release(self) -> None:
         self.watchdog.stop()
-        for port in filter(None, (self.gateway, self.pg)):
+        for port in [port for port in (self.gateway, self.pg) if port is not None]:
             port.close()
         self.regular.stop()
         await on(self._threads.life, self.regular.eager.join)
