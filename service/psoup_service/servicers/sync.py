@@ -102,7 +102,9 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
             return None
         snapshot = self._backend.host.snapshot()
         record = snapshot.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
-        if record is None or record.sqc_id == NO_CLAUSE or ranged(record.query.plan) is None:
+        if record is None or record.sqc_id == NO_CLAUSE or record.keeping.parked:
+            return None  # a parked query is on the disk
+        if ranged(record.query.plan) is None:
             return None
         if not is_in_memory(snapshot, query_id, now):
             return None
