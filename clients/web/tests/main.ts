@@ -59,6 +59,28 @@ test("a plan says what is kept of the answer, or why it was given up", () => {
     figures: [],
     facts: [["amount_reason", "inactive"]],
   });
+  const eager = { ...kept, eager: true, updates: 12, updated: "2026-03-01 10:00:00Z", why_not: "it was not asked" };
+  const updated = amountFacts({ details: { ...said, eager: true, kept_answer: eager } });
+  assert.deepEqual(updated?.figures.at(-1), ["eager_updates", 12]);
+  assert.deepEqual(updated?.facts.slice(1), [
+    ["eager_updated", "2026-03-01 10:00:00Z"],
+    ["eager_why_not", "it was not asked"],
+  ]);
+  const choice = {
+    amount: "NONE",
+    since: "2026-03-01 10:00:00Z",
+    core_us: { NONE: 2.26, PARTIAL: 90 },
+    invocations: 4,
+  };
+  assert.deepEqual(amountFacts({ details: { amount: "AUTO", active: true, choice } }), {
+    words: "auto (none)",
+    figures: [
+      ["invoked_in_a_second", 4],
+      ["core_us_none", 2.3],
+      ["core_us_partial", 90],
+    ],
+    facts: [["chosen_since", "2026-03-01 10:00:00Z"]],
+  });
   assert.equal(amountFacts({}), null);
 });
 

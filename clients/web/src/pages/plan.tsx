@@ -173,7 +173,7 @@ function shownFact(name: string, value: string): string {
   return INSTANTS.has(name) && INSTANT.test(value) ? instant(microsOf(value.replace(" ", "T"))) : value;
 }
 
-const INSTANTS = new Set(["begin", "end", "given_up"]);
+const INSTANTS = new Set(["begin", "end", "given_up", "chosen_since", "eager_updated"]);
 const INSTANT = /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 /** Names and values in one order, whatever order the service sends them in. */

@@ -1,7 +1,8 @@
 /** The amount of a query in words, as `psoup queries` shows it. */
 import type { AmountJson, ExplainResponseJson, QueryJson } from "psoup-client/contract/psoup_proto/v1/queries_pb";
 
-/** What a plan says of the amount: its words, and the figures and facts of the kept answer by the service's names. */
+/** What a plan says of the amount: its words, and the figures and facts of the kept answer and of the choice for an
+ * AUTO query, by the names of the page's terms. */
 export interface AmountFacts {
   words: string;
   figures: [name: string, value: number][];
@@ -19,12 +20,22 @@ export function amountFacts({ details }: ExplainResponseJson): AmountFacts | nul
     active: active === true,
   });
   const { form, rows, bytes, given_up: givenUp, why, invocations } = record(answer);
-  const facts = { amount_reason: reason, kept_form: form, given_up: givenUp, kept_why: why };
-  const figures = givenUp
+  const { updates, updated, why_not: whyNot } = record(answer);
+  const facts = {
+    amount_reason: reason,
+    chosen_since: record(choice).since,
+    kept_form: form,
+    given_up: givenUp,
+    kept_why: why,
+    eager_updated: updated,
+    eager_why_not: whyNot,
+  };
+  const ofAnswer = givenUp
     ? { invocations_since: invocations }
     : Number(bytes) > 0
       ? { kept_rows: rows, kept_answer_bytes: bytes }
       : {};
+  const figures = { ...choiceFigures(record(choice)), ...ofAnswer, ...(updates ? { eager_updates: updates } : {}) };
   return {
     words,
     figures: Object.entries(figures).map(([name, value]) => [name, Number(value)]),
@@ -32,6 +43,17 @@ export function amountFacts({ details }: ExplainResponseJson): AmountFacts | nul
       typeof value === "string" && value ? [[name, value]] : [],
     ),
   };
+}
+
+/** What was observed of an AUTO query, and the estimated microseconds of a core in a second under each amount. */
+function choiceFigures({ since, core_us: costs, invocations }: Record<string, unknown>): Record<string, number> {
+  if (!since) return {};
+  const each = Object.entries(record(costs)).map(([name, cost]) => [`core_us_${name.toLowerCase()}`, tenths(cost)]);
+  return { invoked_in_a_second: tenths(invocations), ...Object.fromEntries(each) };
+}
+
+function tenths(value: unknown): number {
+  return Math.round(10 * Number(value ?? 0)) / 10;
 }
 
 function record(value: unknown): Record<string, unknown> {

@@ -62,6 +62,17 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   may_take_away: ["May take rows away", ""],
   ways: ["Method", ""],
   // Of the amount in a plan.
+  invoked_in_a_second: ["Invocations per second", ""],
+  core_us_none: ["Estimate under none", "Microseconds of a processor core in a second, if the amount were none."],
+  core_us_partial: [
+    "Estimate under partial",
+    "Microseconds of a processor core in a second, if the amount were partial.",
+  ],
+  core_us_complete: [
+    "Estimate under complete",
+    "Microseconds of a processor core in a second, if the amount were complete.",
+  ],
+  chosen_since: ["Amount chosen at", ""],
   kept_rows: ["Rows of the kept answer", ""],
   kept_answer_bytes: ["Bytes of the kept answer", ""],
   invocations_since: ["Invocations since", "After ten of them the service may keep the answer again."],
@@ -69,6 +80,9 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   kept_form: ["Kept answer", ""],
   given_up: ["Given up at", ""],
   kept_why: ["Reason", ""],
+  eager_updates: ["Updates of the kept answer", "Updates after new rows, before anybody asks."],
+  eager_updated: ["Updated at", ""],
+  eager_why_not: ["Not updated now", ""],
   // What takes memory.
   tuples: ["Rows", ""],
   "tuples that wait": ["Rows that wait", "Rows that have come, and wait until no older row can come before them."],
