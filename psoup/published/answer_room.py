@@ -28,6 +28,10 @@ _COUNTED_ANEW = 1_024
 """The number of changes after which the bytes of all entries are counted again."""
 
 
+NEWEST = 2**62
+"""A sequence after all events."""
+
+
 @dataclass(slots=True, eq=False)
 class GivenUp:
     """The reason why no answer of a query is kept. `time`: when it was given up, microseconds of the clock.
@@ -148,11 +152,15 @@ class AnswerRoom:
             self._put(query_id, KeptEntry(tenant, value, size, used, sequence))
         return why
 
-    def refuse(self, query_id: int, tenant: str, now: int, why: str) -> None:
+    def refuse(self, query_id: int, tenant: str, now: int, why: str, *, sequence: int = NEWEST) -> None:
         """Give up the answer of a query at the time `now` (microseconds), for the reason `why`. O(1), amortised.
 
-        The oldest of very many reasons are forgotten: the next invocation may keep the answer.
+        An answer of a newer snapshot than that of the event `sequence` stays. The oldest of very many reasons are
+        forgotten: the next invocation may keep the answer.
         """
+        before = self._entries.get(query_id)
+        if before is not None and before.sequence > sequence:
+            return
         self.given_up += 1
         self._put(query_id, KeptEntry(tenant, GivenUp(now, why), _ENTRY_BYTES))
         if not self.given_up % _REASONS:

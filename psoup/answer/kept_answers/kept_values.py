@@ -169,8 +169,9 @@ class KeptSlot:
             self.give_up(why)
 
     def give_up(self, why: str) -> None:
-        """Give the answer up, for the reason `why`. The next invocations are answered as under PARTIAL."""
-        self.room.refuse(self.record.query_id, self.record.tenant, self.now, why)
+        """Give the answer up, for the reason `why`. The next invocations are answered as under PARTIAL. An answer of a
+        newer snapshot stays."""
+        self.room.refuse(self.record.query_id, self.record.tenant, self.now, why, sequence=self.sequence)
 
 
 def is_due(given_up: GivenUp, now: int) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup.answer.invoke import updated_answer
+from psoup.answer.invoke import invoke, updated_answer
 from psoup.answer.kept_answers.kept_values import KeptSelection
 from psoup.answer.kept_answers.sent_answers import KeepingAnswer, SentAnswer
 from psoup.answer.question import Question
@@ -77,6 +77,22 @@ def test_an_event_between_two_updates_is_met_by_the_next_one() -> None:
     entry = older.answers.look(query)
     assert entry is not None and isinstance(entry.value, KeptSelection) and entry.value.covered[1] == 340
     assert type(asked(soup, query)) is SentAnswer and older.answers.look(query) is entry
+
+
+def test_a_reader_with_an_older_snapshot_does_not_give_up_a_newer_answer() -> None:
+    soup = made()
+    query = soup.register("SELECT v FROM s [ROWS 2000]", keeping=EAGER)
+    push(soup, 2_000)
+    older = soup.engine.snapshot()
+    push(soup, 2_000)
+    soup.update_answers()
+    entry = older.answers.look(query)
+    assert entry is not None and entry.sequence > older.sequence
+    assert invoke(older, query, tenant=soup.tenant, now=soup.clock.now()).to_table().num_rows == 2_000
+    assert older.answers.look(query) is entry
+    push(soup, 20)
+    soup.update_answers()
+    assert facts(soup, query).updates == 2
 
 
 def test_only_queries_whose_streams_have_an_event_are_updated() -> None:
