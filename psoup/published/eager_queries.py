@@ -74,7 +74,7 @@ class EagerQueries:
 
     def set(self, query_ids: Array, flags: Array) -> None:
         """Set whether queries (int64[k], ascending) are eager (bool[k]). O(k), in pages; O(1) if none is or was."""
-        if not self._pages and not flags.any():
+        if not len(query_ids) or (not self._pages and not flags.any()):
             return
         for number, places, of_page in _on_pages(query_ids, flags):
             page = self._pages.get(number)

@@ -14,10 +14,11 @@ from psoup.answer.follow.told import FollowWanted, check_named
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import InvalidInput
+from psoup.events.events import Registered
 from psoup.plan.amounts import AUTOMATIC, Amount, Keeping
 from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
-from psoup_testing.engines.amounts import CONFIG, push, register
+from psoup_testing.engines.amounts import CONFIG, ONE, push, register
 from psoup_testing.engines.restarts import RestartingPSoup
 
 EAGER = Keeping(Amount.COMPLETE, eager=True)
@@ -98,3 +99,19 @@ def test_an_eager_query_that_was_auto_for_a_while_is_eager_again(soup: Restartin
     soup.alter_queries(ids, amount=Amount.COMPLETE)
     assert soup.engine.snapshot().eager.ids().tolist() == ids
     check_each_event(soup)
+
+
+def test_a_start_with_an_eager_query_and_a_replaced_query_that_is_gone(soup: RestartingPSoup) -> None:
+    """A replaced query, which the log has forgotten. The event that replaced it still names it."""
+    eager = soup.register(ONE, keeping=EAGER)
+    soup.register(ONE, key="k")
+    soup.maintain()
+    later = soup.register(f"{ONE} ", key="k", replace=True)
+    push(soup, 10)
+    soup.maintain()
+    soup.store.close()
+    soup.store = store = DurableStore(soup.path)
+    names = [event.query_id for event in store.read() if isinstance(event, Registered)]
+    assert names == [eager, later], "the log has not forgotten the replaced query"
+    soup.restart()
+    assert soup.queries() == [eager, later] and soup.engine.snapshot().eager.ids().tolist() == [eager]
