@@ -114,9 +114,9 @@ class QueryAlteration:
         records = self._queries.find(query_ids)
         sides = self._queries.find(sides_in(records))
         ids, codes = _codes_after(records, codes_after)
-        self._eager.set(ids, ahead_codes(codes))
         queries, of_sides = self._parts(records, codes_after), self._sides(sides, ids, codes)
         self.changed += queries.size
+        self._set_eager(queries)
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
@@ -135,6 +135,14 @@ class QueryAlteration:
         parts = _Parts(blocks, single)
         self._clauses.leave(LeavingQueries(parts.moving(), PagedRecords({}, [], _NONE)), self._streams)
         self._enter(parts)
+
+    def _set_eager(self, queries: _Parts) -> None:
+        """Set which of the changed queries are eager. A query that stays parked is not among them."""
+        for part in queries.blocks:
+            self._eager.set(picked(part.block.ids, part.places), ahead_codes(part.codes))
+        flags = {single.record.query_id: single.keeping.ahead for single in queries.single}
+        ids = np.array(sorted(flags), np.int64)
+        self._eager.set(ids, np.array([flags[query_id] for query_id in ids.tolist()], np.bool_))
 
     def _is_idle(self, query_id: int) -> bool:
         record = self._queries.get(query_id)

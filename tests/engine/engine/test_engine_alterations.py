@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,8 @@ from psoup.events.commands import AlterQueries, Register
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, CODES, Amount, Keeping, KeepingChange
 from psoup.plan.sides import side_id
+from psoup.plan.standing_query import StandingQuery
+from psoup.values.columns import Array
 from psoup_testing.engines.amounts import (
     ALIKE,
     COMPLETE,
@@ -274,3 +276,25 @@ def test_random_changes_in_the_middle_change_no_answer(number: int) -> None:
         off = {i for i, record in soup.engine.snapshot().queries.items() if not record.keeping.active}
         for tuple_id in (0, soup.engine.snapshot().stream("s", "default").next_id - 1):
             assert soup.matches("s", tuple_id) == [i for i in usual.matches("s", tuple_id) if i not in off]
+
+
+class ForgettingLog:
+    """A log that has forgotten all registrations, as if all queries had left just now."""
+
+    def read_queries(self, sequence: int, query_ids: Array) -> Sequence[StandingQuery]:
+        """Raise NotFound."""
+        raise NotFound("the log has forgotten the event", reason="UNKNOWN_QUERY", sequence=sequence)
+
+
+def test_an_eager_query_that_the_log_has_forgotten_stays_parked_until_it_leaves() -> None:
+    soup = LocalPSoup(EngineConfig(columnar_queries=8), verify="all", log=ForgettingLog())
+    soup.execute("CREATE STREAM s (x BIGINT, n TEXT)")
+    eager = Keeping(Amount.COMPLETE, eager=True)
+    ids = [soup.register(ONE, keeping=eager), *block(soup, 12, eager)]
+    soup.alter_queries(ids, parked=True)
+    soup.alter_queries(ids[:4], active=True)
+    soup.check()
+    assert soup.engine.snapshot().eager.ids().tolist() == []
+    soup.unregister(ids[0])
+    soup.unregister_many(ids[1:])
+    soup.check()
