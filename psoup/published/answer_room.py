@@ -155,7 +155,7 @@ class AnswerRoom:
     def refuse(self, query_id: int, tenant: str, now: int, why: str, *, sequence: int = NEWEST) -> None:
         """Give up the answer of a query at the time `now` (microseconds), for the reason `why`. O(1), amortised.
 
-        An answer of a newer snapshot than that of the event `sequence` stays. The oldest of very many reasons are
+        An answer of a newer snapshot stays. `sequence`: of the reader's snapshot. The oldest of very many reasons are
         forgotten: the next invocation may keep the answer.
         """
         before = self._entries.get(query_id)

@@ -45,7 +45,7 @@ def _idle_clauses(snapshot: Snapshot, view: StreamView) -> Array:
             sqc_ids = picked(block.sqc_ids, at).astype(np.int64)
             parts.append(sqc_ids[auto_codes(block.codes_at(at))])
     here = [record for record in lookup.records.values() if record.stream_id == view.stream_id]
-    records = [record for record in here if record.keeping.auto]  # others were AUTO at the last round
+    records = [record for record in here if record.keeping.auto]  # the rest was AUTO at the last round
     parts.append(np.array([record.sqc_id for record in records], np.int64))
     sqc_ids = np.concatenate(parts)
     return np.sort(sqc_ids[(sqc_ids >= FIRST_IDLE) & (sqc_ids < FIRST_INACTIVE)])

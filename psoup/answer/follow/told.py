@@ -116,7 +116,7 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool,
             places, codes = np.searchsorted(ids, picked(block.ids, at)), block.codes_at(at)
             left_out[places] = np.where(is_named[places], inactive_codes(codes), untold_codes(codes))
             active = np.flatnonzero(~inactive_codes(codes))
-            if len(active):  # the others may be parked, and their statement is on the disk
+            if len(active):  # an inactive query may be parked, and its statement is on the disk
                 sample = block.make(int(at[active[0]]))
                 _note(facts, places[active], picked(block.sqc_ids, at[active]), sample)
     if lookup.records:

@@ -34,7 +34,7 @@ def test_no_pair_is_told_twice_before_the_next_round(rows: int) -> None:
     """The columns of AUTO still have the queries then."""
     soup = make()
     auto = [soup.register(ONE, keeping=AUTOMATIC), *block(soup, FEW, AUTOMATIC)]
-    others = block(soup, MANY)
+    usual = block(soup, MANY)
     soup.maintain()
     push(soup, 20)
     wanted = told(soup, auto, rows)
@@ -45,4 +45,4 @@ def test_no_pair_is_told_twice_before_the_next_round(rows: int) -> None:
         else:
             soup.alter_queries(auto, amount=Amount.NONE)
         assert told(soup, auto, rows) == wanted
-        assert [pair for pair in told(soup, auto + others, rows) if pair[1] in auto] == wanted
+        assert [pair for pair in told(soup, auto + usual, rows) if pair[1] in auto] == wanted

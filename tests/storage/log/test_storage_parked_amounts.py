@@ -79,12 +79,12 @@ def test_a_follower_reads_no_parked_query(soup: RestartingPSoup) -> None:
     soup.alter_queries(parked, parked=True)
     push(soup, 30)
     snapshot = soup.engine.snapshot()
-    view, told = snapshot.stream("s", "default"), set(ids) - set(parked)
+    view, active = snapshot.stream("s", "default"), set(ids) - set(parked)
     for wanted in (FollowWanted(labels=(("of", "ann"),)), FollowWanted(query_ids=tuple(ids)), FollowWanted()):
         check_named(snapshot, view, wanted, begins=False)
         page = follow_page(snapshot, view, Follower(wanted), FollowPlace(0), most_rows=999, most_bytes=1 << 20)
         assert not len(soup.engine.recalled)
-        assert {*page.queries.tolist()} == told - {*ids[-3:]}  # x > 9, 10, 11
+        assert {*page.queries.tolist()} == active - {*ids[-3:]}  # x > 9, 10, 11
     with pytest.raises(InvalidInput, match="a parked query without a key is inactive"):
         check_named(snapshot, view, FollowWanted(query_ids=(ids[0],)), begins=True)
     assert not len(soup.engine.recalled)
