@@ -9,7 +9,8 @@ def amount_reason(keeping: Keeping, *, guest: bool) -> str:
     """The consequence of an amount for an invocation, or the reason why the query is not kept by its amount. "" for
     the usual amount. `guest`: whether other queries keep the matches of all its clauses."""
     if not keeping.active:
-        return f"inactive: evaluated at each invocation, and not told of new tuples; its amount is {keeping.name}"
+        state = "parked (inactive, and not in memory)" if keeping.parked else "inactive"
+        return f"{state}: evaluated at each invocation, and not told of new tuples; its amount is {keeping.name}"
     if keeping.amount is Amount.NONE and guest:
         return "amount is NONE: answered from the matches that another query keeps"
     if keeping.amount is Amount.NONE:

@@ -1,7 +1,7 @@
 """The choice for an AUTO query, for EXPLAIN: the amount in force, since when, and the estimated costs of all amounts.
 
 chosen   NONE since 2026-03-01 10:00:00, by AUTO
-         us of a core in a second, arrivals, the last window, …
+         microseconds of processor time in a second, arrivals, the last window, …
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class ChoiceExplanation:
             return [f"  chosen   {self.amount}: the service begins with it, and has observed nothing yet"]
         why = "it took too much of the time in which tuples arrive (quarantine_share)" if self.dear else "by AUTO"
         costs = ", ".join(f"{cost:,.1f} {name.lower()}" for name, cost in self.core_us.items())
+        costs = costs or "nothing to estimate, as no tuples come and nobody asks"
         arrivals = f"{counted(round(self.arrivals), 'tuple')} come in a second, each takes {self.arrival_ns:,.0f} ns"
         lines = [
             f"  chosen   {self.amount} since {self.since}, {why}",
-            f"           us of a core in a second: {costs}",
+            f"           microseconds of processor time in a second: {costs}",
             f"           invoked {self.invocations:,.2f} times a second; {arrivals}",
             f"           the last window: {counted(self.window, 'tuple')}, and {self.matches:,} match",
         ]

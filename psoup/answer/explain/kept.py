@@ -2,7 +2,7 @@
 none.
 
     kept     new rows are added to the kept answer, …     1,024 rows, 24,576 bytes
-             eager: updated after new tuples, 12 times so far, at 2026-03-01 10:00:00 for the last time
+             eager: updated after events of its streams, 12 times so far, at 2026-03-01 10:00:00 for the last time
              given up at 2026-03-01 10:00:00: 9,000 rows came and 8,000 left …; asked 3 times since
 """
 
@@ -26,8 +26,8 @@ class KeptExplanation:
 
     `rows`, `bytes`: of the kept answer; 0 if none is kept. `given_up`: when it was given up, as text in UTC, else "".
     `why`: the reason why none is kept, else "". `invocations`: their number since it was given up. `eager`: whether
-    it is updated after new tuples; `updates`: how often it was since the start of the service; `updated`: when it was
-    last, as text in UTC, else ""; `why_not`: the reason why it is not updated now, else "".
+    it is updated after events of its streams; `updates`: how often it was since the start of the service; `updated`:
+    when it was last, as text in UTC, else ""; `why_not`: the reason why it is not updated now, else "".
     """
 
     form: str
@@ -54,7 +54,7 @@ class KeptExplanation:
         return [*lines, *([f"  {'':9}{self._eager_words()}"] if self.eager else [])]
 
     def _eager_words(self) -> str:
-        words = "eager: updated after new tuples"
+        words = "eager: updated after events of its streams"
         if self.updates:
             words += f", {counted(self.updates, 'time')} so far, at {self.updated} for the last time"
         return f"{words}; not updated now: {self.why_not}" if self.why_not else words

@@ -197,7 +197,9 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
         streams = snapshot.streams_of(record)
         if begins and not record.keeping.active:
             raise InvalidInput(
-                f"{_inactive_name(record)} is inactive, and follow never tells it; activate it", reason="INACTIVE"
+                f"{_inactive_name(record)} is inactive, and followers are not told of its matches; make it active first"
+                " (alter with active=True, psoup alter --active)",
+                reason="INACTIVE",
             )
         if record.keeping.parked:
             continue

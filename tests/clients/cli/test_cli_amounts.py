@@ -85,6 +85,7 @@ def test_queries_are_parked_and_listed(psoup: Psoup, filled: str, monkeypatch: p
     assert psoup("alter", other, "--parked").err == "Changed 1 query.\n"
     lines = psoup("queries", "--stream", filled).out.splitlines()
     assert [line.split("landmark")[0].partition(" ")[2].strip() for line in lines[2:]] == ["partial, parked"] * 2
+    assert "parked (inactive, and not in memory): evaluated at each invocation" in psoup("explain", query).out
     assert psoup("alter", query, "--not-parked").err == psoup("alter", other, "--active").err == "Changed 1 query.\n"
     assert kept(psoup, filled) == [("partial", False, False), ("partial", False, True)]
     assert psoup("invoke", query).out == psoup("invoke", other).out == answer

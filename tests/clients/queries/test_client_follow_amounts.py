@@ -51,7 +51,7 @@ def test_a_follower_is_told_the_queries_that_it_names_and_goes_on_after_its_posi
         client.query(key="usual").alter(active=False)
         push(client, 8)
         assert told(following, 1) == [(8, ["rare"])]
-    with pytest.raises(InvalidRequest, match="query 'usual' is inactive, and follow never tells it"):
+    with pytest.raises(InvalidRequest, match="query 'usual' is inactive, and followers are not told of its matches"):
         next(client.follow("s", keys=["usual"]))
 
 

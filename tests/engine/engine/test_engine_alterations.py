@@ -18,7 +18,7 @@ from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import AlterationAcknowledgement
 from psoup.events.commands import AlterQueries, Register
 from psoup.local import LocalPSoup
-from psoup.plan.amounts import AS_USUAL, CODES, Amount, Keeping, KeepingChange
+from psoup.plan.amounts import AS_USUAL, AUTOMATIC, CODES, Amount, Keeping, KeepingChange
 from psoup.plan.sides import side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.values.columns import Array
@@ -101,6 +101,8 @@ def test_bad_changes_are_refused_and_change_nothing() -> None:
             soup.submit(command)
     with pytest.raises(InvalidInput, match="eager is for queries with amount COMPLETE, and this amount is PARTIAL"):
         soup.submit(Register(ONE, keeping=Keeping(eager=True)))
+    with pytest.raises(InvalidInput, match="eager is for queries with amount COMPLETE, and this amount is AUTO"):
+        soup.submit(Register(ONE, keeping=replace(AUTOMATIC, eager=True)))
     assert soup.engine.snapshot().sequence == sequence
     assert soup.alter_queries([ids[0], ids[0]], active=False) == 1
 

@@ -27,6 +27,10 @@ async def in_force(wire: Wire, query_id: str) -> tuple[str, str]:
     return tuple(queries.Amount.Name(value).removeprefix("AMOUNT_") for value in (query.amount, query.amount_in_force))  # type: ignore[return-value]
 
 
+async def explained(wire: Wire, query_id: str) -> list[str]:
+    return [*(await wire.queries.Explain(queries.ExplainRequest(query_id=query_id))).lines]
+
+
 async def pushed(wire: Wire, rows: int) -> None:
     done = await wire.push("s", pa.table({"a": range(rows)}))
     await wire.service.host.wait_for(done.sequence, 30)
@@ -56,11 +60,11 @@ def test_rounds_choose_amounts_and_the_service_shows_them() -> None:
         await wire.queries.Unregister(queries.UnregisterRequest(query_id=usual))
         await rounds(wire, 6, lambda: pushed(wire, 20_000))
         await until(wire, query, ("AUTO", "NONE"))
-        explained = await wire.queries.Explain(queries.ExplainRequest(query_id=query))
-        details = MessageToDict(explained.details)
+        reply = await wire.queries.Explain(queries.ExplainRequest(query_id=query))
+        details = MessageToDict(reply.details)
         assert (details["amount"], details["choice"]["amount"]) == ("AUTO", "NONE")
         assert {*details["choice"]["core_us"]} == {"NONE", "PARTIAL"}
-        assert any("chosen   NONE since " in line for line in explained.lines)
+        assert any("chosen   NONE since " in line for line in reply.lines)
         sample = wire.service._metrics.registry.get_sample_value
         assert sample("psoup_queries_by_amount", {"amount": "none", "active": "true"}) == 1
         assert sample("psoup_auto_queries", {"amount": "none"}) == 1
@@ -74,6 +78,24 @@ def test_rounds_choose_amounts_and_the_service_shows_them() -> None:
         await rounds(wire, 5, ask)
         await until(wire, query, ("AUTO", "COMPLETE"))
         assert (await wire.invoke(query)).equals(before)
+
+    run(body)
+
+
+def test_explain_says_that_a_round_without_work_estimates_nothing() -> None:
+    async def body(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (a BIGINT)")
+        query = await registered(wire)
+
+        async def nothing() -> None:
+            pass
+
+        await rounds(wire, 2, nothing)
+        async with asyncio.timeout(30):
+            lines = await explained(wire, query)
+            while not any(" since " in line for line in lines):
+                lines = await explained(wire, query)
+        assert any(line.endswith("nothing to estimate, as no tuples come and nobody asks") for line in lines)
 
     run(body)
 
@@ -102,8 +124,7 @@ def test_an_auto_query_beyond_the_share_becomes_none_and_stays_so() -> None:
         assert watch.quarantined == 0
         listed = (await wire.queries.ListQueries(queries.ListQueriesRequest())).queries
         assert [[*q.outside] for q in listed] == [[]]
-        explained = await wire.queries.Explain(queries.ExplainRequest(query_id=query))
-        assert any("quarantine_share" in line for line in explained.lines)
+        assert any("quarantine_share" in line for line in await explained(wire, query))
         await rounds(wire, 6, lambda: wire.invoke(query))
         assert await in_force(wire, query) == ("AUTO", "NONE")
         assert (await wire.invoke(query)).column("a").to_pylist() == [6, 7, 8, 9] * 3

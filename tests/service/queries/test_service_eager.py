@@ -69,7 +69,11 @@ def test_a_thread_updates_answers_and_invocations_find_them_ready(threads: set[s
             assert all(entry is former for former, entry in zip(before, after, strict=True)), "nothing was kept anew"
         assert threads == {"psoup-eager"}, "neither the writer nor the event loop"
         lines = "\n".join(eager[0].explain().lines)
-        assert "COMPLETE, eager" in lines and "eager: updated after new tuples" in lines and "times so far" in lines
+        assert (
+            "COMPLETE, eager" in lines
+            and "eager: updated after events of its streams" in lines
+            and "times so far" in lines
+        )
         assert service.service.regular.eager.errors == 0
         thread = service.service.regular.eager._thread
         assert thread.is_alive()
