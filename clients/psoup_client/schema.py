@@ -220,6 +220,36 @@ class SuppliedFunction(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """The standing queries of a tenant by how they are kept (docs/amounts.md).
+
+    `none`, `partial`, `complete`: active queries by the amount in force. `eager`: of these, the eager ones. `auto`:
+    queries whose amount the service chooses, inactive ones among them. `parked`: of the inactive ones.
+    """
+
+    none: int
+    partial: int
+    complete: int
+    eager: int
+    auto: int
+    inactive: int
+    parked: int
+
+    @staticmethod
+    def of(message: server_pb2.QueryCounts) -> QueryCounts:
+        """Convert the message on the wire."""
+        return QueryCounts(
+            message.none,
+            message.partial,
+            message.complete,
+            message.eager,
+            message.auto,
+            message.inactive,
+            message.parked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo(html.Facts):
     """A service and its state. `memory`: bytes by structure. `durable`: whether pushes survive a restart.
 
@@ -250,6 +280,8 @@ class ServerInfo(html.Facts):
     """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
     refusing: str = ""
     """The reason why changes are refused at present, such as a full disk; "" if they are taken."""
+    queries: QueryCounts | None = None
+    """The numbers of queries; None if the service does not report them, and from `wait_ready`."""
 
     @property
     def not_visible(self) -> int:
@@ -288,6 +320,7 @@ class ServerInfo(html.Facts):
             clock=ServiceClock.of(message.clock) if message.HasField("clock") else None,
             acknowledged=message.acknowledged,
             refusing=message.refusing,
+            queries=QueryCounts.of(message.queries) if message.HasField("queries") else None,
         )
 
 

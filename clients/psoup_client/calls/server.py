@@ -21,10 +21,9 @@ class ServerCalls(Session):
     """Calls about the service itself."""
 
     def info(self) -> ServerInfo:
-        """Return version, state, limits and memory of the service."""
-        return ServerInfo.of(
-            self.connection.call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest())
-        )
+        """Return version, state, limits and memory of the service, and the numbers of queries by how they are kept."""
+        request = server_pb2.GetServerInfoRequest(with_queries=True)
+        return ServerInfo.of(self.connection.call(self.connection.server.GetServerInfo, request))
 
     def check_ready(self, timeout: float | None = None) -> None:
         """Ask once whether the service serves; raises Unavailable if not. A service with tokens needs none for this.

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/server.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"?\n\x14GetServerInfoRequest\x12\x11\n\twith_bill\x18\x01 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"e\n\nMemoryItem\x12\x11\n\tstructure\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x12\x19\n\x11reclaimable_bytes\x18\x03 \x01(\x03\x12\r\n\x05\x63ount\x18\x04 \x01(\x03\x12\x0b\n\x03per\x18\x05 \x01(\t\"\x80\x01\n\x10SuppliedFunction\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\targuments\x18\x02 \x03(\t\x12\x0e\n\x06result\x18\x03 \x01(\t\x12\r\n\x05nulls\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x05\x12\x0c\n\x04\x63ost\x18\x06 \x01(\x05\x12\r\n\x05\x61\x62out\x18\x07 \x01(\t\"\xe9\x02\n\x06Limits\x12\x1c\n\x14ingest_message_bytes\x18\x01 \x01(\x03\x12\x1d\n\x15\x63ontrol_message_bytes\x18\x02 \x01(\x03\x12\x16\n\x0emetadata_bytes\x18\x03 \x01(\x03\x12\x17\n\x0fstatement_bytes\x18\x04 \x01(\x03\x12\x12\n\nbatch_rows\x18\x05 \x01(\x03\x12\x1b\n\x13\x62\x61tch_decoded_bytes\x18\x06 \x01(\x03\x12\x18\n\x10\x63oncurrent_calls\x18\x07 \x01(\x03\x12\x33\n\x10\x64\x65\x66\x61ult_deadline\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nstream_age\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0bstream_idle\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ntext_bytes\x18\x0b \x01(\x03\"\x8e\x02\n\nClockState\x12-\n\twall_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cservice_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rpending_since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x0b\x66ollowed_in\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05steps\x18\x05 \x01(\x03\x12-\n\tlast_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xbc\x04\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05store\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sequence\x18\x07 \x01(\x03\x12 \n\x06limits\x18\x08 \x01(\x0b\x32\x10.psoup.v1.Limits\x12\x10\n\x08\x66\x65\x61tures\x18\t \x03(\t\x12;\n\x06memory\x18\n \x03(\x0b\x32+.psoup.v1.GetServerInfoResponse.MemoryEntry\x12\"\n\x04\x62ill\x18\x0b \x03(\x0b\x32\x14.psoup.v1.MemoryItem\x12\x15\n\rmemory_budget\x18\x0c \x01(\x03\x12-\n\tfunctions\x18\r \x03(\x0b\x32\x1a.psoup.v1.SuppliedFunction\x12\x10\n\x08watchers\x18( \x01(\x03\x12\r\n\x05\x63\x61lls\x18) \x01(\x03\x12\x13\n\x0bweb_address\x18* \x01(\t\x12#\n\x05\x63lock\x18+ \x01(\x0b\x32\x14.psoup.v1.ClockState\x12\x14\n\x0c\x61\x63knowledged\x18Z \x01(\x03\x12\x11\n\x08refusing\x18\xa0\x01 \x01(\t\x1a-\n\x0bMemoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x32\x61\n\rServerService\x12P\n\rGetServerInfo\x12\x1e.psoup.v1.GetServerInfoRequest\x1a\x1f.psoup.v1.GetServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/server.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"U\n\x14GetServerInfoRequest\x12\x11\n\twith_bill\x18\x01 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\x12\x14\n\x0cwith_queries\x18\x03 \x01(\x08\"}\n\x0bQueryCounts\x12\x0c\n\x04none\x18\x01 \x01(\x03\x12\x0f\n\x07partial\x18\x02 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x03\x12\r\n\x05\x65\x61ger\x18\x04 \x01(\x03\x12\x0c\n\x04\x61uto\x18\x05 \x01(\x03\x12\x10\n\x08inactive\x18\x06 \x01(\x03\x12\x0e\n\x06parked\x18\x07 \x01(\x03\"e\n\nMemoryItem\x12\x11\n\tstructure\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x12\x19\n\x11reclaimable_bytes\x18\x03 \x01(\x03\x12\r\n\x05\x63ount\x18\x04 \x01(\x03\x12\x0b\n\x03per\x18\x05 \x01(\t\"\x80\x01\n\x10SuppliedFunction\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\targuments\x18\x02 \x03(\t\x12\x0e\n\x06result\x18\x03 \x01(\t\x12\r\n\x05nulls\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x05\x12\x0c\n\x04\x63ost\x18\x06 \x01(\x05\x12\r\n\x05\x61\x62out\x18\x07 \x01(\t\"\xe9\x02\n\x06Limits\x12\x1c\n\x14ingest_message_bytes\x18\x01 \x01(\x03\x12\x1d\n\x15\x63ontrol_message_bytes\x18\x02 \x01(\x03\x12\x16\n\x0emetadata_bytes\x18\x03 \x01(\x03\x12\x17\n\x0fstatement_bytes\x18\x04 \x01(\x03\x12\x12\n\nbatch_rows\x18\x05 \x01(\x03\x12\x1b\n\x13\x62\x61tch_decoded_bytes\x18\x06 \x01(\x03\x12\x18\n\x10\x63oncurrent_calls\x18\x07 \x01(\x03\x12\x33\n\x10\x64\x65\x66\x61ult_deadline\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nstream_age\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0bstream_idle\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ntext_bytes\x18\x0b \x01(\x03\"\x8e\x02\n\nClockState\x12-\n\twall_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cservice_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rpending_since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x0b\x66ollowed_in\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05steps\x18\x05 \x01(\x03\x12-\n\tlast_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xe5\x04\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05store\x18\x03 \x01(\t\x12\x0f\n\x07\x64urable\x18\x04 \x01(\x08\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sequence\x18\x07 \x01(\x03\x12 \n\x06limits\x18\x08 \x01(\x0b\x32\x10.psoup.v1.Limits\x12\x10\n\x08\x66\x65\x61tures\x18\t \x03(\t\x12;\n\x06memory\x18\n \x03(\x0b\x32+.psoup.v1.GetServerInfoResponse.MemoryEntry\x12\"\n\x04\x62ill\x18\x0b \x03(\x0b\x32\x14.psoup.v1.MemoryItem\x12\x15\n\rmemory_budget\x18\x0c \x01(\x03\x12-\n\tfunctions\x18\r \x03(\x0b\x32\x1a.psoup.v1.SuppliedFunction\x12\x10\n\x08watchers\x18( \x01(\x03\x12\r\n\x05\x63\x61lls\x18) \x01(\x03\x12\x13\n\x0bweb_address\x18* \x01(\t\x12#\n\x05\x63lock\x18+ \x01(\x0b\x32\x14.psoup.v1.ClockState\x12\x14\n\x0c\x61\x63knowledged\x18Z \x01(\x03\x12\x11\n\x08refusing\x18\xa0\x01 \x01(\t\x12\'\n\x07queries\x18\xaa\x01 \x01(\x0b\x32\x15.psoup.v1.QueryCounts\x1a-\n\x0bMemoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x32\x61\n\rServerService\x12P\n\rGetServerInfo\x12\x1e.psoup.v1.GetServerInfoRequest\x1a\x1f.psoup.v1.GetServerInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,19 +36,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._loaded_options = None
   _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._serialized_options = b'8\001'
   _globals['_GETSERVERINFOREQUEST']._serialized_start=106
-  _globals['_GETSERVERINFOREQUEST']._serialized_end=169
-  _globals['_MEMORYITEM']._serialized_start=171
-  _globals['_MEMORYITEM']._serialized_end=272
-  _globals['_SUPPLIEDFUNCTION']._serialized_start=275
-  _globals['_SUPPLIEDFUNCTION']._serialized_end=403
-  _globals['_LIMITS']._serialized_start=406
-  _globals['_LIMITS']._serialized_end=767
-  _globals['_CLOCKSTATE']._serialized_start=770
-  _globals['_CLOCKSTATE']._serialized_end=1040
-  _globals['_GETSERVERINFORESPONSE']._serialized_start=1043
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=1615
-  _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._serialized_start=1570
-  _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._serialized_end=1615
-  _globals['_SERVERSERVICE']._serialized_start=1617
-  _globals['_SERVERSERVICE']._serialized_end=1714
+  _globals['_GETSERVERINFOREQUEST']._serialized_end=191
+  _globals['_QUERYCOUNTS']._serialized_start=193
+  _globals['_QUERYCOUNTS']._serialized_end=318
+  _globals['_MEMORYITEM']._serialized_start=320
+  _globals['_MEMORYITEM']._serialized_end=421
+  _globals['_SUPPLIEDFUNCTION']._serialized_start=424
+  _globals['_SUPPLIEDFUNCTION']._serialized_end=552
+  _globals['_LIMITS']._serialized_start=555
+  _globals['_LIMITS']._serialized_end=916
+  _globals['_CLOCKSTATE']._serialized_start=919
+  _globals['_CLOCKSTATE']._serialized_end=1189
+  _globals['_GETSERVERINFORESPONSE']._serialized_start=1192
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=1805
+  _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._serialized_start=1760
+  _globals['_GETSERVERINFORESPONSE_MEMORYENTRY']._serialized_end=1805
+  _globals['_SERVERSERVICE']._serialized_start=1807
+  _globals['_SERVERSERVICE']._serialized_end=1904
 # @@protoc_insertion_point(module_scope)

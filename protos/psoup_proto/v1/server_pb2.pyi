@@ -28,25 +28,73 @@ class GetServerInfoRequest(_message.Message):
 
     WITH_BILL_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    WITH_QUERIES_FIELD_NUMBER: _builtins.int
     with_bill: _builtins.bool
     """Also the bill: what every structure takes, counted now. It looks at all results: some milliseconds and more. For the
     service's operator alone, as it is of all tenants; the bill of others is empty.
     """
     min_sequence: _builtins.int
     """Wait, within the deadline, until this event is applied: read your own writes. 0: do not wait."""
+    with_queries: _builtins.bool
+    """Also count the caller's standing queries by how they are kept. A step for each query that was registered alone."""
     def __init__(
         self,
         *,
         with_bill: _builtins.bool = ...,
         min_sequence: _builtins.int = ...,
+        with_queries: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "with_bill", b"with_bill"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "with_bill", b"with_bill", "with_queries", b"with_queries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
+
+@_typing.final
+class QueryCounts(_message.Message):
+    """Standing queries by how they are kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NONE_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    EAGER_FIELD_NUMBER: _builtins.int
+    AUTO_FIELD_NUMBER: _builtins.int
+    INACTIVE_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
+    none: _builtins.int
+    """Active queries by the amount in force."""
+    partial: _builtins.int
+    complete: _builtins.int
+    eager: _builtins.int
+    """Of the active queries: those with complete answers that are updated before anybody asks."""
+    auto: _builtins.int
+    """Queries whose amount the service chooses, inactive ones among them."""
+    inactive: _builtins.int
+    """Inactive queries."""
+    parked: _builtins.int
+    """Of the inactive queries: parked ones."""
+    def __init__(
+        self,
+        *,
+        none: _builtins.int = ...,
+        partial: _builtins.int = ...,
+        complete: _builtins.int = ...,
+        eager: _builtins.int = ...,
+        auto: _builtins.int = ...,
+        inactive: _builtins.int = ...,
+        parked: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["auto", b"auto", "complete", b"complete", "eager", b"eager", "inactive", b"inactive", "none", b"none", "parked", b"parked", "partial", b"partial"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryCounts: _TypeAlias = QueryCounts  # noqa: Y015
 
 @_typing.final
 class MemoryItem(_message.Message):
@@ -301,6 +349,7 @@ class GetServerInfoResponse(_message.Message):
     CLOCK_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     REFUSING_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -357,6 +406,10 @@ class GetServerInfoResponse(_message.Message):
     def clock(self) -> Global___ClockState:
         """The clock."""
 
+    @_builtins.property
+    def queries(self) -> Global___QueryCounts:
+        """With `with_queries`: the standing queries of the caller's tenant."""
+
     def __init__(
         self,
         *,
@@ -379,10 +432,11 @@ class GetServerInfoResponse(_message.Message):
         clock: Global___ClockState | None = ...,
         acknowledged: _builtins.int = ...,
         refusing: _builtins.str = ...,
+        queries: Global___QueryCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "limits", b"limits", "queries", b"queries", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "refusing", b"refusing", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "queries", b"queries", "refusing", b"refusing", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

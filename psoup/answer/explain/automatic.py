@@ -48,7 +48,7 @@ class ChoiceExplanation:
             return [f"  chosen   {self.amount}: the service begins with it, and has observed nothing yet"]
         why = "it took too much of the time in which tuples arrive (quarantine_share)" if self.dear else "by AUTO"
         costs = ", ".join(f"{cost:,.1f} {name.lower()}" for name, cost in self.core_us.items())
-        costs = costs or "nothing to estimate, as no tuples come and nobody asks"
+        costs = costs or "nothing to estimate: no tuples come, and the query is not invoked"
         arrivals = f"{counted(round(self.arrivals), 'tuple')} come in a second, each takes {self.arrival_ns:,.0f} ns"
         lines = [
             f"  chosen   {self.amount} since {self.since}, {why}",

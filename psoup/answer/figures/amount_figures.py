@@ -16,31 +16,34 @@ from psoup.values.columns import Array
 class QueryCounts(NamedTuple):
     """The numbers of queries, without sides; 0 if there are none.
 
-    `by_amount` in force and whether they are active; `automatic`: AUTO queries, by the amount in force.
-    `parked`: of parked ones, which are among the inactive ones.
+    `by_amount` in force and whether they are active; `automatic`: AUTO queries among them, by the amount in force.
+    `parked`: of parked ones, which are among the inactive ones. `eager`: of active ones.
     """
 
     by_amount: dict[tuple[Amount, bool], int]
     automatic: dict[Amount, int]
     parked: int = 0
+    eager: int = 0
 
 
-def queries_by_keeping(queries: PagedMap[QueryRecord]) -> QueryCounts:
-    """Count queries by how they are kept.
+def queries_by_keeping(queries: PagedMap[QueryRecord], tenant: str | None = None) -> QueryCounts:
+    """Count the queries of a tenant by how they are kept; without a tenant, all queries.
 
     O(blocks) and O(queries of blocks that were altered), and a step of Python for each query outside blocks.
     """
     counts: Array = np.zeros(CODES, np.int64)
     for block in queries.blocks:
         assert isinstance(block, QueryBlock)
-        if not is_side(block.first):
+        if not is_side(block.first) and tenant in (None, block.tenant):
             counts += np.bincount(block.codes_at(block.standing()), minlength=CODES)
-    single = [record.keeping.code for record in queries.single() if not is_side(record.query_id)]
+    counted = (record for record in queries.single() if tenant in (None, record.tenant))
+    single = [record.keeping.code for record in counted if not is_side(record.query_id)]
     counts += np.bincount(np.array(single, np.int64), minlength=CODES)
     numbers = {(amount, active): 0 for amount in Amount for active in (True, False)}
-    automatic = dict.fromkeys(Amount, 0)
+    automatic, eager = dict.fromkeys(Amount, 0), 0
     for code in np.flatnonzero(counts).tolist():
         keeping = Keeping.of(code)
         numbers[keeping.amount, keeping.active] += int(counts[code])
         automatic[keeping.amount] += int(counts[code]) if keeping.auto else 0
-    return QueryCounts(numbers, automatic, int(counts[parked_codes(np.arange(CODES))].sum()))
+        eager += int(counts[code]) if keeping.ahead else 0
+    return QueryCounts(numbers, automatic, int(counts[parked_codes(np.arange(CODES))].sum()), eager)

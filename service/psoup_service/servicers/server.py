@@ -7,9 +7,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer.describe import bill
+from psoup.answer.figures.amount_figures import QueryCounts, queries_by_keeping
 from psoup.answer.figures.bill import Item, memory_bill
 from psoup.expressions import supplied_functions
 from psoup.expressions.supplied_functions import Supplied
+from psoup.plan.amounts import Amount
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.gate.principal import Principal
@@ -46,6 +48,17 @@ def _function(function: Supplied) -> server_pb2.SuppliedFunction:
     )
 
 
+def _query_counts(counts: QueryCounts) -> server_pb2.QueryCounts:
+    numbers = counts.by_amount
+    return server_pb2.QueryCounts(
+        **{amount.name.lower(): numbers[amount, True] for amount in Amount},
+        eager=counts.eager,
+        auto=sum(counts.automatic.values()),
+        inactive=sum(number for (_, active), number in numbers.items() if not active),
+        parked=counts.parked,
+    )
+
+
 def _pinned(pins: Pins) -> list[Item]:
     """The item of the memory bill for chunks that only slow readers of answers still hold."""
     return [Item("held for readers", pins.bytes, pins.bytes, pins.streams, "stream")] if pins.streams else []
@@ -67,7 +80,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
     ) -> server_pb2.GetServerInfoResponse:
         """Facts and counters of the service.
 
-        The event loop adds up the chunks if they are few. A reader thread makes the memory bill.
+        The event loop adds up the chunks if they are few. A reader thread makes the memory bill and counts the queries.
         """
         backend, principal = self._backend, caller.principal
         host = backend.host
@@ -98,6 +111,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             features=FEATURES,
             memory=await self._memory(principal),
             bill=items,
+            queries=await self._queries(request, principal),
             functions=[_function(each) for each in supplied_functions.installed()],
             watchers=self._under_way.watching if principal.serves else 0,
             calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
@@ -106,6 +120,15 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             refusing=host.shortage(),
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
+
+    async def _queries(
+        self, request: server_pb2.GetServerInfoRequest, principal: Principal
+    ) -> server_pb2.QueryCounts | None:
+        """The numbers of the tenant's queries, if the request asks for them."""
+        host = self._backend.host
+        if not request.with_queries or host.state == "starting":
+            return None
+        return _query_counts(await host.read(lambda now: queries_by_keeping(now.queries, principal.tenant)))
 
     async def _memory(self, principal: Principal) -> dict[str, int]:
         """Bytes by structure. A tenant sees its own bytes, the service's operator the bytes of all tenants."""

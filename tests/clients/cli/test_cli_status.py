@@ -1,9 +1,10 @@
-"""psoup status says what answers show, and what they do not show yet."""
+"""psoup status says what answers show, what they do not show yet, and how queries are kept."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 
 import pytest
 
@@ -35,3 +36,27 @@ def test_status_says_why_changes_are_refused(
     monkeypatch.setattr(Client, "info", lambda _: full)
     assert re.search(r"^changes +refused: the disk of data is full *$", psoup("status").out, re.M)
     assert psoup("status", "--json").rows[0]["refusing"] == "the disk of data is full"
+
+
+def test_status_shows_how_queries_are_kept(psoup: Psoup, stream: str, client: Client) -> None:
+    def numbers() -> Counter[str]:
+        counts = client.info().queries
+        assert counts is not None
+        return Counter(dataclasses.asdict(counts))
+
+    before, sql = numbers(), f"SELECT id FROM {stream}"
+    client.register(sql)
+    client.register(sql, amount="none")
+    client.register(sql, amount="complete")
+    client.register(sql, amount="complete", eager=True)
+    client.register(sql, amount="auto")
+    client.register(sql, amount="complete", eager=True, active=False)
+    client.register_many(f"{sql} WHERE id = ?", [(1,), (2,)], parked=True)
+    after = numbers()
+    assert after - before == Counter(none=1, partial=2, complete=2, eager=1, auto=1, inactive=3, parked=2)
+    said = psoup("status").out
+    active = "{none} none, {partial} partial, {complete} complete ({eager} eager)".format(**after)
+    assert re.search(rf"^amounts +of active queries: {re.escape(active)} *$", said, re.M)
+    assert re.search(rf"^auto +{after['auto']} quer(y|ies) whose amount the service chooses *$", said, re.M)
+    assert re.search(rf"^inactive +{after['inactive']} queries, {after['parked']} of them parked *$", said, re.M)
+    assert psoup("status", "--json").rows[0]["queries"] == dict(after)

@@ -10,6 +10,7 @@ import pytest
 from psoup_client import Client
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.process.settings import Settings
 from psoup_testing.browser.page_requests import Page, WebRefusal
@@ -148,6 +149,13 @@ def test_a_tenant_alters_only_its_own_queries() -> None:
         assert (await altered(wire, owners[1], key_prefix="k", active=False)).count == 1
         assert await amounts(wire, owners[0]) == {"k": (queries.AMOUNT_PARTIAL, False, True)}
         assert await amounts(wire, owners[1]) == {"k": (queries.AMOUNT_NONE, False, False)}
+        block = queries.RegisterManyRequest(statements=["SELECT x FROM s WHERE x > 1"] * 3)
+        await wire.queries.RegisterMany(block, metadata=owners[0])
+        asked = server.GetServerInfoRequest(with_queries=True)
+        counts = [(await wire.server.GetServerInfo(asked, metadata=owner)).queries for owner in owners]
+        assert counts == [server.QueryCounts(partial=4), server.QueryCounts(inactive=1)]
+        none = await wire.server.GetServerInfo(server.GetServerInfoRequest(), metadata=owners[0])
+        assert not none.HasField("queries"), "it is asked for"
 
     behind(script)
 

@@ -10,7 +10,7 @@ import typer
 from psoup_cli.commands.service.clock import clock_line
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
-from psoup_client import MemoryBill, ServerInfo
+from psoup_client import MemoryBill, QueryCounts, ServerInfo
 from psoup_client.phrases import counted, verb
 
 _ABOUT = {
@@ -75,6 +75,7 @@ def status(
             ("sequence", _sequence(info)),
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
+            *_amounts(info.queries),
             ("watchers", f"{counted(info.watchers, 'client')} {verb(info.watchers, 'waits', 'wait')} for changes"),
         ]
     sizes = dict(info.memory)
@@ -82,6 +83,22 @@ def status(
     sizes = {f"memory: {name.removesuffix('_bytes')}": size for name, size in sorted(sizes.items())}
     pairs += [(f"function {each.name}", f"{each}  {each.about}".rstrip()) for each in info.functions]
     print_pairs([*pairs, *((place, _size(place, size)) for place, size in [*on_disk, *sizes.items()])])
+
+
+def _amounts(counts: QueryCounts | None) -> list[tuple[str, str]]:
+    """Lines with the numbers of queries by how they are kept, without those that say nothing."""
+    if counts is None:
+        return []
+    eager = f" ({counts.eager:,} eager)" if counts.eager else ""
+    lines = []
+    if counts.none or counts.complete or counts.auto:
+        active = f"{counts.none:,} none, {counts.partial:,} partial, {counts.complete:,} complete{eager}"
+        lines.append(("amounts", f"of active queries: {active}"))
+    if counts.auto:
+        lines.append(("auto", f"{counted(counts.auto, 'query')} whose amount the service chooses"))
+    if counts.inactive:
+        lines.append(("inactive", f"{counted(counts.inactive, 'query')}, {counts.parked:,} of them parked"))
+    return lines
 
 
 def _sequence(info: ServerInfo) -> str:
