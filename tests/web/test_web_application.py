@@ -110,6 +110,8 @@ def test_conditions_stand_by_their_selectivity_which_follows_the_stream(tab: Ope
         query.alter(active=False)
         expect(amount.locator("h2")).to_have_text("amount partial, inactive")
         expect(amount.locator("[data-fact=amount_reason]")).to_contain_text("inactive: evaluated at each invocation")
+        query.alter(parked=True)
+        expect(amount.locator("h2")).to_have_text("amount partial, parked")
         query.alter(active=True, amount="complete")
         expect(amount.locator("[data-fact=kept_why]")).to_contain_text("an invocation keeps it")
         rows = len(query.invoke().rows())

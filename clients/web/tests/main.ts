@@ -59,6 +59,8 @@ test("a plan says what is kept of the answer, or why it was given up", () => {
     figures: [],
     facts: [["amount_reason", "inactive"]],
   });
+  const parked = amountFacts({ details: { amount: "PARTIAL", active: false, parked: true } });
+  assert.equal(parked?.words, "partial, parked");
   const eager = { ...kept, eager: true, updates: 12, updated: "2026-03-01 10:00:00Z", why_not: "it was not asked" };
   const updated = amountFacts({ details: { ...said, eager: true, kept_answer: eager } });
   assert.deepEqual(updated?.figures.at(-1), ["eager_updates", 12]);

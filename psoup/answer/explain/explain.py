@@ -62,6 +62,7 @@ class Explanation:
     """The amount that is kept of the answer, also while the query is inactive."""
     eager: bool = False
     active: bool = True
+    parked: bool = False
     amount_reason: str = ""
     """The reason why an invocation evaluates the window, if the amount is NONE, or the query is inactive."""
     kept_answer: KeptExplanation | None = None
@@ -162,6 +163,7 @@ def explain(
         amount=record.keeping.name,
         eager=record.keeping.eager,
         active=record.keeping.active,
+        parked=record.keeping.parked,
         amount_reason=amount_reason(record.keeping, guest=not any(is_idle(side.sqc_id) for side in sides)),
         kept_answer=explain_kept(snapshot, record),
         choice=explain_choice(snapshot, record),

@@ -11,13 +11,14 @@ export interface AmountFacts {
 
 /** The amount in a plan; null if the service says nothing of it. */
 export function amountFacts({ details }: ExplainResponseJson): AmountFacts | null {
-  const { amount, eager, active, amount_reason: reason, choice, kept_answer: answer } = record(details);
+  const { amount, eager, active, parked, amount_reason: reason, choice, kept_answer: answer } = record(details);
   if (typeof amount !== "string") return null;
   const words = amountWords({
     amount: `AMOUNT_${amount}` as AmountJson,
     amountInForce: `AMOUNT_${record(choice).amount ?? amount}` as AmountJson,
     eager: eager === true,
     active: active === true,
+    parked: parked === true,
   });
   const { form, rows, bytes, given_up: givenUp, why, invocations } = record(answer);
   const { updates, updated, why_not: whyNot } = record(answer);

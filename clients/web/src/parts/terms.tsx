@@ -86,6 +86,7 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   // What takes memory.
   tuples: ["Rows", ""],
   "tuples that wait": ["Rows that wait", "Rows that have come, and wait until no older row can come before them."],
+  "kept answers": ["Kept answers", "Answers that the service brings up to date."],
   "search codes": ["Codes for searches in texts", ""],
   "key indexes": ["Indexes for joins", ""],
   "kept pairs": ["Stored pairs of joins", ""],
