@@ -155,6 +155,13 @@ class AutomaticAmounts:
             columns["asked"][at] += 1
             columns["window"][at], columns["matches"][at], columns["form"][at] = window, matches, form
 
+    def take_back(self, query_id: int) -> None:
+        """Take back the note of an invocation whose answer was not sent. O(log n); nothing if the query is not AUTO."""
+        rows = self.rows
+        at = rows.place(query_id) if len(rows.ids) else -1
+        if at >= 0 and rows.columns["asked"][at]:
+            rows.columns["asked"][at] -= 1
+
     def note_all(self, query_ids: Array, window: int, form: int) -> None:
         """Note an invocation of each of some queries (int64[k]) over windows of `window` tuples. O(k log n)."""
         rows = self.rows

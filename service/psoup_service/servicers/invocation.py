@@ -61,7 +61,7 @@ class Invocation:
         wanted = await self._wanted(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
-            return whole(wanted.answer(snapshot, budget), max_bytes)
+            return whole(snapshot, wanted.answer(snapshot, budget), max_bytes)
 
         response = self._at_once(wanted, make)
         if response is None:

@@ -79,9 +79,12 @@ def is_in_memory(snapshot: Snapshot, query_id: int, now: int) -> bool:
     return not waits and all_in_memory(snapshot, record, now)
 
 
-def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
-    """The answer of a standing query in one message, with its key."""
+def whole(snapshot: Snapshot, answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
+    """The answer of a standing query in one message, with its key. If it is too large, the client asks for its pieces:
+    then only that call counts as an invocation of an AUTO query."""
     response = answers.whole(answer, max_bytes, queries_pb2.InvokeResponse)
+    if response.too_large:
+        snapshot.automatic.take_back(answer.record.query_id)
     if answer.record.tags is not NO_TAG:
         response.key = answer.record.key
     return response

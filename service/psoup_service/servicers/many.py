@@ -112,7 +112,7 @@ class Many:
             self._ids, query_id, name, asking.tenant, put.now, put.as_of, put.window, put.accept_truncation
         )
         made = wanted.answer(asking.snapshot, asking.budget)
-        response = whole(made, room)
+        response = whole(asking.snapshot, made, room)
         if self._by_key:
             response.query_id = name
         if made.record.sqc_id == NO_CLAUSE and place >= self._stop and not response.too_large:
