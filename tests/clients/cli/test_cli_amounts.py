@@ -76,6 +76,14 @@ def test_queries_are_altered_with_a_count_and_a_question(psoup: Psoup, filled: s
     assert psoup("alter", query, "--no-eager").err == "Changed 1 query.\n"
 
 
+def test_a_repeated_registration_says_that_the_amount_stays(psoup: Psoup, filled: str) -> None:
+    arguments = ("register", f"SELECT id FROM {filled}", "--key", f"{filled}/again", "--amount")
+    assert "registered before" not in psoup(*arguments, "none").err
+    again = psoup(*arguments, "complete")
+    assert again.code == 0 and "registered before, with amount none: it stays so" in " ".join(again.err.split())
+    assert kept(psoup, filled) == [("none", False, True)]
+
+
 def test_queries_are_parked_and_listed(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")

@@ -52,7 +52,7 @@ def alter(
     ] = None,
     active: Annotated[
         bool | None,
-        typer.Option("--active/--inactive", help="Let tuples meet the queries as they come, or not."),
+        typer.Option("--active/--inactive", help="Test new tuples against the queries, or do not."),
     ] = None,
     parked: Annotated[
         bool | None,
@@ -68,6 +68,7 @@ def alter(
       psoup alter ID --amount none
       psoup alter --key search-42 --amount complete --eager
       psoup alter --label user=u3 --inactive
+      psoup alter --key-prefix old/ --parked
 
     Change how much the service keeps of standing queries between invocations. Answers stay the same. Several queries
     are changed together, or none of them. For labels or a prefix of keys, the command first shows the number of queries

@@ -67,7 +67,7 @@ HowMuch = Annotated[
 ]
 Eager = Annotated[bool, typer.Option("--eager", help="With --amount complete: update the answer as tuples come.")]
 Inactive = Annotated[
-    bool, typer.Option("--inactive", help="Let tuples not meet it as they come, until psoup alter --active.")
+    bool, typer.Option("--inactive", help="Do not test new tuples against it, until psoup alter --active.")
 ]
 
 Parked = Annotated[bool, typer.Option("--parked", help="Inactive, and not in memory: it is read from disk when asked.")]
@@ -172,6 +172,9 @@ def _register_one(
         return
     print(query.id)
     message(f"Registered, {query.info.window_kind}: {query.info.window}")
+    asked, amount = given.get("amount"), query.info.amount
+    if asked not in (None, amount):
+        message(f"The query was registered before, with amount {amount}: it stays so. psoup alter changes it.")
 
 
 def _register_many(
