@@ -151,8 +151,8 @@ def test_a_tenant_alters_only_its_own_queries() -> None:
         assert await amounts(wire, owners[1]) == {"k": (queries.AMOUNT_NONE, False, False)}
         block = queries.RegisterManyRequest(statements=["SELECT x FROM s WHERE x > 1"] * 3)
         await wire.queries.RegisterMany(block, metadata=owners[0])
-        asked = server.GetServerInfoRequest(with_queries=True)
-        counts = [(await wire.server.GetServerInfo(asked, metadata=owner)).queries for owner in owners]
+        request = server.GetServerInfoRequest(with_queries=True)
+        counts = [(await wire.server.GetServerInfo(request, metadata=owner)).queries for owner in owners]
         assert counts == [server.QueryCounts(partial=4), server.QueryCounts(inactive=1)]
         none = await wire.server.GetServerInfo(server.GetServerInfoRequest(), metadata=owners[0])
         assert not none.HasField("queries"), "it is asked for"

@@ -107,12 +107,12 @@ def test_an_answer_that_is_too_large_for_one_message_counts_once() -> None:
         await pushed(wire, 1_000)
         await wire.service.regular.auto.once()
         rows = wire.service.host.snapshot().automatic.rows
-        for asked in (1, 2):
+        for times in (1, 2):
             small = await wire.queries.Invoke(queries.InvokeRequest(query_id=query, max_bytes=100))
             many = await wire.queries.InvokeMany(queries.InvokeManyRequest(query_ids=[query], max_bytes=100))
             assert small.too_large and many.outcomes[0].answer.too_large
             _ = [piece async for piece in wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=query))]
-            assert rows["asked"].tolist() == [asked]
+            assert rows["asked"].tolist() == [times]
 
     run(body)
 

@@ -65,7 +65,6 @@ def alter(
 ) -> None:
     """\b
     Examples:
-      psoup alter ID --amount none
       psoup alter --key search-42 --amount complete --eager
       psoup alter --label user=u3 --inactive
       psoup alter --key-prefix old/ --parked

@@ -172,8 +172,8 @@ def _register_one(
         return
     print(query.id)
     message(f"Registered, {query.info.window_kind}: {query.info.window}")
-    asked, amount = given.get("amount"), query.info.amount
-    if asked not in (None, amount):
+    wanted, amount = given.get("amount"), query.info.amount
+    if wanted not in (None, amount):
         message(f"The query was registered before, with amount {amount}: it stays so. psoup alter changes it.")
 
 
