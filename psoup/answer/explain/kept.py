@@ -54,6 +54,8 @@ class KeptExplanation:
         return [*lines, *([f"  {'':9}{self._eager_words()}"] if self.eager else [])]
 
     def _eager_words(self) -> str:
+        if self.why_not and not self.updates:
+            return f"eager: not updated: {self.why_not}"
         words = "eager: updated after events of its streams"
         if self.updates:
             words += f", {counted(self.updates, 'time')} so far, at {self.updated} for the last time"

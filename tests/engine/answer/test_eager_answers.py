@@ -209,3 +209,12 @@ def test_an_answer_that_was_given_up_stays_given_up() -> None:
     push(soup, 10, 900)
     soup.update_answers()
     assert facts(soup, query).updates == before + 1
+
+
+def test_explain_does_not_promise_updates_of_an_aggregate() -> None:
+    soup = made()
+    query = soup.register("SELECT count(*) FROM s", keeping=EAGER)
+    push(soup, 300)
+    soup.update_answers()
+    lines = [line.strip() for line in soup.explain(query).lines()]
+    assert "eager: not updated: its answer is not kept" in lines

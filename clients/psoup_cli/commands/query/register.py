@@ -172,8 +172,8 @@ def _register_one(
         return
     print(query.id)
     message(f"Registered, {query.info.window_kind}: {query.info.window}")
-    wanted, amount = given.get("amount"), query.info.amount
-    if wanted not in (None, amount):
+    amount = query.info.amount
+    if given["amount"] not in (None, amount):
         message(f"The query was registered before, with amount {amount}: it stays so. psoup alter changes it.")
 
 
