@@ -38,5 +38,4 @@ class ChoiceInstaller:
         self._spent.cover_new(states, run, precautions)
         if choice.dear:
             automatic.note_dear(choice)
-        automatic.switches[choice.amount] += changed
-        automatic.installed_s += self._spent.now() - began
+        automatic.note_installed(choice.amount, changed, self._spent.now() - began)

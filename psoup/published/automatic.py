@@ -144,6 +144,11 @@ class AutomaticAmounts:
         at, _ = rows.places(choice.query_ids)
         rows["dear"][at], rows["since"][at] = True, choice.time
 
+    def note_installed(self, amount: Amount, changed: int, seconds: float) -> None:
+        """Note a choice that was installed: the number of queries that got another amount, and the writer's time."""
+        self.switches[amount] += changed
+        self.installed_s += seconds
+
     # Readers -----------------------------------------------------------------------------------------------------
 
     def note(self, query_id: int, window: int, matches: int, form: int) -> None:
