@@ -66,9 +66,11 @@ class QueryCounts(_message.Message):
     INACTIVE_FIELD_NUMBER: _builtins.int
     PARKED_FIELD_NUMBER: _builtins.int
     none: _builtins.int
-    """Active queries by the amount in force."""
+    """Active queries of which nothing is kept: the amount in force is AMOUNT_NONE."""
     partial: _builtins.int
+    """Active queries whose matches are kept: AMOUNT_PARTIAL."""
     complete: _builtins.int
+    """Active queries whose answers are kept, too: AMOUNT_COMPLETE."""
     eager: _builtins.int
     """Of the active queries: those with complete answers that are updated before anybody asks."""
     auto: _builtins.int
