@@ -220,7 +220,7 @@ class SuppliedFunction(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
-class QueryCounts:
+class QueryCounts(html.Facts):
     """The standing queries of a tenant by how they are kept (docs/amounts.md).
 
     `none`, `partial`, `complete`: active queries by the amount in force. `eager`: of these, the eager ones. `auto`:

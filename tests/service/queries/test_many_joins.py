@@ -94,7 +94,8 @@ def alone(soup: LocalPSoup, ids: Sequence[int], room: int, **options: Any) -> li
     for query_id in ids:
         asked = asking(soup, **options)
         try:
-            answer = whole(answer_to(asked.snapshot, query_id, asked.tenant, asked.question), room)
+            made = answer_to(asked.snapshot, query_id, asked.tenant, asked.question)
+            answer = whole(asked.snapshot, made, room)
             outcome = queries_pb2.InvokeOutcome(answer=answer)
         except PSoupError as problem:
             outcome = queries_pb2.InvokeOutcome(failure=convert.failure(IDS.named(problem, IDS.query(query_id))))
