@@ -30,8 +30,8 @@ ROWS = """
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
     amount.complete.w1m amount.complete.w1m.new amount.complete.join amount.complete.join.new
-    auto.arrivals auto.invocations auto.shift
     amount.complete.union amount.complete.union.new
+    auto.arrivals auto.invocations auto.shift
     table.100k.alerts table.100k.alerts.sdk
     changed.select upsert.durable upsert.random upsert.memory
     aggregate.many.100k aggregate.many.100k.join

@@ -116,7 +116,7 @@ export class Query<Row = RowObject> implements Source<Row> {
 function isNews<Row>(before: Snapshot<Row>, next: Snapshot<Row>): boolean {
   const waits = (snapshot: Snapshot<Row>): boolean => snapshot.state === "waiting";
   return (
-    waits(before) !== waits(next) ||
+    (waits(before) !== waits(next) && next.state !== "connecting") ||
     before.complete !== next.complete ||
     before.final !== next.final ||
     before.rows !== next.rows
