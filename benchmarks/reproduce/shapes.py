@@ -37,7 +37,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """A stated difference: the number that PSoup has instead, and why. NaN: there is no such number."""
+    """A stated difference from the paper: the number that PSoup has instead, and the reason. NaN: it has no number."""
 
     value: float
     why: str

@@ -15,7 +15,7 @@ from psoup_proto.v1 import queries_pb2
 Amount = Literal["none", "partial", "complete", "auto"]
 
 AMOUNTS: tuple[Amount, ...] = get_args(Amount)
-"""The amounts, from the least to the most, and the one that the service chooses."""
+"""The names of the amounts. With `auto`, the service chooses the amount."""
 
 
 @dataclass(frozen=True, slots=True)

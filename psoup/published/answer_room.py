@@ -71,7 +71,7 @@ class AnswerRoom:
         self._tenant_bytes.add(self.held_by, self.give_up)
         self._entries: dict[int, KeptEntry] = {}
         self._taken: dict[object, tuple[str, int]] = {}
-        """The tenant and the bytes of each answer under way that is to be kept, by its reader."""
+        """For each reader of an answer that will be kept: the tenant, and the bytes that the reader holds."""
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}
         self.given_up = 0

@@ -14,7 +14,7 @@ _PAGE = 4_096
 
 
 class AskedQueries:
-    """Flags by query ID. Any reader sets them, without a lock. One thread at a time takes them."""
+    """Queries that were asked since the last `take`. Readers note them without a lock; one thread takes them."""
 
     def __init__(self) -> None:
         self._pages: dict[int, Array] = {}

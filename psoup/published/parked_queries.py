@@ -22,7 +22,7 @@ from psoup.sql.templates.block import BlockTemplate, BoundBlock, ManyQueries
 from psoup.values.columns import Array
 
 REMEMBERED = 4_096
-"""The most queries that `RecalledQueries` remembers between two calls of `forget`."""
+"""After so many queries, `RecalledQueries` calls `forget` by itself. So it holds at most twice as many."""
 _NO_SIDE = -1
 
 

@@ -147,7 +147,7 @@ class MemoryStore:
         return self
 
     def read_queries(self, sequence: int, query_ids: Array) -> Sequence[StandingQuery]:
-        """The queries of a kept event; see `psoup.published.parked_queries.Registrations`. O(k)."""
+        """The queries of an event that is in memory; see `psoup.published.parked_queries.Registrations`. O(k)."""
         first = int(query_ids[0])
         place = self._blocks.bisect_right(first) - 1
         of_block = ("queries", self._blocks.keys()[place] if place >= 0 else 0)

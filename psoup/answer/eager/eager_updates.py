@@ -25,7 +25,7 @@ from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 
 _TURN = 64
-"""The most updates in a tenant's turn."""
+"""The limit of updates in one turn of a tenant."""
 _TURN_S = 0.01
 """The most seconds of processor time in a tenant's turn. The update that reaches them still finishes."""
 _RETRY_AFTER = 60 * SECOND

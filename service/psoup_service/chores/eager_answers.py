@@ -56,7 +56,7 @@ class EagerAnswers:
         """The number of errors that have ended a turn."""
 
     def start(self) -> None:
-        """Begin to update answers: first of all eager queries, as after a restart."""
+        """Start the thread. It first makes the answers of all eager queries, because a start finds none kept."""
         self._eager = self._snapshot().eager
         self._end_listening = self._listen(self._published)
         self._published()

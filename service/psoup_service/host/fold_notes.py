@@ -45,7 +45,7 @@ class FoldMark:
 class FoldNotes:
     """The notes of one service, for one thread at a time. `budgets`: the operator's settings, in MiB, as a text.
 
-    `under_way`, `left_out`: the names of the notes.
+    `under_way`: the name of the note about the work under way. `left_out`: of the note about queries that are left out.
     """
 
     def __init__(self, store: Store, budgets: str, under_way: str = FOLDING, left_out: str = LEFT_OUT) -> None:

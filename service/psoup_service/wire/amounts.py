@@ -28,7 +28,7 @@ def amount_named(name: str) -> queries_pb2.Amount.ValueType:
 
 
 def amount_name(value: queries_pb2.Amount.ValueType) -> str:
-    """The name of an amount that is set."""
+    """The name of an amount, one of `AMOUNT_NAMES`. The amount must be set."""
     return queries_pb2.Amount.Name(value).removeprefix(_PREFIX).lower()
 
 
