@@ -192,18 +192,16 @@ class AutomaticAmounts:
     def take_in(self, now: int) -> AutoRows:
         """Take in the queries that came and went, at the time `now` (microseconds). One thread at a time.
 
-        O(n) if there are any, and a step of Python for each event.
+        O(n + k log k) if k queries came or went, and a step of Python for each event.
         """
         rows = self.rows
-        came, gone = _NONE, _NONE
-        while self._changes:
-            adds, ids = self._changes.popleft()
-            if adds:
-                came, gone = np.union1d(came, ids), np.setdiff1d(gone, ids)
-            else:
-                came, gone = np.setdiff1d(came, ids), np.union1d(gone, ids)
-        if len(came) or len(gone):
-            stay = ~np.isin(rows.ids, np.union1d(came, gone))  # a query that is AUTO anew begins anew
+        changes = [self._changes.popleft() for _ in range(len(self._changes))]
+        if changes:
+            ids = np.concatenate([ids for _, ids in changes])
+            adds = np.repeat([adds for adds, _ in changes], [len(ids) for _, ids in changes])
+            changed, from_end = np.unique(ids[::-1], return_index=True)  # the last change of each query counts
+            came = changed[adds[::-1][from_end]]
+            stay = ~np.isin(rows.ids, changed)  # a query that is AUTO anew begins anew
             added = AutoRows(came)
             added["since"][:], added["work"][:], added["copied_at"][:] = now, np.nan, NEVER
             ids = np.concatenate([rows.ids[stay], came])

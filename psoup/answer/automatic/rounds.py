@@ -111,6 +111,7 @@ class AutoRounds:
                 work.look(view, seconds)
         self._streams = streams
         self._followed.update(dict.fromkeys(snapshot.automatic.take_followed(), now))
+        self._followed = {i: time for i, time in self._followed.items() if i in snapshot.by_id}
 
     def _observed(self, snapshot: Snapshot, rows: AutoRows, clauses: AutoClauses, seconds: float) -> Observed:
         """Note the observations of a round in the columns of all queries. Returns them."""

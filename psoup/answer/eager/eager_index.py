@@ -158,7 +158,9 @@ class EagerIndex:
         here = np.flatnonzero((rows["id"] >= first) & (rows["id"] < end))
         stay = np.isin(_keys(rows["id"][here], rows["mark"][here]), _keys(ids, marks))
         left = rows["id"][here[~stay]].tolist()
-        for query_id in [*left, *[query_id for query_id in self._coming if first <= query_id < end]]:
+        near = self._coming if len(self._coming) < end - first else range(first, end)
+        coming = [query_id for query_id in near if first <= query_id < end and query_id in self._coming]
+        for query_id in [*left, *coming]:
             self._forget(query_id, eager)
         new = ~np.isin(ids, rows["id"][here[stay]])
         self._coming.update(zip(ids[new].tolist(), marks[new].tolist(), strict=True))
