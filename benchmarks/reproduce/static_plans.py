@@ -1,4 +1,4 @@
-"""Static optimization (SIGMOD 2004): the cost model of window joins, and how a plan sheds load best.
+"""Static optimization (SIGMOD 2004): the cost model of window joins, and the plan that loses the fewest tuples.
 
     streams    A 100 rows, B 300 rows, …      f(A, B) = 0.2, …          rates a second
     plan       ((A B) C) D, left deep: the order in which streams join; cross products are allowed

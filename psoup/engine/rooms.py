@@ -120,7 +120,7 @@ class Rooms:
         self.answers.forget(query_ids)
 
     def forget(self, query_ids: Array | list[int]) -> None:
-        """Drop what is kept of removed queries: their answers, notes, and pairs that no other query uses."""
+        """Drop the kept answers, the notes and the pairs of removed queries. Pairs of further queries stay."""
         self.kept.forget(query_ids)
         self.answers.forget(query_ids)
         self.automatic.remove(query_ids)

@@ -39,7 +39,7 @@ def picked(values: Numbers, rows: Array) -> Array:
 
 
 def bytes_of(*parts: Numbers) -> int:
-    """The bytes of some parts of a block. Ranges take none, and neither do arrays that repeat one number."""
+    """The bytes of some parts of a block. A range counts 0, and so does an array that repeats one number."""
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray) and part.strides != (0,))
 
 

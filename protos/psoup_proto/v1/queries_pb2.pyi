@@ -243,7 +243,7 @@ class Query(_message.Message):
     active: _builtins.bool
     """Whether new tuples are compared with it. An inactive query is kept as with AMOUNT_NONE, and matches do not include it."""
     parked: _builtins.bool
-    """Whether it is parked: inactive, and read from the service's log when somebody asks for it."""
+    """Whether it is parked: inactive, and not in memory. A call that needs it reads it from the service's log."""
     amount_in_force: Global___Amount.ValueType
     """With AMOUNT_AUTO, the amount that the service has chosen; else the same as `amount`."""
     @_builtins.property

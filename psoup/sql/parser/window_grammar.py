@@ -203,7 +203,7 @@ class WindowGrammar(Grammar):
         interval = self._match(TokenType.INTERVAL)
         first = self._curr
         if self._match(TokenType.DASH, advance=False):
-            self.refuse("a duration cannot be negative")
+            self.refuse("a duration or a number of rows cannot be negative")
         if self._match(TokenType.NUMBER) or (interval and self._match(TokenType.STRING)):
             amount, _, unit = self._prev.text.strip().partition(" ")
             if not unit and self._curr and self._curr.text.isalpha() and self._curr.token_type not in WINDOW_WORDS:

@@ -1,4 +1,4 @@
-"""Followers that name queries with amount NONE: what they are told, positions, groups and what is refused."""
+"""Followers that name queries with amount NONE: their events, positions, groups and refusals."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ MANY = ", ".join(["k"] * (MOST_KEYS + 1))
         ("PARTITION BY k ROWS 0", "0", "PARTITION BY … ROWS n: 0 ROWS is not a window", "count at least 1 ROW"),
         ("PARTITION BY k ROWS 1.5", "1.5", "PARTITION BY … ROWS n: 1.5 ROWS is not a whole number of rows", ""),
         ("PARTITION BY k ROWS 9999999999", "999", "PARTITION BY … ROWS 9999999999 is more than 2,147,483,647 rows", ""),
-        ("PARTITION BY k ROWS -1", "-1", "a duration cannot be negative", ""),
+        ("PARTITION BY k ROWS -1", "-1", "a duration or a number of rows cannot be negative", ""),
         ("PARTITION BY k ROWS UNBOUNDED", "UNB", f"ROWS needs a number: {PER_KEY}", ""),
         ("PARTITION BY k ROWS", "]", f"ROWS needs a number: {PER_KEY}", ""),
         ("PARTITION BY k", "]", "PARTITION BY in brackets needs ROWS and a number", PER_KEY),
