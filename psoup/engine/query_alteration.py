@@ -120,14 +120,14 @@ class QueryAlteration:
         self._clauses.leave(LeavingQueries(queries.moving(), of_sides.moving()), self._streams)
         return {stream_id for parts in (queries, of_sides) for stream_id in self._enter(parts)}
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Let idle queries enter the catalog anew whose clause has joined the index, or has only guests left.
 
-        O(1) if there are none.
+        Returns whether there are any. O(1) if there are none.
         """
         ids = self._clauses.unsettled(self._is_idle)
         if not len(ids):
-            return
+            return False
         records = self._queries.find(ids)
         every = [(block, places, np.ones(len(places), np.bool_)) for block, places in records.blocks]
         blocks = [_BlockPart(b, places, b.codes_at(places), moves, b.queries) for b, places, moves in every]
@@ -135,6 +135,7 @@ class QueryAlteration:
         parts = _Parts(blocks, single)
         self._clauses.leave(LeavingQueries(parts.moving(), PagedRecords({}, [], _NONE)), self._streams)
         self._enter(parts)
+        return True
 
     def _set_eager(self, queries: _Parts) -> None:
         """Set which of the changed queries are eager. A query that stays parked is not among them."""

@@ -67,7 +67,7 @@ class Registry:
         self._clauses = ClauseCatalog(shape)
         self._tags = Tags()
         self.alterations = 0
-        """The number of changes of how queries are kept."""
+        """The number of changes of how queries are kept, or of the clauses of idle ones."""
         self._sides = 0
         """The number of registered sides."""
         self._uncounted = 0
@@ -311,7 +311,7 @@ class Registry:
 
     def _settle(self, streams: Streams) -> None:
         """Let idle queries change their clauses, if the clauses of other queries have come or gone."""
-        self._alteration(streams).settle()
+        self.alterations += self._alteration(streams).settle()
 
     def _alteration(self, streams: Streams) -> QueryAlteration:
         return QueryAlteration(self._queries, self._clauses, streams, self.recalled, self.eager)

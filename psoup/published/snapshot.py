@@ -274,7 +274,7 @@ class Snapshot:
     automatic: AutomaticAmounts = field(default_factory=AutomaticAmounts)
     """The AUTO queries. Readers note invocations here; it is not frozen."""
     alterations: int = 0
-    """The number of changes of how queries are kept, and so perhaps of their clauses."""
+    """The number of changes of how queries are kept, or of the clauses of idle ones."""
     eager: EagerQueries = field(default_factory=EagerQueries)
     """The eager queries. Readers note here that one was asked. It belongs to the writer, and is not frozen."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)

@@ -91,8 +91,6 @@ class Follower:
         self._queries: object = None
         self._alterations = -1
         """The alterations of queries as of the last resolution. They may have changed clauses."""
-        self._unsettled = False
-        """Whether a clause is idle. It may get another ID at any time."""
 
     def next_tuples(self, room: int) -> int:
         """The number of tuples that probably have `room` pairs."""
@@ -108,7 +106,7 @@ class Follower:
 
         `anew`: False if no query that concerns the follower has come since the last call. Then few queries stay.
         """
-        altered = self._alterations != snapshot.alterations or self._unsettled
+        altered = self._alterations != snapshot.alterations
         if self._queries is snapshot.queries or (self.few and not (anew or altered)):
             return
         self._queries, self._alterations = snapshot.queries, snapshot.alterations
@@ -118,7 +116,6 @@ class Follower:
         facts, self.left_out, unkept = wanted_queries(snapshot, view, self.wanted)
         self.few, self.late = len(facts.ids) <= _FEW, len(unkept) > 0
         idle = facts.sqc_ids >= FIRST_IDLE
-        self._unsettled = bool(idle.any())
         if self.few:
             self.catalog, self.idle = ClauseQueries.all_of(facts), _no_queries()
         else:
@@ -130,7 +127,7 @@ class Follower:
         if other is self:
             return
         self._queries, self.few, self.late, self.left_out = None, other.few, other.late, other.left_out
-        self._alterations, self._unsettled = other._alterations, other._unsettled
+        self._alterations = other._alterations
         if other.few:  # such a catalog never changes, so both may use it
             self.catalog, self.idle = other.catalog, other.idle
 
