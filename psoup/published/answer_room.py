@@ -257,12 +257,16 @@ class AnswerRoom:
         return ""
 
     def _above_shares(self, tenant: str, more: int) -> dict[str, int]:
-        """The bytes of each tenant above an equal share of the limit, if `tenant` had `more` bytes. O(entries)."""
+        """The bytes that may leave of each tenant above an equal share of the limit, if `tenant` had `more` bytes.
+
+        They are those above the share, and an eighth of the share: so the next answer finds room without a search.
+        O(entries).
+        """
         self._count()
         sizes = dict(self._of_tenant)
         sizes[tenant] = sizes.get(tenant, 0) + more
         share = self._limit // len(sizes)
-        return {name: size - share for name, size in sizes.items()}
+        return {name: size - share + share // _SPARE for name, size in sizes.items() if size > share}
 
     def _drop_unused(self, wanted: int, but: int, limits: dict[str, int], all_used: bool = True) -> int:
         """Drop answers until `wanted` bytes are free, answers that were not used since the last call first.

@@ -70,6 +70,21 @@ def test_an_answer_at_the_quota_does_not_look_at_all_answers_each_time() -> None
     assert 1_500 < len(room) <= 2_000
 
 
+@pytest.mark.parametrize("tenants", ["a", "ab", "abc"])
+def test_an_answer_in_a_full_room_does_not_look_at_all_answers_each_time(tenants: str) -> None:
+    room = room_of(2_000 * 1_400)
+
+    def keep(first: int, end: int) -> None:
+        for query in range(first, end):
+            assert room.keep(query, tenants[query % len(tenants)], object(), 1_000) == ""
+
+    keep(0, 2_000)
+    in_calls(100_000, lambda: keep(2_000, 2_200))
+    assert 1_500 < len(room) <= 2_000
+    shares = [room.held_by(tenant) for tenant in tenants]
+    assert min(shares) > 0.8 * max(shares), shares
+
+
 def test_reasons_of_answers_that_were_given_up_do_not_fill_the_memory() -> None:
     room = room_of(100 * KIB)
     for query in range(50_000):
