@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.config import Shape
 from psoup.invariants import ensure
+from psoup.published.reader_notes import ReaderNotes
 from psoup.values.columns import Array
 
 V = TypeVar("V")
@@ -90,9 +91,12 @@ class PagedRecords(NamedTuple):
 
 
 class PagedMap(Generic[V]):
-    """An immutable map int -> V, in key order. A lookup costs O(1), or O(log blocks) for a key of a block."""
+    """An immutable map int -> V, in key order. A lookup costs O(1), or O(log blocks) for a key of a block.
 
-    __slots__ = ("_count", "_page", "_pages", "blocks")
+    `notes`: values that readers derive from the map alone, for as long as it is published.
+    """
+
+    __slots__ = ("_count", "_page", "_pages", "blocks", "notes")
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class PagedMap(Generic[V]):
         self._pages: dict[int, dict[int, V]] = {} if pages is None else pages
         self._count = count
         self.blocks = blocks
+        self.notes = ReaderNotes()
 
     def __len__(self) -> int:
         return self._count + sum(map(len, self.blocks))

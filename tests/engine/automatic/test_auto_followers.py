@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from psoup.answer.follow.idle_auto import idle_auto_clauses
 from psoup.answer.follow.kept_entries import FollowPlace
 from psoup.answer.follow.page import Follower, follow_page
 from psoup.answer.follow.told import FollowWanted
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AUTOMATIC, Amount, Keeping
 from psoup.published.automatic import AmountChoice
+from psoup.published.idle_clauses import idle_clauses
+from psoup.values.columns import Array
 from psoup_testing.engines.amounts import NONE, ONE, block, make, push
+from psoup_testing.engines.within import in_calls
 
 FEW, MANY = 10, 300
 """Numbers of named queries: their clauses are read alone, or picked from the matches of all clauses."""
@@ -70,3 +74,29 @@ def test_a_query_is_told_after_the_last_other_query_has_left_its_clause(keeping:
     soup.unregister(other)
     push(soup, 10)
     assert len(page(11)) == 6
+
+
+def test_the_idle_clauses_of_all_streams_are_found_once_until_queries_change() -> None:
+    """New tuples publish a snapshot, too, and each follower and each call of `matches` asks for these clauses."""
+    soup = make(verify="off")
+    on_s = [soup.register(f"SELECT x FROM s WHERE x > {n}", keeping=AUTOMATIC) for n in range(150)]
+    on_t = [soup.register(f"SELECT x FROM t WHERE x > {n}", keeping=AUTOMATIC) for n in range(150)]
+    some = block(soup, 20, AUTOMATIC)
+    soup.maintain()
+
+    def found() -> list[Array]:
+        snapshot = soup.engine.snapshot()
+        views = [snapshot.stream(name, "default") for name in ("s", "t")]
+        clauses = [idle_auto_clauses(snapshot, view) for view in views]
+        assert [ids.tolist() for ids in clauses] == [
+            idle_clauses(snapshot.clauses, v.stream_id).tolist() for v in views
+        ]
+        return clauses
+
+    assert [len(ids) for ids in found()] == [0, 0]
+    soup.engine.install(AmountChoice(Amount.NONE, np.array(on_s + on_t + some)))
+    assert [len(ids) for ids in found()] == [170, 150]
+    push(soup, 3)
+    in_calls(100, found)
+    soup.unregister(on_t[0])
+    assert [len(ids) for ids in found()] == [170, 149]
