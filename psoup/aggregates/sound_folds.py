@@ -79,7 +79,7 @@ def _is_sketch(folding: Sketch, state: State, groups: int) -> bool:
         ):
             return False
         assert isinstance(keys, np.ndarray) and isinstance(values, np.ndarray)
-        if len(keys) != len(values) or (np.diff(keys) <= 0).any() or (values < 0).any():
+        if len(keys) != len(values) or (keys[1:] <= keys[:-1]).any() or (values < 0).any():
             return False
         if len(keys) and not (keys[0] >= 0 and keys[-1] >> folding.bits < groups):
             return False
@@ -101,4 +101,4 @@ def _is_column(column: Array | Column, data_type: DataType, rows: int) -> bool:
         return data is None
     if data is None or data.dtype != np.uint8 or data.ndim != 1:
         return False
-    return bool(values[0] >= 0 and values[-1] <= len(data) and (np.diff(values) >= 0).all())
+    return bool(values[0] >= 0 and values[-1] <= len(data) and (values[1:] >= values[:-1]).all())

@@ -109,7 +109,7 @@ def _is_possible(index: MatchFileIndex) -> bool:
     counts, starts = index.counts, index.starts
     return bool(
         are_ranges(index.ranges)
-        and (np.diff(index.ids) > 0).all()
+        and (index.ids[1:] > index.ids[:-1]).all()
         and ((counts > 0) & (counts <= index.rows)).all()
         and ((starts >= 0) & (starts < 2**48)).all()
         and all(0 <= count < 2**31 for count in index.errors.values())
@@ -119,7 +119,7 @@ def _is_possible(index: MatchFileIndex) -> bool:
 def are_ranges(ranges: Array) -> bool:
     """Whether int64[r, 2] are ranges of IDs, [from, to), ascending and disjoint."""
     edges = ranges.reshape(-1)
-    return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
+    return bool((ranges[:, 0] < ranges[:, 1]).all() and (edges[1:] >= edges[:-1]).all() and (edges[:1] >= 0).all())
 
 
 def are_known(ranges: Array, end: int) -> bool:

@@ -92,7 +92,7 @@ def read_index(handle: int, checksum: int) -> SidecarIndex | None:
         return None
     numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count)
     ends = np.concatenate([np.zeros(1, np.int64), numbers[:count]])
-    if (np.diff(ends) < 0).any() or _HEAD + len(index) + int(ends[-1]) > os.fstat(handle).st_size:
+    if (ends[1:] < ends[:-1]).any() or _HEAD + len(index) + int(ends[-1]) > os.fstat(handle).st_size:
         return None
     return SidecarIndex(index[: _NAMED * count], numbers[:count], numbers[count:], _HEAD + len(index))
 

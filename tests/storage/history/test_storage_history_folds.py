@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission.rows.pushes import read_columns
+from psoup.aggregates.sound_folds import is_sound
 from psoup.aggregates.stored_folds import decoded
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
@@ -191,6 +192,12 @@ def _with_index(content: bytes, ends: Sequence[int]) -> bytes:
     return content[:8] + np.array([zlib.crc32(index)], "<i8").tobytes() + content[16:32] + index + content[64:]
 
 
+def _around(content: bytes) -> bytes:
+    """Four results: the second ends 2^64 bytes before the first one, which is one byte after it in 64 bits."""
+    index = bytes(range(64)) + np.array([2**63 - 1, -(2**63), -1, 10], "<i8").tobytes() + bytes(32)
+    return content[:8] + np.array([zlib.crc32(index)], "<i8").tobytes() + content[16:24] + b"\4" + bytes(7) + index * 2
+
+
 SPOILED: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda content: content[:-3],
     "empty": lambda content: b"",
@@ -200,6 +207,7 @@ SPOILED: dict[str, Callable[[bytes], bytes]] = {
     "long": lambda content: content + bytes(5_000),
     "backwards": lambda content: _with_index(content, [-8]),
     "beyond": lambda content: _with_index(content, [1 << 60]),
+    "around": _around,
     "negative": _corrected(lambda rest: rest.__setitem__(slice(0, 8), b"\xff" * 8)),
     "kinds": _corrected(lambda rest: rest.__setitem__(slice(28, 32), b"<f8\0")),
     "short": _corrected(lambda rest: rest.__delitem__(slice(24, None))),
@@ -350,3 +358,20 @@ def test_bytes_that_are_no_fold_are_never_decoded_to_wrong_arrays(soup: Restarti
             if fold is not None:
                 recipe.joined([fold, fold])
     assert refused > 100
+
+
+def test_places_that_go_around_64_bits_are_no_fold(soup: RestartingPSoup) -> None:
+    """The difference of the greatest and the least integer of 64 bits is 1. A kernel would read far outside."""
+    grouped = "SELECT s, min(s) AS a, approx_count_distinct(n) AS b FROM t GROUP BY s BEGIN (START)"
+    spec, queries = soup.engine.snapshot().stream("t", soup.tenant).spec, registered(soup, [grouped])
+    rows, outside = batch(spec), FoldsOutside(spec, queries)
+    chunk = ChunkView(0, Places(0, len(rows)), rows.times, rows.columns, rows.nbytes)
+    ((aggregate, content),) = outside.find(chunk, Beforehand(spec, queries).find(chunk))
+    for place in range(3):
+        fold = decoded(aggregate.recipe, content)
+        assert fold is not None
+        texts, sketch = fold.states
+        changed = (fold.keys[0].values, texts[-1].values, sketch[0])[place]  # type: ignore[union-attr]
+        assert isinstance(changed, np.ndarray) and changed.dtype == np.int64 and len(changed) > 4
+        changed[1:4] = 2**63 - 1, -(2**63), -1
+        assert not is_sound(aggregate.recipe, fold)

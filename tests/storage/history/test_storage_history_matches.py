@@ -5,9 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from psoup.matching.outside import Beforehand
 from psoup_proto.file_names import backup_path
 from psoup_storage.durable.tools.backup import restore
+from psoup_storage.formats.matches import are_ranges
 from psoup_testing.engines import past
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.batches import seconds
@@ -99,3 +102,8 @@ def test_matches_of_another_incarnation_are_left_out(soup: RestartingPSoup) -> N
     attach(soup, "s", "job", with_matches(soup, "one", [(query, TEXTS[3])], "another"))
     assert values(soup, query) == [n for n in range(100, 300) if n % 3 == 0]
     assert "on disk" not in soup.explain(query).source.column_forms
+
+
+def test_ranges_of_queries_that_descend_by_more_than_64_bits_are_refused() -> None:
+    assert are_ranges(np.array([[5, 6], [6, 2**63 - 1]]))
+    assert not are_ranges(np.array([[5, 2**63 - 1], [-(2**63), -1]]))

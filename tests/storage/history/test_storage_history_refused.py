@@ -24,7 +24,7 @@ from psoup_storage.durable.chunks import foreign
 from psoup_storage.formats.facts import MANIFEST
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
 from psoup_testing.engines import past
-from psoup_testing.engines.attachments import attach
+from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.past import EVENTS, job, rows
 from psoup_testing.engines.restarts import RestartingPSoup
 
@@ -155,6 +155,15 @@ def test_infinite_times_are_refused(soup: RestartingPSoup, number: int, message:
     batch = Batch(columns_from_arrow(spec.schema, table), np.array([1, 2]) * SECOND)
     write_manifest(folder, Manifest("s", (write_chunk(folder, "00000", spec, batch),), ""))
     refuses(soup, folder, message)
+
+
+def test_times_that_descend_by_more_than_64_bits_are_refused(soup: RestartingPSoup) -> None:
+    soup.execute(EVENTS)
+    times = [0, 9 * 10**18, -9 * 10**18, 1]
+    folder, spec = soup.path.parent / "one", soup.engine.snapshot().stream("s", "default").spec
+    table = rows(0, 4).set_column(0, "t", pa.array(times, pa.timestamp("us", "UTC")))
+    write(folder, spec, table, times, ())
+    refuses(soup, folder, "its tuples are not in the order of their times")
 
 
 def texts(soup: RestartingPSoup, *values: str) -> Path:
