@@ -22,6 +22,7 @@ from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.published.parked_queries import ParkedQueries
 from psoup.published.records import QueryBlock
 from psoup.work.clock import VirtualClock
+from psoup_storage.durable.log import logged_registrations
 from psoup_storage.durable.log.logged_registrations import LoggedRegistrations
 from psoup_storage.durable.log.stream_names import LoggedStreams
 from psoup_storage.durable.tools.doctor import examine
@@ -226,6 +227,27 @@ def test_a_page_of_a_list_reads_a_block_once(soup: RestartingPSoup, monkeypatch:
         assert not reads or len(reads) == 3
         recall(listed)
         assert [record.query.text for record in listed] == wanted and len(reads) == 3
+
+
+def test_the_blocks_that_were_read_take_no_more_memory_than_is_allowed(
+    soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small block takes 2 kB of objects. The blocks that were read last stay."""
+    monkeypatch.setattr(logged_registrations, "CONTENT_BYTES", 32_768)
+    small = [soup.register_many(MANY, rows(2), keeping=PARKED)[0] for _ in range(40)]
+    large = soup.register_many(MANY, rows(3_000), keeping=PARKED)[0]
+    soup.restart()
+    log, sequences = soup.store.registrations, list[int]()
+    for query in (*small, large, *small[:3]):
+        record = soup.engine.snapshot().query(query, "default")
+        log.read_queries(record.sequence, np.array([query]))
+        sequences.append(record.sequence)
+        kept = [*log._contents]
+        assert kept == sequences[-len(kept) :] and len(kept) < 16
+        assert log._bytes == sum(content.nbytes for content in log._contents.values())
+    assert len(kept) == 3
+    log.forget()
+    assert not log._contents and not log._bytes
 
 
 def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup: RestartingPSoup) -> None:

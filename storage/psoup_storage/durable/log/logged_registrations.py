@@ -31,6 +31,8 @@ from psoup_storage.durable.sqlite.quick_reader import Rows
 
 CONTENT_BYTES = 64 * 1024 * 1024
 """The most bytes of blocks that stay in memory. The block that was read last always stays."""
+_OBJECTS = 2_048
+"""Bytes of the objects around the columns of a block."""
 _STREAMS = 64
 """The most sets of streams that are remembered, each with its statements that were bound before."""
 
@@ -44,7 +46,7 @@ WHERE stream = ? AND last_time IS NULL AND kind IN ('stream', 'alter') AND seque
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The content of a block. `nbytes`: of its columns."""
+    """The content of a block. `nbytes`: the bytes that it takes in memory."""
 
     columns: Columns
     nbytes: int
@@ -58,6 +60,8 @@ class LoggedRegistrations:
         self._lock = threading.Lock()
         self._contents: OrderedDict[int, _Content] = OrderedDict()
         """Contents of blocks, by the sequence of their event. The one that was read last is at the end."""
+        self._bytes = 0
+        """Bytes of all contents."""
         self._streams: OrderedDict[tuple[int, ...], LoggedStreams] = OrderedDict()
         """Streams as some queries found them, by the sequences of the rows that define them."""
 
@@ -80,6 +84,7 @@ class LoggedRegistrations:
         """Forget the contents of blocks."""
         with self._lock:
             self._contents.clear()
+            self._bytes = 0
 
     def _row(self, sequence: int) -> LogRow:
         rows = list(self._rows(_ROW, (sequence,)))
@@ -103,10 +108,11 @@ class LoggedRegistrations:
             if not parts:
                 raise NotFound("the query has just been unregistered", reason="UNKNOWN_QUERY", sequence=row.sequence)
             tuples = checked_tuples(row._replace(tuples=b"".join(parts)), facts)
-            content = _Content(columns_in(facts, tuples)[0], len(tuples))
+            content = _Content(columns_in(facts, tuples)[0], len(tuples) + _OBJECTS)
+            self._bytes += content.nbytes
         self._contents[row.sequence] = content
-        while len(self._contents) > 1 and sum(each.nbytes for each in self._contents.values()) > CONTENT_BYTES:
-            self._contents.popitem(last=False)
+        while len(self._contents) > 1 and self._bytes > CONTENT_BYTES:
+            self._bytes -= self._contents.popitem(last=False)[1].nbytes
         return content
 
     def _logged(self, streams: tuple[int, ...], sequence: int) -> LoggedStreams:
