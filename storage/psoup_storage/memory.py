@@ -71,6 +71,8 @@ class MemoryStore:
         self._kept: dict[_Key, Event] = {}
         self._blocks: SortedDict[int, Array] = SortedDict()
         """For each block, a bool per query: whether it has left. The key is the ID of the block's first query."""
+        self._first_of: dict[int, int] = {}
+        """The ID of each block's first query, by the sequence of its event. For readers: any thread may look one up."""
         self._most_alterations = LEAST
         """The number of changes of queries at which outdated ones are dropped."""
         self._last = 0
@@ -148,10 +150,9 @@ class MemoryStore:
 
     def read_queries(self, sequence: int, query_ids: Array) -> Sequence[StandingQuery]:
         """The queries of an event that is in memory; see `psoup.published.parked_queries.Registrations`. O(k)."""
-        first = int(query_ids[0])
-        place = self._blocks.bisect_right(first) - 1
-        of_block = ("queries", self._blocks.keys()[place] if place >= 0 else 0)
-        event = self._kept.get(("event", sequence) if self._keep_all else ("query", first)) or self._kept.get(of_block)
+        first_of_block = self._first_of.get(sequence)
+        key = ("query", int(query_ids[0])) if first_of_block is None else ("queries", first_of_block)
+        event = self._kept.get(("event", sequence) if self._keep_all else key)
         if isinstance(event, Registered):
             return [event.query]
         if not isinstance(event, RegisteredMany) or event.sequence != sequence:
@@ -204,6 +205,7 @@ class MemoryStore:
             case RegisteredMany():
                 self._put(("queries", event.first_id), event)
                 self._blocks[event.first_id] = np.zeros(len(event.queries), np.bool_)
+                self._first_of[event.sequence] = event.first_id
                 self._leave(sorted(change_of(event).ended))
             case WatermarkRaised() | WatermarksRaised():
                 self._keep_watermarks(event)
@@ -263,7 +265,7 @@ class MemoryStore:
             low, high = bisect_left(query_ids, first), bisect_left(query_ids, first + len(gone))
             gone[np.array(query_ids[low:high]) - first] = True
             if gone.all():
-                del self._blocks[first]
+                del self._blocks[first], self._first_of[self._kept["queries", first].sequence]
                 self._drop(("queries", first))
 
     def _forget_alterations(self) -> None:

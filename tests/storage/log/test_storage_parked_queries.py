@@ -16,7 +16,8 @@ import pytest
 from psoup.answer.describe import QueryFilter, list_queries, recall
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.events.commands import AlterQueries
+from psoup.events.commands import AlterQueries, RegisterMany, UnregisterMany
+from psoup.events.events import Registered, RegisteredMany
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount, Keeping, KeepingChange
 from psoup.published.parked_queries import ParkedQueries
@@ -26,6 +27,8 @@ from psoup_storage.durable.log import logged_registrations
 from psoup_storage.durable.log.logged_registrations import LoggedRegistrations
 from psoup_storage.durable.log.stream_names import LoggedStreams
 from psoup_storage.durable.tools.doctor import examine
+from psoup_storage.memory import MemoryStore
+from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import TINY
 from psoup_testing.oracles.questions import again
@@ -258,6 +261,31 @@ def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup:
     soup.restart()
     with pytest.raises(NotFound, match="has just been unregistered"):
         soup.store.registrations.read_queries(record.sequence, pa.array([query]).to_numpy())
+
+
+def test_without_a_disk_readers_touch_nothing_that_the_writer_keeps_in_order() -> None:
+    """A reader that looked for a block among all of them, while one came or left, met the list half changed."""
+    gate, store = Gate(), MemoryStore()
+    gate.create("CREATE STREAM s (x BIGINT, n TEXT)")
+    gate.register(ONE)
+    for _ in range(3):
+        gate.send(RegisterMany([MANY], rows(4)))
+    store.append(gate.events)
+    one, *blocks = [event for event in gate.events if isinstance(event, Registered | RegisteredMany)]
+    assert isinstance(one, Registered)
+    gate.send(UnregisterMany([*range(blocks[1].first_id, blocks[1].first_id + 4)]))  # type: ignore[union-attr]
+    store.append(gate.events[-1:])
+    del store._blocks
+    assert [query.text for query in store.read_queries(one.sequence, np.array([one.query_id]))] == [ONE]
+    for place, block in enumerate(blocks):
+        assert isinstance(block, RegisteredMany)
+        wanted = np.array([block.first_id + 1, block.first_id + 3])
+        if place == 1:
+            with pytest.raises(NotFound, match="has just been unregistered"):
+                store.read_queries(block.sequence, wanted)
+        else:
+            queries = store.read_queries(block.sequence, wanted)
+            assert [query.text for query in queries] == [block.queries[1].text, block.queries[3].text]
 
 
 @pytest.mark.long
