@@ -10,7 +10,7 @@ much memory or calls a function of the operator is left out: the service compute
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,17 +61,13 @@ class FoldsOutside:
         self, spec: StreamSpec, queries: Sequence[tuple[int, str]], config: EngineConfig = EngineConfig()
     ) -> None:
         self._config = config
-        forms, aggregates = Forms(), dict[tuple[str, Recipe], ClauseAggregate]()
+        forms, aggregates = Forms(), dict[tuple[str, Recipe], tuple[ClauseAggregate, list[int]]]()
         for query_id, statement in queries:
             aggregate = _bound(forms, spec, query_id, statement)
             if aggregate is not None:
                 clause, bound = aggregate
-                before = aggregates.get((clause, bound.recipe))
-                ids = () if before is None else before.query_ids
-                aggregates[clause, bound.recipe] = ClauseAggregate(
-                    (*ids, query_id), bound.factors, bound.node, bound.recipe
-                )
-        self.aggregates = tuple(aggregates.values())
+                aggregates.setdefault((clause, bound.recipe), (bound, []))[1].append(query_id)
+        self.aggregates = tuple([replace(bound, query_ids=tuple(ids)) for bound, ids in aggregates.values()])
 
     def find(self, chunk: ChunkView, matches: Sequence[ClauseMatches]) -> list[tuple[ClauseAggregate, bytes]]:
         """Fold a chunk. Returns the encoded fold of each aggregate that has one. O(matches).
