@@ -15,7 +15,7 @@ from psoup_testing.services.command import ROWS, Psoup
 def test_status_says_how_many_events_are_not_visible(
     psoup: Psoup, stream: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.push(stream, [ROWS[0]])
+    client.wait_for(client.push(stream, [ROWS[0]]).sequence)
     info = client.info()
     assert info.acknowledged == info.sequence > 0
     assert re.search(rf"^sequence +{info.sequence:,}, the last event that answers show *$", psoup("status").out, re.M)
