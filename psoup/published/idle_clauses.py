@@ -66,7 +66,7 @@ def _idle_by_stream(clauses: PagedMap[ClauseRecord]) -> dict[int, Array]:
     streams, sqc_ids = [facts[:, 0]], [facts[:, 1]]
     for block in clauses.blocks:
         assert isinstance(block, ClauseBlock)
-        if FIRST_IDLE <= block.first < FIRST_INACTIVE:  # a block has either idle clauses, or others
+        if FIRST_IDLE <= block.first < FIRST_INACTIVE:  # a block has only idle clauses, or none
             sqc_ids.append(picked(block.ids, block.standing()))
             streams.append(np.full(len(sqc_ids[-1]), block.stream_id))
     return by_stream_ids(np.concatenate(streams), np.concatenate(sqc_ids))

@@ -25,8 +25,8 @@ _NONE: Array = np.zeros(0, np.int64)
 def idle_auto_clauses(snapshot: Snapshot, view: StreamView) -> Array:
     """The SQC IDs of the idle clauses of a stream's active AUTO queries, int64, ascending.
 
-    O(1). The first call after queries have come, gone or changed takes O(AUTO queries), with a step of Python for each
-    one outside blocks.
+    O(1), but O(AUTO queries) for the first call after a change of queries. That call takes a step of Python for each
+    query outside blocks.
     """
     if not snapshot.automatic:
         return _NONE

@@ -11,6 +11,8 @@ from psoup.work.clock import VirtualClock
 from psoup_client import Altered, Client, Conflict, InvalidRequest
 from psoup_service.process.settings import Settings
 from psoup_storage import open_store
+from psoup_storage.durable.tools.backup import restore
+from psoup_testing.services.receivers import Receiver
 from psoup_testing.services.threaded_service import serving
 
 SELECT = "SELECT a FROM s WHERE a > $x"
@@ -92,3 +94,59 @@ def test_inactive_queries_that_are_not_asked_for_a_day_are_parked(tmp_path: Path
             running.service._recalled.forget()
             assert len(running.service._recalled) == left
         assert client.query(key="many/2").alter(parked=False) and running.park() == 0
+
+
+def test_a_backup_has_the_parked_queries(tmp_path: Path) -> None:
+    with (
+        serving(store=open_store(tmp_path / "data", reserve_bytes=0)) as running,
+        Client(running.address) as client,
+    ):
+        fill(client)
+        client.alter_queries(labels={"u": "x"}, parked=True)
+        before = parked(client)
+        client.backup(tmp_path / "backup")
+    restore(tmp_path / "backup", tmp_path / "restored")
+    with (
+        serving(store=open_store(tmp_path / "restored", reserve_bytes=0)) as running,
+        Client(running.address) as client,
+    ):
+        assert parked(client) == before and len(before) == 51
+        assert client.query(key="alone").invoke().rows() == [(n,) for n in range(3, 10)]
+        assert client.query(key="many/5").invoke().rows() == [(n,) for n in range(6, 10)]
+
+
+def test_parked_queries_expire_unless_they_are_asked(tmp_path: Path) -> None:
+    clock, store = VirtualClock(1_750_000_000 * SECOND), open_store(tmp_path, reserve_bytes=0)
+    with serving(clock=clock, store=store) as running, Client(running.address) as client:
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        rows = [{"x": n, "k": f"many/{n}"} for n in range(4)]
+        client.register_many(SELECT, rows, key="k", parked=True, expires_after="2 days")
+        client.register("SELECT a FROM s", key="alone", parked=True, expires_after="2 days")
+        assert running.expire() == 0
+        clock.advance(seconds=40 * HOUR)
+        client.query(key="many/2").invoke().rows()
+        assert running.expire() == 0
+        clock.advance(seconds=40 * HOUR)
+        assert running.expire() == 4
+        assert [query.key for query in client.queries()] == ["many/2"]
+    with (
+        serving(clock=clock, store=open_store(tmp_path, reserve_bytes=0)) as running,
+        Client(running.address) as client,
+    ):
+        assert parked(client) == ["many/2"] and client.query(key="many/2").invoke().rows() == []
+
+
+def test_a_webhook_tells_the_changes_of_a_parked_query(tmp_path: Path) -> None:
+    with (
+        Receiver() as receiver,
+        serving(
+            Settings(port=0, webhook_hosts=(receiver.origin,)), store=open_store(tmp_path, reserve_bytes=0)
+        ) as running,
+        Client(running.address) as client,
+    ):
+        fill(client)
+        client.add_webhook("alone", receiver.begin())
+        client.push("s", {"a": [12]})
+        sent = receiver.until(lambda requests: any({"a": 12} in request.data["came"] for request in requests))
+        assert sum(request.data["left_count"] for request in sent) == 0
+        assert parked(client) == ["alone"]

@@ -66,8 +66,8 @@ def test_a_query_is_told_after_the_last_other_query_has_left_its_clause(keeping:
         snapshot = soup.engine.snapshot()
         view = snapshot.stream("s", "default")
         place = FollowPlace(first)
-        told = follow_page(snapshot, view, follower, place, most_rows=100, most_bytes=1 << 20, anew=first == 1)
-        return told.tuple_ids.tolist()
+        page = follow_page(snapshot, view, follower, place, most_rows=100, most_bytes=1 << 20, anew=first == 1)
+        return page.tuple_ids.tolist()
 
     push(soup, 10)  # the numbers 0 to 9: six of them match
     assert len(page(1)) == 6

@@ -245,10 +245,10 @@ def test_the_blocks_that_were_read_take_no_more_memory_than_is_allowed(
         record = soup.engine.snapshot().query(query, "default")
         log.read_queries(record.sequence, np.array([query]))
         sequences.append(record.sequence)
-        kept = [*log._contents]
-        assert kept == sequences[-len(kept) :] and len(kept) < 16
+        in_memory = [*log._contents]
+        assert in_memory == sequences[-len(in_memory) :] and len(in_memory) < 16
         assert log._bytes == sum(content.nbytes for content in log._contents.values())
-    assert len(kept) == 3
+    assert len(in_memory) == 3
     log.forget()
     assert not log._contents and not log._bytes
 
@@ -264,19 +264,19 @@ def test_a_reader_with_an_old_snapshot_is_told_that_a_parked_query_is_gone(soup:
 
 
 def test_without_a_disk_readers_touch_nothing_that_the_writer_keeps_in_order() -> None:
-    """A reader that looked for a block among all of them, while one came or left, met the list half changed."""
+    """The writer adds and removes blocks while a reader looks for one."""
     gate, store = Gate(), MemoryStore()
     gate.create("CREATE STREAM s (x BIGINT, n TEXT)")
     gate.register(ONE)
     for _ in range(3):
         gate.send(RegisterMany([MANY], rows(4)))
     store.append(gate.events)
-    one, *blocks = [event for event in gate.events if isinstance(event, Registered | RegisteredMany)]
-    assert isinstance(one, Registered)
+    single, *blocks = [event for event in gate.events if isinstance(event, Registered | RegisteredMany)]
+    assert isinstance(single, Registered)
     gate.send(UnregisterMany([*range(blocks[1].first_id, blocks[1].first_id + 4)]))  # type: ignore[union-attr]
     store.append(gate.events[-1:])
     del store._blocks
-    assert [query.text for query in store.read_queries(one.sequence, np.array([one.query_id]))] == [ONE]
+    assert [query.text for query in store.read_queries(single.sequence, np.array([single.query_id]))] == [ONE]
     for place, block in enumerate(blocks):
         assert isinstance(block, RegisteredMany)
         wanted = np.array([block.first_id + 1, block.first_id + 3])
