@@ -31,11 +31,11 @@ def repeating_interrupts() -> Iterator[None]:
     Ctrl-C raises KeyboardInterrupt wherever the main thread is. In a finalizer, or in a callback of a C library, Python
     passes the exception to `sys.unraisablehook` and goes on. Without a repetition the command would not end.
     """
-    before = sys.unraisablehook
+    before, repeated = sys.unraisablehook, _Repeated()
 
     def note(lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            _interrupt_soon()
+            repeated.note()
         else:
             before(lost)
 
@@ -46,14 +46,36 @@ def repeating_interrupts() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _interrupt_soon() -> None:
-    """Interrupt the main thread once more, from another thread."""
-    import threading
+class _Repeated:
+    """Interrupts the main thread once more, from another thread, after an interrupt was lost.
 
-    timer = threading.Timer(_AGAIN_S, _interrupt)
-    timer.daemon = True
-    with suppress(RuntimeError):  # the interpreter ends anyway
-        timer.start()
+    It waits until `note` has returned: Python would lose an exception in `note`, too.
+    """
+
+    def __init__(self) -> None:
+        self._noting = False
+
+    def note(self) -> None:
+        """Repeat an interrupt that was lost just now, in the main thread."""
+        self._noting = True
+        try:
+            self._start()
+        finally:
+            self._noting = False
+
+    def _start(self) -> None:
+        import threading
+
+        timer = threading.Timer(_AGAIN_S, self._repeat)
+        timer.daemon = True
+        with suppress(RuntimeError):  # the interpreter ends anyway
+            timer.start()
+
+    def _repeat(self) -> None:
+        if self._noting:
+            self._start()
+        else:
+            _interrupt()
 
 
 def _interrupt() -> None:
