@@ -20,7 +20,7 @@ from psoup_service.wire.limits import Limits
 from psoup_service.wire.text_rows import ndjson
 from psoup_service.wire.text_rows.csv_lines import CsvLines
 from psoup_service.wire.text_rows.faults import BadRows
-from psoup_service.wire.text_rows.reader import LineReader, NdjsonLines, RowReader
+from psoup_service.wire.text_rows.reader import MOST_RECORD_BYTES, LineReader, NdjsonLines, RowReader
 
 
 def stream(columns: str = "at TIMESTAMP, name TEXT, n BIGINT") -> StreamSpec:
@@ -29,6 +29,10 @@ def stream(columns: str = "at TIMESTAMP, name TEXT, n BIGINT") -> StreamSpec:
 
 def csv_lines(spec: StreamSpec) -> LineReader:
     return CsvLines(spec, CsvOptions())
+
+
+def lines_of(form: str, spec: StreamSpec) -> LineReader:
+    return NdjsonLines() if form == "ndjson" else csv_lines(spec)
 
 
 def read(lines: LineReader, spec: StreamSpec, *pieces: bytes) -> RowReader:
@@ -54,7 +58,7 @@ def test_rows_that_are_too_wide_are_refused_before_they_are_read(
     form: str, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = stream(", ".join(f"c{n} BIGINT" for n in range(1_000)))
-    lines = csv_lines(spec) if form == "csv" else NdjsonLines()
+    lines = lines_of(form, spec)
     monkeypatch.setattr(type(lines), "read", lambda *_: pytest.fail("the rows were read"))
     with pytest.raises(ResourceExhausted, match="the rows take more than 268,435,456 bytes"):
         read(lines, spec, body)
@@ -67,6 +71,24 @@ def test_rows_that_are_too_wide_are_refused_before_they_are_read(
 def test_the_most_rows_of_lines_of_json(body: bytes, rows: int) -> None:
     assert NdjsonLines().most_rows(body, 1) >= rows
     assert NdjsonLines().most_rows(b"\n" * 1_000 + body, 1) <= body.count(b"{")
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "csv, quoted"])
+@pytest.mark.parametrize("size", [MOST_RECORD_BYTES - 100, MOST_RECORD_BYTES + 100])
+@pytest.mark.parametrize("after", [b"", b"\n", b"\n1\n"])
+def test_a_row_is_too_large_however_its_body_is_divided(form: str, size: int, after: bytes) -> None:
+    spec, text = stream("name TEXT"), b"x" * size
+    if form == "ndjson":
+        body = b'{"name":"%s"}%s' % (text, after.replace(b"1", b'{"name":"1"}'))
+    else:
+        body = b"name\n" + (b"%s" if form == "csv" else b'"a\n%s"') % text + after
+    for piece in (len(body), 1 << 20, 1_000_003):
+        pieces_of_body = [body[start : start + piece] for start in range(0, len(body), piece)]
+        if size < MOST_RECORD_BYTES:
+            assert read(lines_of(form, spec), spec, *pieces_of_body).rows == 1 + (len(after) > 1)
+        else:
+            with pytest.raises(BadRows, match="the row has more than 4,194,304 bytes; end each row by a line feed"):
+                read(lines_of(form, spec), spec, *pieces_of_body)
 
 
 def test_the_rows_are_held_once() -> None:

@@ -46,9 +46,13 @@ class CsvLines:
             self._dialect, self._skipped = dialect_of(data, self._columns, self._options)
         return end_of_records(data, line, self._dialect, last=last)
 
+    def starts(self, data: bytes, line: int) -> Array:
+        """See `LineReader`."""
+        return Records(data, line, self._dialect).starts()
+
     def most_rows(self, data: bytes, line: int) -> int:
         """See `LineReader`."""
-        return len(Records(data, line, self._dialect).starts())
+        return len(self.starts(data, line))
 
     def read(self, data: bytes, line: int, schema: Schema, faults: Faults) -> tuple[pa.RecordBatch, Array]:
         """See `LineReader`."""

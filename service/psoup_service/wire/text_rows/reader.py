@@ -26,6 +26,7 @@ from psoup_service.wire.text_rows.ndjson import read_lines
 
 MOST_RECORD_BYTES = 4 * 1024 * 1024
 """The most bytes of a row."""
+_TOO_LONG = f"the row has more than {MOST_RECORD_BYTES:,} bytes; end each row by a line feed"
 MOST_TEXT_BYTES = 1024 * 1024 * 1024
 """The most bytes of a body, after decompression."""
 _DIGEST_BYTES = 15
@@ -49,6 +50,13 @@ class LineReader(Protocol):
         """The end of the last whole record, 0 without one. `line`: the line of the first byte."""
         ...
 
+    def starts(self, data: bytes, line: int) -> Array:
+        """The positions at which records begin, int64, also of one without its end. `line`: the line of the first byte.
+
+        O(bytes).
+        """
+        ...
+
     def most_rows(self, data: bytes, line: int) -> int:
         """The most rows that whole records may have. `line`: the line of the first byte. O(bytes)."""
         ...
@@ -64,6 +72,11 @@ class NdjsonLines:
     def cut(self, data: bytes, line: int, *, last: bool) -> int:
         """See `LineReader`."""
         return len(data) if last else data.rfind(b"\n") + 1
+
+    def starts(self, data: bytes, line: int) -> Array:
+        """See `LineReader`."""
+        feeds = np.flatnonzero(np.frombuffer(data, np.uint8) == _FEED)
+        return np.concatenate([np.zeros(1, np.int64), feeds + 1])
 
     def most_rows(self, data: bytes, line: int) -> int:
         """See `LineReader`."""
@@ -121,6 +134,7 @@ class RowReader:
             pending = self._without_mark(pending)
         try:
             end = self._lines.cut(pending, self._line, last=last)
+            self._check_sizes(pending)
             if end:
                 self._read(pending[:end])
         except CsvFault as problem:
@@ -129,10 +143,6 @@ class RowReader:
             self._line += pending.count(b"\n", 0, end)
         rest = pending[end:]
         self._waiting, self._held = [rest], len(rest)
-        if len(rest) > MOST_RECORD_BYTES:
-            self._faults.end(
-                self._line, f"the row has more than {MOST_RECORD_BYTES:,} bytes; end each row by a line feed"
-            )
 
     def table(self) -> tuple[pa.Table, bytes]:
         """The rows as a table of one chunk, and the digest of the body. Called once.
@@ -175,6 +185,20 @@ class RowReader:
         if batch.num_rows:
             self._batches.append(batch)
             self._places.append(places)
+
+    def _check_sizes(self, data: bytes) -> None:
+        """Raise BadRows if a row is too large. It may be complete, because it ends in the last piece of the body."""
+        if len(data) <= MOST_RECORD_BYTES:
+            return
+        starts = self._lines.starts(data, self._line)
+        ends = np.append(starts[1:], len(data))
+        for row in np.flatnonzero(ends - starts > MOST_RECORD_BYTES).tolist():
+            start, end = int(starts[row]), int(ends[row])
+            if len(data[start:end].strip()) > MOST_RECORD_BYTES:  # without the blank lines after the row
+                line = self._line + data.count(b"\n", 0, start)
+                self._faults.end(
+                    line, f"the row has more than {MOST_RECORD_BYTES:,} bytes; end each row by a line feed"
+                )
 
     def _check_width(self, data: bytes) -> None:
         """Raise ResourceExhausted if the rows of whole records would be too large with a value in each column.
