@@ -284,6 +284,9 @@ def _check_alias(source: StatementText, alias: exp.Expr) -> None:
     for column in alias.args["columns"]:
         if not isinstance(column, exp.Identifier):
             raise source.unsupported("a type in a list of column names", column, hint=feature_hint(""))
+        if not column.args.get("quoted") and not (column.name[0].isalpha() or column.name[0] == "_"):
+            hint = f'"{column.name}", in quotes, is a name'
+            raise source.error(f"{column.name} is not the name of a column", column, hint=hint)
 
 
 def _check_place(source: StatementText, node: exp.Expr) -> None:

@@ -223,6 +223,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "SELECT ZEROIFNULL(v) FROM trades": "coalesce(",
         "SELECT IFF(v > 1, 1, 0) FROM trades": "if(",
         "SELECT k FROM trades SAMPLE (10)": "SAMPLE",
+        "SELECT * FROM trades SAMPLE (10)": "SAMPLE",
         "SELECT k FROM trades AT (TIMESTAMP => '2026-01-01')": "as_of",
         "SELECT time_slice(at, 15, 'MINUTE') FROM trades": "tumble(",
         "SELECT k FROM trades, TABLE(FLATTEN(k))": "list",
