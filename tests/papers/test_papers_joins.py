@@ -25,6 +25,7 @@ from psoup.joins.sort_builds import Builds
 from psoup.joins.steps import Step
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
+from psoup.plan.amounts import Amount, Keeping
 from psoup.plan.nodes import Join, walk
 from psoup.values.columns import Column
 from psoup.work.read_budget import UNBOUNDED
@@ -108,6 +109,20 @@ def test_figure_5_a_new_tuple_probes_the_queries_and_then_the_other_stream(soup:
     for number, a in enumerate(R):
         push(soup, "r", "a", [a])
         assert pairs(soup, query_id) == [pair for pair in PAIRS if pair[0] <= number]
+
+
+def test_figure_5_an_eager_answer_has_the_pairs_of_a_new_tuple_before_it_is_asked(soup: LocalPSoup) -> None:
+    """The paper finds these pairs on arrival. Here a thread of the service does, beside the writer."""
+    query_id = soup.register(QUERY, keeping=Keeping(Amount.COMPLETE, eager=True))
+    push(soup, "s", "b", S)
+    for number, a in enumerate(R):
+        push(soup, "r", "a", [a])
+        soup.update_answers()  # the service does so after publications
+        snapshot = soup.engine.snapshot()
+        kept = snapshot.answers.look(query_id)
+        assert kept is not None and kept.sequence == snapshot.sequence
+        assert pairs(soup, query_id) == [pair for pair in PAIRS if pair[0] <= number]
+        assert snapshot.answers.look(query_id) is kept, "the invocation had nothing left to do"
 
 
 def test_figure_10_hybrids_go_together_and_the_shared_factor_is_applied_once(soup: LocalPSoup) -> None:
