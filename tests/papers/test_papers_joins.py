@@ -119,10 +119,10 @@ def test_figure_5_an_eager_answer_has_the_pairs_of_a_new_tuple_before_it_is_aske
         push(soup, "r", "a", [a])
         soup.update_answers()  # the service does so after publications
         snapshot = soup.engine.snapshot()
-        kept = snapshot.answers.look(query_id)
-        assert kept is not None and kept.sequence == snapshot.sequence
+        entry = snapshot.answers.look(query_id)
+        assert entry is not None and entry.sequence == snapshot.sequence
         assert pairs(soup, query_id) == [pair for pair in PAIRS if pair[0] <= number]
-        assert snapshot.answers.look(query_id) is kept, "the invocation had nothing left to do"
+        assert snapshot.answers.look(query_id) is entry, "the invocation had nothing left to do"
 
 
 def test_figure_10_hybrids_go_together_and_the_shared_factor_is_applied_once(soup: LocalPSoup) -> None:

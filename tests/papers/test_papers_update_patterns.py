@@ -172,3 +172,19 @@ def test_definition_2_an_update_of_a_table_meets_only_later_tuples() -> None:
         clock.advance(seconds=1)
     assert rows(later) == [(0, "old"), (1, "new")]
     assert rows(retroactive) == [(0, "new"), (1, "new")]
+
+
+def test_a_table_may_be_joined_above_a_negation() -> None:
+    """The paper forbids it, because a negative tuple would have to find a row that the table no longer has."""
+    soup, _ = made("one", "two")
+    soup.execute("CREATE TABLE names (v TEXT PRIMARY KEY, name TEXT)")
+    query = soup.register(
+        f"SELECT x.n, name FROM (SELECT v, n FROM one [RANGE {WINDOW}]"
+        f" WHERE NOT EXISTS (SELECT 1 FROM two [RANGE {WINDOW}] WHERE two.v = one.v)) x JOIN names ON names.v = x.v"
+    )
+    for number, value in enumerate("ab"):
+        push(soup, "one", value, number)
+    soup.push("names", pa.table({"v": ["a", "a"], "name": ["old", "new"]}))
+    assert [tuple(row.values()) for row in soup.invoke(query).to_table().to_pylist()] == [(0, "new")]
+    push(soup, "two", "a", 0)
+    assert soup.invoke(query).to_table().num_rows == 0

@@ -39,6 +39,7 @@ DOCUMENTS = (
     "docs/observability.md",
     "docs/operations.md",
     "docs/other-languages.md",
+    "docs/papers.md",
     "docs/postgresql.md",
     "docs/saved-searches.md",
     "docs/security.md",
