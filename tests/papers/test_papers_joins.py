@@ -7,17 +7,20 @@
     step 6     pairs (R tuple, S tuple)
 
 Figure 4 has a hybrid for each tuple, which is a piece of one here; figure 10 puts them together: a piece of thousands.
+Figure 10 (b) puts together the queries that a new tuple meets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.config import JoinLimits
+from psoup.execution.many import many_joins
 from psoup.joins.budget import JoinBudget
 from psoup.joins.eddy import Eddy, Routes
 from psoup.joins.key_columns import keyed
@@ -132,6 +135,31 @@ def test_figure_10_hybrids_go_together_and_the_shared_factor_is_applied_once(sou
     made, ends = hybrids_of(soup, query_id, together=8_192)
     assert made == [(3, [1])]
     assert ends == PAIRS
+
+
+def test_figure_10_b_the_queries_that_a_new_tuple_meets_probe_the_other_stream_together(
+    soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paper makes one composite tuple of the queries. Here joins by an equality share a pass if asked together."""
+    passes: list[None] = []
+    kernel = many_joins.pairs_of_sets
+
+    def counted(*arguments: Any) -> int:
+        passes.append(None)
+        return int(kernel(*arguments))
+
+    monkeypatch.setattr(many_joins, "pairs_of_sets", counted)
+    bounds = list(range(40))  # fewer queries are answered one by one
+    select = "SELECT r._id AS r, s._id AS s FROM r, s WHERE r.a < $most AND r.a = s.b AND s.b > 1"
+    queries = soup.register_many(select, pa.table({"most": bounds}))
+    push(soup, "s", "b", S)
+    for number, a in enumerate(R):
+        push(soup, "r", "a", [a])
+        rows = soup.invoke_table(queries).to_table().to_pylist()
+        alike = [(i, j) for i in range(number + 1) for j, b in enumerate(S) if R[i] == b > 1]
+        expected = [(place, *pair) for place, bound in enumerate(bounds) for pair in alike if R[pair[0]] < bound]
+        assert [(row["_query"], row["r"], row["s"]) for row in rows] == expected
+    assert len(passes) == len(R), "one pass for all queries"
 
 
 def test_pairs_are_the_same_in_both_orders_of_arrival(soup: LocalPSoup) -> None:
