@@ -1,21 +1,26 @@
-"""`python -m benchmarks.reproduce`: run the papers' experiments, print them, write build/reproduce.md and .json.
+"""`python -m benchmarks.reproduce`: run the papers' experiments, print a line for each, and write
+
+    build/reproduce.md      the lines, and a section for each experiment
+    build/reproduce.json    the same for programs
+    build/reproduce/        a picture of each experiment: R01.png, R01.svg, …
 
 --list            the experiments: number, name
 --only R03        an experiment by its number; --only figure: the experiments whose names begin so
 --quick, --tiny   fewer and smaller points; --tiny: does it work?
 
 A shape agrees with the paper, or differs in a stated way, or has failed. Exits with 1 if a shape or an experiment has
-failed, and with 2 if an argument is wrong. In the tiny form timed shapes mean nothing, and only an experiment fails.
+failed, and with 2 if an argument is wrong. In the tiny form timed shapes mean nothing, only an experiment fails, and no
+picture is drawn. A run that is ended by Ctrl-C keeps the experiments that it has finished, and exits with 130.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,12 +33,12 @@ from benchmarks.reproduce.figure7 import figure7a, figure7b
 from benchmarks.reproduce.figure8 import figure8
 from benchmarks.reproduce.figure9 import figure9
 from benchmarks.reproduce.figure11 import figure11
+from benchmarks.reproduce.results import Results, has_picture
 from benchmarks.reproduce.shapes import State
 from benchmarks.reproduce.static_example import static_example
 from benchmarks.reproduce.static_queries import gain, heuristic, need
 from benchmarks.reproduce.table2 import table2
 from benchmarks.tool.machine import machine
-from benchmarks.tool.report import head_line
 from benchmarks.tool.run import Run, Size
 
 
@@ -68,8 +73,61 @@ EXPERIMENTS = (
 )
 
 
+class Output:
+    """The files of a run, and its pictures if `draws`. They are written anew after each experiment."""
+
+    def __init__(self, out: Path, run: Run, *, draws: bool) -> None:
+        self.out, self.draws = out, draws
+        self.results = list[Experiment]()
+        self.run = Results(machine(), run.size.value, self.results)
+
+    def write(self) -> None:
+        """Write the results, and the picture of the last one."""
+        self.run.write(self.out.with_suffix(".json"))
+        folder = self.out.with_suffix("")
+        self.out.write_text("\n".join(self.run.lines(folder.name if self.draws else "")))
+        if self.draws and self.results and has_picture(self.results[-1]):
+            from benchmarks.reproduce.pictures import draw
+
+            draw(self.results[-1], folder, self.run.note)
+
+
 def main() -> int:
     """Run them; returns 1 if one has failed."""
+    parser = _parser()
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{entry.number} {entry.name}" for entry in EXPERIMENTS))
+        return 0
+    chosen = [entry for entry in EXPERIMENTS if options.only == entry.number or entry.name.startswith(options.only)]
+    if not chosen:
+        parser.error(f"--only {options.only}: there is no such experiment; {_nearest(options.only)}")
+    if not options.tiny and not find_spec("matplotlib"):
+        parser.error("pictures need matplotlib, which is not installed; install it with: make setup")
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.touch()
+    except OSError as error:
+        parser.error(f"--out {options.out}: {error.strerror}; name a file in a folder that can be written")
+    run = Run(Size.TINY if options.tiny else Size.QUICK if options.quick else Size.WHOLE)
+    output = Output(options.out, run, draws=not options.tiny)
+    try:
+        for experiment in _made(chosen, run):
+            output.results.append(experiment)
+            ran = run.tiny and not experiment.failure
+            print(f"{experiment.number} {experiment.source}: ran" if ran else experiment.summary(), flush=True)
+            output.write()
+    except KeyboardInterrupt:
+        output.write()  # Ctrl-C may have come while it was written
+        print(
+            f"ended by Ctrl-C; {len(output.results)} of {len(chosen)} experiments are in {options.out}", file=sys.stderr
+        )
+        return 130
+    wrong = [experiment for experiment in output.results if experiment.state is State.FAILED]
+    return int(any(experiment.failure or not options.tiny for experiment in wrong))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description="Run the papers' experiments.")
     parser.add_argument(
         "--only", default="", metavar="NAME", help="the experiment with this number, or those whose names begin so"
@@ -79,29 +137,13 @@ def main() -> int:
     size.add_argument("--quick", action="store_true", help="fewer and smaller points")
     size.add_argument("--tiny", action="store_true", help="too small for a shape: whether they work")
     parser.add_argument(
-        "--out", type=Path, default=Path("build/reproduce.md"), metavar="FILE", help="and beside it .json"
+        "--out",
+        type=Path,
+        default=Path("build/reproduce.md"),
+        metavar="FILE",
+        help="beside it .json, and a folder of pictures",
     )
-    options = parser.parse_args()
-    if options.list:
-        print("\n".join(f"{entry.number} {entry.name}" for entry in EXPERIMENTS))
-        return 0
-    chosen = [entry for entry in EXPERIMENTS if options.only == entry.number or entry.name.startswith(options.only)]
-    if not chosen:
-        parser.error(f"--only {options.only}: there is no such experiment; {_nearest(options.only)}")
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.touch()
-    except OSError as error:
-        parser.error(f"--out {options.out}: {error.strerror}; name a file in a folder that can be written")
-    run = Run(Size.TINY if options.tiny else Size.QUICK if options.quick else Size.WHOLE)
-    results = list[Experiment]()
-    for experiment in _made(chosen, run):
-        results.append(experiment)
-        ran = run.tiny and not experiment.failure
-        print(f"{experiment.number} {experiment.source}: ran" if ran else experiment.summary(), flush=True)
-        _write(options.out, results)  # as it goes: a run that is ended keeps what it has
-    wrong = [experiment for experiment in results if experiment.state is State.FAILED]
-    return int(any(experiment.failure or not options.tiny for experiment in wrong))
+    return parser
 
 
 def _nearest(name: str) -> str:
@@ -118,13 +160,6 @@ def _made(entries: Sequence[Entry], run: Run) -> Iterator[Experiment]:
             yield entry.make(run)
         except Exception as error:
             yield Experiment.failed(entry.number, entry.name, error)
-
-
-def _write(out: Path, results: Sequence[Experiment]) -> None:
-    rows = [f"- {experiment.summary()}" for experiment in results]
-    text = [head_line(machine()), "", *rows, "", *(line for experiment in results for line in experiment.lines())]
-    out.write_text("\n".join(text))
-    out.with_suffix(".json").write_text(json.dumps([experiment.to_dict() for experiment in results], indent=1))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,22 @@ def cacq_adapt(number: str, name: str, workload: str, run: Run) -> Experiment:
     series = {workload: {"abcde"[at]: share[at] for at in range(5)}}
     kinds = {workload: "the product's lottery over emulated filters"}
     source = f"CACQ (SIGMOD 2002), adaptivity, {workload}"
-    return Experiment(number, name, source, published, "filter", "share", series, shapes, kinds)
+    facts = "filter", "share", series, shapes, kinds
+    return Experiment(
+        number,
+        name,
+        source,
+        published,
+        *facts,
+        parameters=f"reconstructed, as the numbers are lost: {_STEPS[workload]}",
+    )
+
+
+_STEPS = {
+    "workload 1": "five queries come in turn, with one predicate each; every next one refuses more",
+    "workload 2": "in five steps come one, two, … five queries on one filter each; every predicate refuses a half",
+    "workload 3": "five queries come in turn, with two predicates each; neighbours share a filter",
+}
 
 
 def _refused(queries: list[Query]) -> dict[int, float]:

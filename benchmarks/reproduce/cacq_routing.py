@@ -54,4 +54,11 @@ def cacq_routing(run: Run) -> Experiment:
     )
     kinds = {"filters a tuple": "the product's policies over emulated filters"}
     source = "CACQ (SIGMOD 2002), routing"
-    return Experiment("R10", "cacq_routing", source, published, "policy", "filters", series, shapes, kinds)
+    facts = "policy", "filters", series, shapes, kinds
+    return Experiment("R10", "cacq_routing", source, published, *facts, parameters=_PARAMETERS)
+
+
+_PARAMETERS = (
+    "reconstructed, as the numbers are lost: query i has the first i of a > 90, b > 70, c > 50, d > 30, e > 10, over"
+    " values uniform in [0, 100)"
+)

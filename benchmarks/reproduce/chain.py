@@ -151,13 +151,22 @@ def chain_table(run: Run) -> Experiment:
         Shape(f"under bursts the peak of Chain is below that of {name}", order("peak", peaks["Chain"], peaks[name]))
         for name in ("FIFO", "round robin")
     ]
-    series: dict[str, Series] = {name: dict(enumerate(row, 1)) for name, row in rows.items()}
-    series["peak of three steps, bytes"] = {name: peak["peak"] * TUPLES * ROW_BYTES for name, peak in peaks.items()}
+    series: dict[str, Series] = {name: _row(row) for name, row in rows.items()}
+    series[_PEAK] = {name: peak["peak"] * TUPLES * ROW_BYTES for name, peak in peaks.items()}
     text = "both rows, in multiples of n; Chain has the least peak that a scheduler without foresight can have, nearly"
-    kinds = dict.fromkeys(series, "formula")
+    kinds, points = dict.fromkeys(series, "formula"), {"FIFO": _row(FIFO), "Chain": _row(CHAIN)}
     parameters = f"bursts: {len(trace):,} units of time, n = {TUPLES:,} tuples of {ROW_BYTES} bytes"
     source = "STREAM (CIDR 2003), scheduling"
-    return Experiment("R26", "chain", source, text, "time", "n", series, shapes, kinds, {}, parameters)
+    place = ("R26", "chain", source, text)
+    return Experiment(*place, "time", "n", series, shapes, kinds, points, parameters, units={_PEAK: "bytes"})
+
+
+_PEAK = "peak of three steps"
+
+
+def _row(sizes: Sequence[float]) -> dict[int, float]:
+    """A row of the table by time."""
+    return dict(enumerate(sizes, 1))
 
 
 def bursts(units: int) -> list[float]:

@@ -75,17 +75,49 @@ class Shape:
         covered = self.differs is not None and self.differs.covers(self.measured.value)
         return State.DIFFERS if covered else State.FAILED
 
+    @property
+    def figure(self) -> str:
+        """The measured number in four digits; `none` if there is no such number."""
+        return _digits(self.measured.value)
+
+    def reason(self) -> str:
+        """The reason of the state; of a shape that agrees, that a difference was stated in vain."""
+        if self.state is State.DIFFERS and self.differs is not None:
+            return self.differs.why
+        if self.state is State.AGREES:
+            return "" if self.differs is None else f"although a difference is stated ({_digits(self.differs.value)})"
+        if self.differs is None:
+            return "no difference is stated"
+        return f"the stated difference is {_digits(self.differs.value)}"
+
     def verdict(self) -> str:
         """The state in words, with the measured number."""
-        figure = f"{self.measured.value:.4g}"
         if self.state is State.AGREES:
-            stated = "" if self.differs is None else f", although a difference is stated ({self.differs.value:.4g})"
-            return f"agrees ({figure}){stated}"
-        if self.differs is None:
-            return f"FAILED ({figure}): no difference is stated"
+            return ", ".join(filter(None, (f"agrees ({self.figure})", self.reason())))
         if self.state is State.DIFFERS:
-            return f"differs ({figure}) because {self.differs.why}"
-        return f"FAILED ({figure}): the stated difference is {self.differs.value:.4g}"
+            return f"differs ({self.figure}) because {self.reason()}"
+        return f"FAILED ({self.figure}): {self.reason()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shape as it is in the JSON file. Numbers that JSON lacks are texts there: `nan`, `inf`."""
+        differs = self.differs and {"value": _json(self.differs.value), "why": self.differs.why}
+        state, measured = self.state.value, _json(self.measured.value)
+        return {"text": self.text, "state": state, "measured": measured, "differs": differs}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Shape:
+        """The shape of a row of the JSON file."""
+        differs = row["differs"] and Differs(float(row["differs"]["value"]), row["differs"]["why"])
+        return cls(row["text"], Measured(float(row["measured"]), row["state"] == State.AGREES.value), differs)
+
+
+def _digits(figure: float) -> str:
+    """A number in four digits; `none` for NaN."""
+    return "none" if math.isnan(figure) else f"{figure:,.4g}"
+
+
+def _json(figure: float) -> float | str:
+    return float(f"{figure:.6g}") if math.isfinite(figure) else str(figure)
 
 
 def value(series: Series, at: Any, expected: float, within: float = 1e-9) -> Measured:

@@ -100,4 +100,4 @@ def test_the_state_of_an_experiment_is_that_of_its_worst_shape() -> None:
     assert replace(made, shapes=[fails, agrees, differs]).state is State.FAILED
     assert replace(made, kinds={"a": "waits for summaries"}).state is State.WAITS
     assert Experiment.failed("R99", "none", ValueError("no")).state is State.FAILED
-    assert "differs (3) because of a reason" in replace(made, shapes=[differs]).summary()
+    assert "Here: a shape: 3. differs because of a reason" in replace(made, shapes=[differs]).summary()
