@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from benchmarks.reproduce.cacq_series import (
     ATTRIBUTES,
-    COUNTS,
     DOMAIN,
     OF_SOURCES,
     OF_STATE,
@@ -69,7 +68,7 @@ def query_count(run: Run) -> Experiment:
     ]
     published = "output rises sharply to a knee, and goes on from there; separate eddies peak at few queries, at half"
     kinds = {"shared eddy": "emulator", "an eddy for each query": "emulator", "PSoup": "product"}
-    parameters = f"1 to {COUNTS[-1]:,} queries, a predicate on each attribute with probability a half; {_TUPLES}"
+    parameters = f"1 to {points[-1]:,} queries, a predicate on each attribute with probability a half; {_TUPLES}"
     facts = "queries", "outputs/s", series, shapes, kinds
     return Experiment("R08", "cacq_queries", f"{_SOURCE} queries", published, *facts, parameters=parameters)
 

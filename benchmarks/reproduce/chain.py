@@ -148,7 +148,7 @@ def chain_table(run: Run) -> Experiment:
     trace = bursts(run.of(4_000, 4_000, 1_000))
     peaks = {name: {"peak": max(sizes_of(CASCADE, trace, scheduler))} for name, scheduler in schedulers.items()}
     shapes += [
-        Shape(f"under bursts the peak of Chain is below that of {name}", order("peak", peaks["Chain"], peaks[name]))
+        Shape(f"under bursts Chain has a lower peak than {name}", order("peak", peaks["Chain"], peaks[name]))
         for name in ("FIFO", "round robin")
     ]
     series: dict[str, Series] = {name: _row(row) for name, row in rows.items()}

@@ -53,7 +53,9 @@ def figure11(run: Run) -> Experiment:
     published = "composite: twice as fast with a shared equality, faster with one of its own, else slower"
     kinds = {"separate": "emulator", "composite": "emulator", "pieces": "product, the whole invocation"}
     source = "PSoup (VLDB 2002), Figure 11"
-    return Experiment("R06", "figure11", source, published, "workload", "ms", series, shapes, kinds)
+    parameters = f"{size:,} tuples of S and as many hybrids, values uniform in [0, 255], c2 = {CONSTANT}"
+    facts = "workload", "ms", series, shapes, kinds
+    return Experiment("R06", "figure11", source, published, *facts, parameters=parameters)
 
 
 _ONCE = (

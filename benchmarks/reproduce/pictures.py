@@ -93,12 +93,12 @@ def figure(experiment: Experiment, note: str = "") -> Figure:
 def _panels(experiment: Experiment) -> list[_Panel]:
     """The series by unit, and by whether their points are names; those over numbers come first."""
     panels: dict[tuple[bool, str], list[str]] = {}
-    for name, values in experiment.series.items():
+    drawn = {name: values for name, values in experiment.series.items() if values}
+    for name, values in drawn.items():
         named = any(isinstance(point, str) for point in values)
         panels.setdefault((named, experiment.unit_of(name)), []).append(name)
-    for name in experiment.kinds:  # a series that waits is in the legend
-        if name not in experiment.series:
-            panels[next(iter(panels))].append(name)
+    waiting = [name for name in experiment.kinds if name not in drawn]
+    panels[next(iter(panels))] += waiting  # they are in the legend
     ordered = sorted(panels.items(), key=lambda panel: panel[0][0])
     return [_Panel(unit, named, names) for (named, unit), names in ordered]
 

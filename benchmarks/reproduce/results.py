@@ -87,7 +87,7 @@ class Results:
 
 def has_picture(experiment: Experiment) -> bool:
     """Whether there is something to draw."""
-    return bool(experiment.series)
+    return any(experiment.series.values())
 
 
 def _heading(experiment: Experiment) -> str:
