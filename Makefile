@@ -26,7 +26,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check npm web-figures browser golden deploy-check fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check npm web-figures browser golden deploy-check fixture bench bench-spark bench-setup reproduce reproduction figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -207,8 +207,11 @@ bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/
 bench-spark: $(STAMP) ## Measure feeds and backfills by Spark; needs Java, writes build/bench-spark.json.
 	@$(BIN)/python -m benchmarks --only spark --json build/bench-spark.json $(ARGS)
 
-reproduce: $(STAMP) ## Run the papers' experiments again, write build/reproduce.md; ARGS="--only figure8".
+reproduce: $(STAMP) ## Run the papers' experiments again, write build/reproduce.md and pictures; ARGS="--only figure8".
 	@$(BIN)/python -m benchmarks.reproduce $(ARGS)
+
+reproduction: $(STAMP) ## Make docs/reproduction.md from the committed run; ARGS="--run build/reproduce.json" commits another.
+	@$(BIN)/python -m benchmarks.reproduce.reproduction $(ARGS)
 
 # Two environments: Pathway wants other versions of what PSoup uses.
 bench-setup: $(STAMP) ## Install the peers that are large (chDB, Pathway, a driver for PostgreSQL): 2 GB; then make bench.

@@ -41,6 +41,7 @@ DOCUMENTS = (
     "docs/other-languages.md",
     "docs/papers.md",
     "docs/postgresql.md",
+    "docs/reproduction.md",
     "docs/saved-searches.md",
     "docs/security.md",
     "docs/spark.md",
@@ -144,8 +145,9 @@ def test_shell_session_prints_what_the_document_shows(document: str, address: st
 def test_files_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     named = named_files(text)
-    named |= {target.split("#")[0] for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)}
     missing = [name for name in sorted(named) if not list(ROOT.glob(name.rstrip("/")))]
+    linked = {target.split("#")[0] for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)}
+    missing += [target for target in sorted(linked) if not ((ROOT / document).parent / target).exists()]
     assert missing == []
 
 
