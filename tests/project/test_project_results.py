@@ -111,8 +111,8 @@ def test_a_run_that_is_ended_keeps_what_is_finished(
     monkeypatch.setattr(command, "EXPERIMENTS", (first, Entry("R98", "ended", ended), Entry("R99", "later", ended)))
     out = tmp_path / "reproduce.md"
     assert ran(monkeypatch, "--tiny", "--out", str(out)) == 130
-    kept = Results.read(out.with_suffix(".json"))
-    assert [(experiment.number, experiment.state) for experiment in kept.experiments] == [("R26", State.AGREES)]
+    written = Results.read(out.with_suffix(".json"))
+    assert [(experiment.number, experiment.state) for experiment in written.experiments] == [("R26", State.AGREES)]
     assert "R26" in out.read_text()
     assert f"1 of 3 experiments are in {out}" in capsys.readouterr().err
 
