@@ -83,6 +83,10 @@ test("a plan says what is kept of the answer, or why it was given up", () => {
     ],
     facts: [["chosen_since", "2026-03-01 10:00:00Z"]],
   });
+  const paired = { amount: "PARTIAL", pairs_kept: true, since: "2026", core_us: { "PARTIAL with pairs": 7 } };
+  const withPairs = amountFacts({ details: { amount: "AUTO", active: true, choice: paired } });
+  assert.equal(withPairs?.words, "auto (partial with pairs)");
+  assert.deepEqual(withPairs?.figures.at(-1), ["core_us_partial_with_pairs", 7]);
   assert.equal(amountFacts({}), null);
 });
 

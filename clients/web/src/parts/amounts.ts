@@ -19,6 +19,7 @@ export function amountFacts({ details }: ExplainResponseJson): AmountFacts | nul
     eager: eager === true,
     active: active === true,
     parked: parked === true,
+    pairs: record(choice).pairs_kept === true,
   });
   const { form, rows, bytes, given_up: givenUp, why, invocations } = record(answer);
   const { updates, updated, why_not: whyNot } = record(answer);
@@ -46,10 +47,12 @@ export function amountFacts({ details }: ExplainResponseJson): AmountFacts | nul
   };
 }
 
-/** What was observed of an AUTO query, and the estimated microseconds of a core in a second under each amount. */
+/** What was observed of an AUTO query, and the estimated microseconds of a core in a second for each choice. */
 function choiceFigures({ since, core_us: costs, invocations }: Record<string, unknown>): Record<string, number> {
   if (!since) return {};
-  const each = Object.entries(record(costs)).map(([name, cost]) => [`core_us_${name.toLowerCase()}`, tenths(cost)]);
+  const each = Object.entries(record(costs)).map(([name, cost]) => {
+    return [`core_us_${name.toLowerCase().replaceAll(" ", "_")}`, tenths(cost)];
+  });
   return { invoked_in_a_second: tenths(invocations), ...Object.fromEntries(each) };
 }
 
@@ -61,10 +64,12 @@ function record(value: unknown): Record<string, unknown> {
   return { ...(value as Record<string, unknown> | null | undefined) };
 }
 
-/** How much the service keeps of a query: "partial", "complete, eager", "none, inactive", "auto (none)". */
-export function amountWords({ amount, amountInForce, eager, active, parked }: QueryJson): string {
+/** How much the service keeps of a query: "partial", "complete, eager", "none, inactive", "auto (none)". `pairs`: whether
+ * it chose to keep the pairs of a join: "auto (partial with pairs)". */
+export function amountWords(query: QueryJson & { pairs?: boolean }): string {
+  const { amount, amountInForce, eager, active, parked, pairs } = query;
   const [asked, chosen] = [amount, amountInForce].map((text) => (text ?? "").replace("AMOUNT_", "").toLowerCase());
-  const kept = asked === "auto" && active ? `auto (${chosen})` : asked!;
+  const kept = asked === "auto" && active ? `auto (${chosen}${pairs ? " with pairs" : ""})` : asked!;
   const words = [kept, eager && asked === "complete" ? "eager" : "", active ? "" : parked ? "parked" : "inactive"];
   return words.filter((word) => word !== "").join(", ");
 }

@@ -72,6 +72,10 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
     "Estimate under complete",
     "Microseconds of a processor core in a second, if the amount were complete.",
   ],
+  core_us_partial_with_pairs: [
+    "Estimate under partial with pairs",
+    "Microseconds of a processor core in a second, if the amount were partial and the pairs of the join were stored.",
+  ],
   chosen_since: ["Amount chosen at", ""],
   kept_rows: ["Rows of the kept answer", ""],
   kept_answer_bytes: ["Bytes of the kept answer", ""],
