@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 import pyarrow as pa
 
@@ -129,6 +130,13 @@ class Answer:
         between = self._reading.between
         ends = sum([count_of(matches) for matches in self._reading.matches])
         return ends + (0 if between is None or between.fold is None else between.fold.matched)
+
+    @property
+    def share(self) -> float:
+        """The product of the shares of tuples that match, of all windows of a join. 0 if it is not known."""
+        sources = zip(self.ranges, self._reading.matches, strict=False)
+        shares = [count_of(matches) / max(high - low, 1) for (low, high), matches in sources]
+        return prod(shares) if len(shares) == len(self.ranges) else 0.0
 
     @property
     def likeness(self) -> str:

@@ -1,6 +1,7 @@
-"""Kept pairs of joins, for queries that asked for them at registration.
+"""Kept pairs of joins, for queries that asked for them at registration, or for which AUTO chose them.
 
     register, keep pairs ──> one `KeptJoin` for all queries that join the same streams with the same factors
+    a choice of AUTO ──────> the same, until another choice, or until the query is altered
     a chunk closes ────────> its left stream needs attention ──> missing blocks: a task of maintenance
     a chunk leaves ────────> readers no longer use its blocks; a task removes blocks of a right chunk
     no room ───────────────> the writer drops pairs; no task makes new ones until a chunk comes or leaves
@@ -23,49 +24,23 @@ import numpy as np
 
 from psoup.aggregates.kept import KeptBytes
 from psoup.data.chunk import ChunkView
+from psoup.engine.pair_requests import asked_pairs
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.shelf import Shelf
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Registered, RegisteredMany
 from psoup.invariants import ensure
-from psoup.joins.pairs_store import KeptPairs, PairKey, PairRow, PairTable, join_with_pairs, pair_text
+from psoup.joins.pairs_store import KeptPairs, PairKey, PairRow, PairTable
 from psoup.plan.nodes import Join
-from psoup.plan.standing_query import StandingQuery
-from psoup.sql.templates.block import BoundBlock
+from psoup.published.pair_room import PairRoom
+from psoup.published.paired_queries import PairedQueries
 from psoup.values.columns import Array
 
 _AT_ONCE = 32
 """The most blocks that one task makes. They take about 30 ms."""
 
-
-_Asked = tuple[Join, int, int, Array]
-"""A join, the IDs of its left and right stream, and the IDs of its queries."""
-
-
 Span = tuple[int, int]
 """A range of chunks: the number of the first one, and the number after the last one."""
-
-
-class PairRoom:
-    """The memory limit of all kept pairs of an engine, and the bytes that they take now."""
-
-    def __init__(self, limit: int, tenant_bytes: KeptBytes | None = None) -> None:
-        """`tenant_bytes`: counts the bytes of each tenant's caches, and has their limits."""
-        self.limit = limit
-        self.held = 0
-        self._kept = tenant_bytes or KeptBytes()
-
-    def allows(self, tenant: str, size: int) -> bool:
-        """Whether `size` more bytes fit into the limit of all pairs and into the tenant's limit."""
-        return self.held + size <= self.limit and not self._kept.over(tenant, size)
-
-    def bound(self, limit: int) -> None:
-        """Set the limit of bytes. It applies to pairs that tasks make later."""
-        self.limit = limit
-
-    def take(self, size: int) -> None:
-        """Add `size` bytes to those held. A negative size stands for freed bytes."""
-        self.held += size
 
 
 class Missing(NamedTuple):
@@ -85,11 +60,15 @@ class Missing(NamedTuple):
 
 
 class KeptJoin:
-    """A join whose pairs are kept. `queries`: the queries that use them, int64, ascending. `idle`: the idle ones."""
+    """A join whose pairs are kept. `queries`: the queries that keep them, int64, ascending. `idle`: the idle ones.
+
+    `chosen`: the queries for which AUTO chose it. `asked_for`: whether another query keeps them that is not idle.
+    """
 
     def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
         self.node = node
-        self.queries = self.idle = np.zeros(0, np.int64)
+        self.queries = self.idle = self.chosen = np.zeros(0, np.int64)
+        self.asked_for = False
         self.table = PairTable()
         self.tenant = left.tenant
         self._shelves = (left.shelf, right.shelf)
@@ -101,23 +80,31 @@ class KeptJoin:
 
     @property
     def rests(self) -> bool:
-        """Whether all queries that use these pairs are idle. Then there are no pairs."""
+        """Whether all queries that keep these pairs are idle. Then there are no pairs."""
         return len(self.idle) == len(self.queries)
 
     def want(self, query_ids: Array, *, idle: bool) -> None:
-        """Add queries that use these pairs. `idle`: whether they are idle."""
+        """Add queries that keep these pairs. `idle`: whether they are idle."""
         self.queries = np.union1d(self.queries, query_ids)
         self.alter(query_ids, query_ids if idle else query_ids[:0])
 
+    def choose(self, query_ids: Array) -> int:
+        """Add queries for which AUTO chose to keep these pairs, unless they keep them anyway. Returns their number."""
+        more = np.setdiff1d(query_ids, self.queries)
+        self.chosen = np.union1d(self.chosen, more)
+        self.want(more, idle=False)
+        return len(more)
+
     def want_no_more(self, query_ids: Array | list[int]) -> bool:
-        """Remove dropped queries. Returns False if no query uses the pairs any more."""
-        self.queries = np.setdiff1d(self.queries, query_ids)
+        """Remove queries. Returns False if no query keeps the pairs any more."""
+        self.queries, self.chosen = (np.setdiff1d(ids, query_ids) for ids in (self.queries, self.chosen))
         self.alter(query_ids, self.queries[:0])
         return bool(len(self.queries))
 
     def alter(self, query_ids: Array | list[int], idle: Array) -> None:
         """Note that the keeping of queries has changed. `idle`: the idle ones now."""
         self.idle = np.union1d(np.setdiff1d(self.idle, query_ids), np.intersect1d(idle, self.queries))
+        self.asked_for = len(np.union1d(self.idle, self.chosen)) < len(self.queries)
         if self.rests:
             self.give_up()
         elif not self.table.rows:
@@ -255,35 +242,60 @@ class KeptJoins:
 
     def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
         """Begin to keep pairs for those queries of an event that ask for it."""
-        for node, left, right, ids in _asked(event):
-            text = pair_text(node)
-            assert text is not None
-            key = left, right, text
-            if key not in self._joins:
-                self._joins[key] = KeptJoin(node, streams[left], streams[right], self.room)
-            self._joins[key].want(ids, idle=event.keeping.idle)
-            self._board.look_after(left)
+        for paired in asked_pairs(event):
+            self._of(paired, streams).want(paired.query_ids, idle=event.keeping.idle)
+
+    def choose(self, joins: Iterable[PairedQueries], streams: Mapping[int, StreamState]) -> int:
+        """Begin to keep pairs for queries for which AUTO chose it. The caller says by `alter` which of them are idle.
+
+        Returns the number of queries that kept none before.
+        """
+        return sum(self._of(paired, streams).choose(paired.query_ids) for paired in joins)
+
+    def unchoose(self, query_ids: Array) -> int:
+        """Keep no pairs any more for those queries (int64[k], ascending) for which AUTO chose it. Returns their number.
+
+        O(joins + n log k) for n chosen queries.
+        """
+        gone = [(key, _among(kept_join.chosen, query_ids)) for key, kept_join in self._joins.items()]
+        for key, ids in gone:
+            self._remove(key, ids)
+        return sum(len(ids) for _, ids in gone)
+
+    def _of(self, paired: PairedQueries, streams: Mapping[int, StreamState]) -> KeptJoin:
+        """The join of some queries, which is about to change."""
+        self._board.look_after(paired.left)
         self._changed = True
+        if paired.key not in self._joins:
+            node, left, right, _ = paired
+            self._joins[paired.key] = KeptJoin(node, streams[left], streams[right], self.room)
+        return self._joins[paired.key]
 
     def alter(self, query_ids: Array, idle_among: Callable[[Array], Array]) -> None:
-        """Note that the keeping of queries (int64[k], ascending) has changed. O(joins * k log n).
+        """Note that the keeping of queries (int64[k], ascending) has changed.
 
-        `idle_among`: returns the idle ones among some queries.
+        O(joins + n log k) for n queries of joins. `idle_among`: returns the idle ones among some queries.
         """
         for (left, _, _), kept_join in self._joins.items():
-            altered = np.intersect1d(query_ids, kept_join.queries)
+            altered = _among(kept_join.queries, query_ids)
             if len(altered):
                 kept_join.alter(altered, idle_among(altered))
                 self._board.look_after(left)
                 self._changed = True
 
     def forget(self, query_ids: Array | list[int]) -> None:
-        """Remove dropped queries. The pairs of a join go with the last query that uses them."""
-        for key, kept_join in list(self._joins.items()) if len(query_ids) else ():
-            if not kept_join.want_no_more(query_ids):
-                kept_join.give_up()
-                del self._joins[key]
-            self._changed = True
+        """Remove dropped queries. The pairs of a join go with the last query that keeps them."""
+        for key in list(self._joins):
+            self._remove(key, query_ids)
+
+    def _remove(self, key: PairKey, query_ids: Array | list[int]) -> None:
+        """Remove queries from a join, and the join with the last one."""
+        if not len(query_ids):
+            return
+        if not self._joins[key].want_no_more(query_ids):
+            self._joins[key].give_up()
+            del self._joins[key]
+        self._changed = True
 
     def missing(self, stream_id: int) -> tuple[KeptJoin, Missing] | None:
         """The next work for a join with this left stream, or None if nothing is missing."""
@@ -310,9 +322,14 @@ class KeptJoins:
     def freeze(self) -> KeptPairs:
         """An immutable table of all pairs, for readers. The same object if nothing has changed."""
         if self._changed:
-            tables = {key: kept_join.table for key, kept_join in self._joins.items() if not kept_join.rests}
-            queries = {key: kept_join.queries for key, kept_join in self._joins.items()}
-            self._published = KeptPairs(MappingProxyType(tables), MappingProxyType(queries))
+            joins = self._joins.items()
+            tables = {key: kept_join.table for key, kept_join in joins if not kept_join.rests}
+            queries = {key: kept_join.queries for key, kept_join in joins}
+            chosen = {key: kept_join.chosen for key, kept_join in joins if len(kept_join.chosen)}
+            asked_for = frozenset(key for key, kept_join in joins if kept_join.asked_for)
+            self._published = KeptPairs(
+                MappingProxyType(tables), MappingProxyType(queries), MappingProxyType(chosen), asked_for
+            )
             self._changed = False
         return self._published
 
@@ -326,37 +343,23 @@ class KeptJoins:
             self._changed = True
         return freed
 
-    def check(self) -> None:
-        """Check all pairs, and that the counted bytes equal their sum. Raises Corrupt."""
+    def check(self, auto: Sequence[int]) -> None:
+        """Check all pairs, that the counted bytes equal their sum, and that only AUTO queries (`auto`) are chosen.
+
+        Raises Corrupt.
+        """
         for kept_join in self._joins.values():
             kept_join.check()
+            strays = np.setdiff1d(kept_join.chosen, np.array(auto, np.int64))
+            ensure(not len(strays), self, "pairs are chosen for queries that are not AUTO", queries=strays)
         total = sum(kept_join.table.nbytes for kept_join in self._joins.values())
         ensure(self.room.held == total, self, "the bytes of pairs are miscounted", counted=self.room.held, held=total)
 
 
-def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
-    """The joins whose pairs an event asks to keep, each with its two streams and its queries."""
-    if isinstance(event, Registered):
-        return _by_join([event.query], [event.side_streams], np.array([event.query_id]))
-    stand = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
-    ids, queries = event.first_id + stand, event.queries
-    if isinstance(queries, BoundBlock):
-        return _by_join([queries[0]], event.side_streams[:1], ids) if len(ids) else []
-    rows = stand.tolist()
-    return _by_join([queries[row] for row in rows], [event.side_streams[row] for row in rows], ids)
-
-
-def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]], ids: Array) -> list[_Asked]:
-    """The joins of some queries, in the form of `_asked`. If `queries` has one query, all `ids` share it."""
-    parts: dict[tuple[int, tuple[int, ...]], tuple[Join, list[int]]] = {}
-    for row, (query, streams) in enumerate(zip(queries, side_streams, strict=True)):
-        node = join_with_pairs(query.plan)
-        if node is not None:
-            parts.setdefault((id(node), streams), (node, []))[1].append(row)
-    return [
-        (node, streams[0], streams[1], ids if len(queries) == 1 else ids[np.array(rows)])
-        for (_, streams), (node, rows) in parts.items()
-    ]
+def _among(queries: Array, query_ids: Array) -> Array:
+    """The queries that are among `query_ids`. All are int64, ascending."""
+    at = np.searchsorted(query_ids, queries)
+    return queries[query_ids.take(at, mode="clip") == queries] if len(query_ids) else queries[:0]
 
 
 def _numbers(shelf: Shelf) -> tuple[int, int]:

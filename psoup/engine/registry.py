@@ -39,6 +39,7 @@ from psoup.published.idle_clauses import is_idle
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import with_sides
 from psoup.published.paged_map import Editor, PagedMap
+from psoup.published.paired_queries import PairedQueries, auto_pairs
 from psoup.published.parked_queries import (
     NoLog,
     ParkedQueries,
@@ -231,6 +232,10 @@ class Registry:
         entered = alteration.apply(choice.query_ids, lambda _, codes: chosen.of(codes))
         self._settle(streams)
         return alteration.changed, [streams[stream_id] for stream_id in sorted(entered)]
+
+    def auto_pairs(self, query_ids: Array) -> list[PairedQueries]:
+        """The AUTO queries among some whose pairs can be kept; see `psoup.published.paired_queries.auto_pairs`."""
+        return auto_pairs(self._queries, query_ids)
 
     def idle_among(self, query_ids: Array) -> Array:
         """The idle queries among some (int64[k], ascending), int64, in no order. O(k log n)."""

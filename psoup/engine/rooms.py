@@ -69,7 +69,7 @@ class Rooms:
         """Results that readers offer for evicted chunks."""
         self.followed = FollowedPlaces(config.follow_keep)
         """The places of the followers of tables, which readers note."""
-        self.automatic = AutomaticAmounts()
+        self.automatic = AutomaticAmounts(self.kept.room)
         """The AUTO queries, and the notes of readers about them."""
         parts = self.keys, self.folds, self.packs, self.allowance, self.offers, self.followed
         self.shared = SharedRooms(*parts)
@@ -87,6 +87,7 @@ class Rooms:
             self.answers.forget(event.query_ids)
             if event.change.amount is not None:
                 (self.automatic.add if event.change.auto else self.automatic.remove)(event.query_ids)
+                self.kept.unchoose(event.query_ids)
         elif isinstance(event, Registered) and event.keeping.auto:
             self.automatic.add(np.array([event.query_id], np.int64))
         elif isinstance(event, RegisteredMany) and event.keeping.auto:
@@ -127,7 +128,7 @@ class Rooms:
 
     def check(self, auto: Sequence[int]) -> None:
         """Check the kept pairs, and that the AUTO queries (ascending) are known. Raises Corrupt."""
-        self.kept.check()
+        self.kept.check(auto)
         self.automatic.check(auto)
 
     def keep(self, states: Collection[StreamState]) -> None:

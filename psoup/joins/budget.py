@@ -1,6 +1,7 @@
 """Limits of one join: the candidates that it may look at, and the bytes that it may hold.
 
 look(1,000)  candidates are counted, and the caller's deadline is checked
+find(100)    tuples are counted
 hold(8 MB)   called before the bytes are allocated; give_back after their use
 """
 
@@ -36,6 +37,12 @@ class JoinBudget:
                 **JOIN_PAIRS.over(self.candidates, self.limits.pairs),
                 factor=factor,
             )
+
+    def find(self, pairs: int) -> None:
+        """Count `pairs` tuples that the join found."""
+        self.found += pairs
+        if self._budget.on_pairs is not None:
+            self._budget.on_pairs(self.found)
 
     def hold(self, size: int, purpose: str) -> None:
         """Charge bytes to the join and to the read. Raises ResourceExhausted, and the errors of the read's budget."""

@@ -206,7 +206,7 @@ def _pieces(
         room.look(looked, text)
         for test in tests:
             pairs = test.kept(firsts, partners, pairs)
+        room.find(pairs)
         if pairs:
-            room.found += pairs
             yield [firsts[:pairs], partners[:pairs]]
             size = min(size * _GROWTH, limits.rows)

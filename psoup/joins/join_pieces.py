@@ -119,6 +119,7 @@ class Joined(Iterator[list[Array]]):
         return self._routes.figures if self._routes else []
 
     def _all_pieces(self) -> Iterator[list[Array]]:
+        self._room.find(0)
         if not all(side.rows for side in self._sides):
             return
         keys = keyed(self._node, self._sides, self._room)
@@ -128,7 +129,7 @@ class Joined(Iterator[list[Array]]):
             return
         for piece in self._tuples(keys.edges, rows):
             tuples = piece if self._rest is None else self._rest.kept(piece)
-            self._room.found += len(tuples[0])
+            self._room.find(len(tuples[0]))
             if len(tuples[0]):
                 yield tuples
 

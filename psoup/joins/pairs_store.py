@@ -143,10 +143,16 @@ class PairTable:
 
 @dataclass(frozen=True, slots=True)
 class KeptPairs:
-    """All kept pairs. `queries`: for each key, the IDs (int64, ascending) of queries that asked to keep its pairs."""
+    """All kept pairs. `queries`: for each key, the IDs (int64, ascending) of the queries that keep its pairs.
+
+    `chosen`: for some keys, the queries for which AUTO chose it. `asked_for`: the keys of pairs that another query
+    keeps, which is not idle.
+    """
 
     tables: Mapping[PairKey, PairTable] = field(default_factory=lambda: MappingProxyType({}))
     queries: Mapping[PairKey, Array] = field(default_factory=lambda: MappingProxyType({}))
+    chosen: Mapping[PairKey, Array] = field(default_factory=lambda: MappingProxyType({}))
+    asked_for: frozenset[PairKey] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.tables)
@@ -163,8 +169,16 @@ class KeptPairs:
 
     def keeps(self, query_id: int) -> bool:
         """Whether a query asked to keep its pairs. O(joins * log n)."""
-        places = ((ids, int(np.searchsorted(ids, query_id))) for ids in self.queries.values())
-        return any(at < len(ids) and ids[at] == query_id for ids, at in places)
+        return _is_in(self.queries, query_id) and not self.chooses(query_id)
+
+    def chooses(self, query_id: int) -> bool:
+        """Whether AUTO chose to keep the pairs of a query. O(joins * log n)."""
+        return _is_in(self.chosen, query_id)
+
+
+def _is_in(queries: Mapping[PairKey, Array], query_id: int) -> bool:
+    places = ((ids, int(np.searchsorted(ids, query_id))) for ids in queries.values())
+    return any(at < len(ids) and ids[at] == query_id for ids, at in places)
 
 
 NO_PAIRS = KeptPairs()

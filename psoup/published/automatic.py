@@ -19,6 +19,7 @@ import numpy as np
 
 from psoup.invariants import ensure
 from psoup.plan.amounts import Amount
+from psoup.published.pair_room import PairRoom
 from psoup.values.columns import Array
 
 _ROW = np.dtype(
@@ -32,12 +33,14 @@ _ROW = np.dtype(
         ("before", "f4", 2),
         ("arrivals", "f4"),
         ("work", "f4"),
-        ("costs", "f4", 3),
+        ("costs", "f4", 4),
+        ("density", "f4"),
         ("streak", "u1"),
         ("wanted", "u1"),
         ("form", "u1"),
         ("dear", "?"),
         ("copied", "?"),
+        ("counted", "?"),
     ]
 )
 """The columns of a query; see `AutoRows`."""
@@ -52,7 +55,7 @@ class AmountChoice:
     """The choice of an amount for some AUTO queries. The writer installs it.
 
     `dear`: whether they took too much of the writer's time. They then stay as they are until the next start. `time`: of
-    such a choice, microseconds.
+    such a choice, microseconds. `pairs`: with PARTIAL, whether the pairs of those that are joins are kept.
     """
 
     amount: Amount
@@ -60,6 +63,7 @@ class AmountChoice:
     """int64[k], ascending."""
     dear: bool = False
     time: int = 0
+    pairs: bool = False
 
 
 class AutoRows:
@@ -70,9 +74,12 @@ class AutoRows:
     of `psoup.answer.automatic`. `rate`: invocations in a second. `before`: the invocations of the two rounds before.
     `arrivals`: tuples in a second. `work`: seconds of the writer for each of them, NaN if unknown.
 
-    `costs`: seconds of a processor in a second, for each of `AMOUNTS`. `streak`: successive rounds in which the amount
-    at the place `wanted` was better. `dear`: see AmountChoice. `copied`: whether a copy or a watch has asked for
-    changes since the last round. `copied_at`: the time of the last such round.
+    `costs`: seconds of a processor in a second, for each choice of `psoup.answer.automatic`. `streak`: successive
+    rounds in which the choice at the place `wanted` was better. `dear`: see AmountChoice. `copied`: whether a copy or a
+    watch has asked for changes since the last round. `copied_at`: the time of the last such round.
+
+    `density`: the pairs of a join, divided by the squared number of tuples in its windows. NaN if unknown. It is an
+    estimate from the last answer, or `counted` in the kept pairs.
     """
 
     __slots__ = ("_first", "columns", "ids")
@@ -89,6 +96,12 @@ class AutoRows:
 
     def __setitem__(self, name: str, values: Array) -> None:
         self.columns[name] = values
+
+    @property
+    def pairs(self) -> Array:
+        """The pairs between all tuples of the windows, float64[n], NaN if unknown. O(n)."""
+        pairs: Array = self["density"].astype(np.float64) * self["window"].astype(np.float64) ** 2
+        return pairs
 
     def place(self, query_id: int) -> int:
         """The place of a query, or -1. O(log n), or O(1) if the IDs up to it are consecutive."""
@@ -109,13 +122,16 @@ class AutoRows:
 class AutomaticAmounts:
     """The AUTO queries of an engine; see the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, pair_room: PairRoom | None = None) -> None:
+        """`pair_room`: the memory of all kept pairs."""
         self.rows = AutoRows()
+        self.pair_room = pair_room or PairRoom(0)
         self._changes = deque[tuple[bool, Array]]()
         """Queries that came (True) or went since the last `take_in`."""
         self._followed = set[int]()
         self.switches = Counter[Amount]()
-        """The number of queries that got each amount by a choice since the start."""
+        """The number of queries that got each amount by a choice since the start. A choice of PARTIAL also counts if it
+        only changes whether pairs are kept."""
         self.installed_s = 0.0
         """Seconds of the writer for choices since the start."""
 
@@ -145,7 +161,7 @@ class AutomaticAmounts:
         rows["dear"][at], rows["since"][at] = True, choice.time
 
     def note_installed(self, amount: Amount, changed: int, seconds: float) -> None:
-        """Note a choice that was installed: the number of queries that got another amount, and the writer's time."""
+        """Note a choice that was installed: the number of queries that changed, and the writer's time."""
         self.switches[amount] += changed
         self.installed_s += seconds
 
@@ -159,6 +175,16 @@ class AutomaticAmounts:
             columns = rows.columns
             columns["asked"][at] += 1
             columns["window"][at], columns["matches"][at], columns["form"][at] = window, matches, form
+
+    def note_pairs(self, query_id: int, pairs: float) -> None:
+        """Note the pairs between all tuples of a join's windows, as the last answer lets expect. O(log n).
+
+        They are unused once pairs were counted.
+        """
+        rows = self.rows
+        at = rows.place(query_id)
+        if at >= 0 and not rows.columns["counted"][at]:
+            rows.columns["density"][at] = pairs / max(float(rows.columns["window"][at]), 1) ** 2
 
     def take_back(self, query_id: int) -> None:
         """Take back the note of an invocation whose answer was not sent. O(log n); nothing if the query is not AUTO."""
@@ -203,7 +229,8 @@ class AutomaticAmounts:
             came = changed[adds[::-1][from_end]]
             stay = ~np.isin(rows.ids, changed)  # a query that is AUTO anew begins anew
             added = AutoRows(came)
-            added["since"][:], added["work"][:], added["copied_at"][:] = now, np.nan, NEVER
+            added["since"][:], added["copied_at"][:] = now, NEVER
+            added["work"][:] = added["density"][:] = np.nan
             ids = np.concatenate([rows.ids[stay], came])
             columns = np.concatenate([rows.columns[stay], added.columns])
             order = np.argsort(ids)

@@ -87,6 +87,8 @@ class ReadBudget:
         self.ask = ask
         self.wait: Callable[[], None] | None = None
         """A function of the host that waits until this read may start long work."""
+        self.on_pairs: Callable[[int], None] | None = None
+        """A function that is told the number of tuples that a join has found, whenever they were counted."""
         self.rows = rows
         self.sort_bytes = sort_bytes
         self.archive = archive

@@ -34,7 +34,7 @@ class Streaks(NamedTuple):
 
 
 def next_streaks(streaks: Streaks, costs: Array, present: Array) -> Streaks:
-    """The streaks after a round. `costs`: float64[amounts, n]. `present`: int64[n], the places of the present amounts.
+    """The streaks after a round. `costs`: float64[choices, n]. `present`: int64[n], the places of the present choices.
     O(n)."""
     best = costs.argmin(axis=0)
     columns = np.arange(len(present))

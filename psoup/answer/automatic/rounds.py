@@ -1,5 +1,7 @@
 """The rounds of AUTO: each one observes all AUTO queries, estimates their costs, and chooses the amounts of some.
 
+The choice is NONE, PARTIAL, PARTIAL with pairs, or COMPLETE.
+
     every ten seconds  ──look──> choices, which the host installs
     a dear query       ──dear──> NONE until the next start, instead of quarantine
 
@@ -15,8 +17,18 @@ import numpy as np
 
 from psoup.answer.automatic.auto_clauses import AutoClauses, auto_clauses
 from psoup.answer.automatic.clause_work import StreamWork
-from psoup.answer.automatic.cost_model import NEW_TUPLE_S, NOT_KEPT, Observed, estimates, switch_work
+from psoup.answer.automatic.cost_model import (
+    CHOICES,
+    NEW_TUPLE_S,
+    NOT_KEPT,
+    PAIRS,
+    PARTIAL,
+    Observed,
+    estimates,
+    switch_work,
+)
 from psoup.answer.automatic.decisions import Streaks, chosen, next_streaks
+from psoup.answer.automatic.kept_pairs import PairedRows, paired_rows, seen_pairs
 from psoup.answer.automatic.rates import Rates, next_rates
 from psoup.model import SECOND
 from psoup.plan.amounts import AMOUNTS, amount_places, auto_codes, inactive_codes
@@ -45,7 +57,7 @@ class AutoRounds:
         self._sequence = 0
         self._streams = dict[int, StreamWork]()
         self._followed = dict[int, int]()
-        self._catalog: tuple[object, object, AutoClauses] | None = None
+        self._catalog: tuple[object, object, AutoClauses, PairedRows] | None = None
         self._credit = self._installed = self._expected = 0.0
         self.took = 0.0
         """Seconds of processor time of the last round."""
@@ -71,13 +83,13 @@ class AutoRounds:
         rows = automatic.take_in(now)
         if not len(rows.ids):
             return []
-        clauses = self._clauses(snapshot, rows)
+        clauses, paired = self._facts(snapshot, rows)
         seconds = max(now - last, 1) / SECOND if last is not None else 0.0
         self._look_at_streams(snapshot, clauses, seconds, now)
         choices = list[AmountChoice]()
         if seconds:
             self._earn(seconds, automatic.installed_s)
-            observed = self._observed(snapshot, rows, clauses, seconds)
+            observed = self._observed(snapshot, rows, clauses, paired, seconds)
             choices = self._decided(snapshot, rows, clauses, observed, now)
         else:
             rows["asked"][:] = 0
@@ -92,11 +104,12 @@ class AutoRounds:
         self._credit = min(self._credit, _SHARE * max(_SAVED_S, seconds))
         self._installed, self._expected = installed, 0.0
 
-    def _clauses(self, snapshot: Snapshot, rows: AutoRows) -> AutoClauses:
-        catalog = self._catalog
-        if catalog is None or catalog[0] is not snapshot.queries or catalog[1] is not rows.ids:
-            catalog = self._catalog = snapshot.queries, rows.ids, auto_clauses(snapshot.queries, rows.ids)
-        return catalog[2]
+    def _facts(self, snapshot: Snapshot, rows: AutoRows) -> tuple[AutoClauses, PairedRows]:
+        """The facts about the AUTO queries that stay the same while no query comes, goes or changes."""
+        catalog, queries, ids = self._catalog, snapshot.queries, rows.ids
+        if catalog is None or catalog[0] is not queries or catalog[1] is not ids:
+            catalog = self._catalog = queries, ids, auto_clauses(queries, ids), paired_rows(queries, ids)
+        return catalog[2:]
 
     def _look_at_streams(self, snapshot: Snapshot, clauses: AutoClauses, seconds: float, now: int) -> None:
         """Read the counters of all streams that AUTO queries read."""
@@ -113,7 +126,9 @@ class AutoRounds:
         self._followed.update(dict.fromkeys(snapshot.automatic.take_followed(), now))
         self._followed = {i: time for i, time in self._followed.items() if i in snapshot.by_id}
 
-    def _observed(self, snapshot: Snapshot, rows: AutoRows, clauses: AutoClauses, seconds: float) -> Observed:
+    def _observed(
+        self, snapshot: Snapshot, rows: AutoRows, clauses: AutoClauses, paired: PairedRows, seconds: float
+    ) -> Observed:
         """Note the observations of a round in the columns of all queries. Returns them."""
         invocations = rows["asked"].astype(np.float64)
         rows["asked"][:] = 0
@@ -134,8 +149,10 @@ class AutoRounds:
         rows["arrivals"] = arrivals
         rows["work"][is_known] = spent[is_known] / arrivals[is_known]
         keeps = np.where(snapshot.answers.most_of_one > 0, rows["form"], NOT_KEPT)
+        both, squares = (np.bincount(owners, in_memory**power, count) for power in (1, 2))
+        seen, meeting = seen_pairs(snapshot, rows, paired, both), 2 / snapshot.config.chunk_rows
         return Observed(
-            amount_places(clauses.codes),
+            np.where(seen.chosen, PAIRS, amount_places(clauses.codes)),
             rows["rate"].astype(np.float64),
             rows["window"].astype(np.float64),
             rows["matches"].astype(np.float64),
@@ -143,9 +160,14 @@ class AutoRounds:
             np.full(count, max(snapshot.sequence - self._sequence, 0) / seconds),
             np.nan_to_num(rows["work"], nan=NEW_TUPLE_S).astype(np.float64),
             keeps,
-            np.bincount(owners, in_memory, count),
+            both,
             (np.bincount(owners, followed, count) == 0) & ~self._are_copied(rows),
             rows["dear"].copy(),
+            seen.pairs,
+            seen.may_pair,
+            seen.has_pairs,
+            seen.part * meeting * (arrivals * both - np.bincount(owners, rates * in_memory, count)),
+            np.where(seen.begun, 0, seen.part * meeting * (both**2 - squares) / 2),
         )
 
     def _are_copied(self, rows: AutoRows) -> Array:
@@ -176,5 +198,11 @@ class AutoRounds:
         self._credit -= self._expected
         rows["since"][places], rows["streak"][places] = now, 0
         targets = streaks.wanted[places]
-        parts = [(amount, places[targets == at]) for at, amount in enumerate(AMOUNTS)]
-        return [AmountChoice(amount, rows.ids[at]) for amount, at in parts if len(at)]
+        parts = [(choice, places[targets == choice]) for choice in range(len(CHOICES))]
+        return [_choice(choice, rows.ids[at]) for choice, at in parts if len(at)]
+
+
+def _choice(place: int, query_ids: Array) -> AmountChoice:
+    """The choice at a place of the estimates, for some queries."""
+    pairs = place == PAIRS
+    return AmountChoice(AMOUNTS[PARTIAL if pairs else place], query_ids, pairs=pairs)

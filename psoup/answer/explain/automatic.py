@@ -1,4 +1,4 @@
-"""The choice for an AUTO query, for EXPLAIN: the amount in force, since when, and the estimated costs of all amounts.
+"""The choice for an AUTO query, for EXPLAIN: the choice in force, since when, and the estimated costs of all choices.
 
 chosen   NONE since 2026-03-01 10:00:00, by AUTO
          microseconds of processor time in a second, arrivals, the last window, …
@@ -10,23 +10,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.answer.automatic.cost_model import NEVER_S, NEW_TUPLE_S
+from psoup.answer.automatic.cost_model import CHOICES, COMPLETE, NEVER_S, NEW_TUPLE_S, NONE, PAIRS, PARTIAL
 from psoup.model import time_text
 from psoup.phrases import counted
-from psoup.plan.amounts import AMOUNTS, Amount
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
+
+_SHOWN = (NONE, PARTIAL, COMPLETE, PAIRS)
+"""The choices in the order in which EXPLAIN shows them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
     """The choice for an AUTO query. `amount`: in force, `since`: as text in UTC, "" before the first round.
 
-    `core_us`: estimated microseconds of a core in a second, by amount, without amounts that the query may not have.
+    `core_us`: estimated microseconds of a core in a second, by choice, without choices that the query may not have.
     `invocations`: in a second. `arrivals`: tuples that come in a second. `arrival_ns`: nanoseconds of the writer for
-    each. `window`, `matches`: tuples in the window of the last invocation, and those that match. `rounds`: successive
-    rounds in which `better` cost less than half. `answer_bytes`: of the kept answer. `dear`: whether the query took too
-    much of the writer's time, so that it stays NONE until the next start.
+    each. `window`, `matches`: tuples in the window of the last invocation, and those that match. `pairs`: of a join,
+    between all tuples of its windows, -1 if unknown. `pairs_kept`: whether they are kept by a choice. `rounds`:
+    successive rounds in which `better` cost less than half. `answer_bytes`: of the kept answer. `dear`: whether the
+    query took too much of the writer's time, so that it stays NONE until the next start.
     """
 
     amount: str
@@ -41,6 +44,8 @@ class ChoiceExplanation:
     better: str = ""
     answer_bytes: int = 0
     dear: bool = False
+    pairs: int = -1
+    pairs_kept: bool = False
 
     def lines(self) -> list[str]:
         """The choice as text for a terminal."""
@@ -51,11 +56,13 @@ class ChoiceExplanation:
         costs = costs or "nothing to estimate: no tuples come, and the query is not invoked"
         arrivals = f"{counted(round(self.arrivals), 'tuple')} come in a second, each takes {self.arrival_ns:,.0f} ns"
         lines = [
-            f"  chosen   {self.amount} since {self.since}, {why}",
+            f"  chosen   {CHOICES[PAIRS] if self.pairs_kept else self.amount} since {self.since}, {why}",
             f"           microseconds of processor time in a second: {costs}",
             f"           invoked {self.invocations:,.2f} times a second; {arrivals}",
             f"           the last window: {counted(self.window, 'tuple')}, and {self.matches:,} match",
         ]
+        if self.pairs >= 0:
+            lines.append(f"           about {counted(self.pairs, 'pair')} of tuples in the windows satisfy the join")
         if self.answer_bytes:
             lines.append(f"           the kept answer takes {counted(self.answer_bytes, 'byte')}")
         if self.rounds:
@@ -72,8 +79,9 @@ def explain_choice(snapshot: Snapshot, record: QueryRecord) -> ChoiceExplanation
     if at < 0:
         return ChoiceExplanation(amount)
     row, entry = rows.columns[at], snapshot.answers.look(record.query_id)
-    seconds = {amount: float(row["costs"][AMOUNTS.index(amount)]) for amount in Amount}
-    costs = {amount.name: 1e6 * cost for amount, cost in seconds.items() if cost < NEVER_S / 2}
+    seconds = {CHOICES[place]: float(row["costs"][place]) for place in _SHOWN}
+    costs = {choice: 1e6 * cost for choice, cost in seconds.items() if cost < NEVER_S / 2}
+    pairs = float(row["density"]) * float(row["window"]) ** 2
     return ChoiceExplanation(
         amount,
         time_text(int(row["since"])),
@@ -84,7 +92,9 @@ def explain_choice(snapshot: Snapshot, record: QueryRecord) -> ChoiceExplanation
         int(row["window"]),
         int(row["matches"]),
         int(row["streak"]),
-        AMOUNTS[int(row["wanted"])].name,
+        CHOICES[int(row["wanted"])],
         0 if entry is None else entry.nbytes,
         bool(row["dear"]),
+        round(pairs) if np.isfinite(pairs) else -1,
+        snapshot.pairs.chooses(record.query_id),
     )

@@ -102,7 +102,9 @@ def parallel_join(case: AnswerCase) -> Iterator[Message]:
     try:
         room.hold(_ROW_BYTES * (one.size + other.size) + 4 * _places(sides), "the keys of its sides")
         messages = _found(known, sides, reading, room, case.most_rows)
-        room.look(sum([message.rows for message in messages]), known.text)
+        rows = sum([message.rows for message in messages])
+        room.look(rows, known.text)
+        room.find(rows)
     except (ResourceExhausted, TryNext) as problem:  # other ways need less memory, as they yield pieces while they join
         room.close()
         known.crowded = _CROWDED

@@ -92,6 +92,7 @@ def one_call(case: AnswerCase, known: PairForm | None, *, outer: bool) -> Iterat
     if pairs < 0:
         raise TryNext
     room.look(pairs, known.text)
+    room.find(pairs)
     tables = one.table, other.outer_table if outer else other.table
     if len(message):
         return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])

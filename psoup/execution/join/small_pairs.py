@@ -76,4 +76,5 @@ def _pairs(direct: DirectJoin, case: JoinCase, room: JoinBudget) -> list[Array]:
     if count < 0:
         raise TryNext
     room.look(count, direct.text)
+    room.find(count)
     return [left[:count], right[:count]]

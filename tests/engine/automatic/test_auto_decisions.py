@@ -13,6 +13,7 @@ from psoup.answer.automatic.cost_model import (
     NEVER_S,
     NONE,
     NOT_KEPT,
+    PAIRS,
     PARTIAL,
     ROWS,
     UNKNOWN,
@@ -87,8 +88,17 @@ def seen(**facts: object) -> Observed:
         "in_memory": 65_536.0,
         "may_idle": True,
         "dear": False,
+        "pairs": np.nan,
+        "may_pair": False,
+        "has_pairs": False,
+        "pairing": 0.0,
+        "to_pair": 0.0,
     }
     return Observed(**{name: np.array([value]) for name, value in (usual | facts).items()})
+
+
+PAIRED = {"matches": 50_000.0, "form": MESSAGES, "events": 99.0, "pairs": 500.0, "may_pair": True, "pairing": 1_000.0}
+"""A join that is invoked once a second, and has few pairs."""
 
 
 @pytest.mark.parametrize(
@@ -104,6 +114,15 @@ def seen(**facts: object) -> Observed:
         ({"rate": 1.0, "form": MESSAGES, "events": 99.0}, PARTIAL),
         ({"rate": 0.0, "may_idle": False}, PARTIAL),
         ({"rate": 20.0, "dear": True}, NONE),
+        (PAIRED, PAIRS),
+        (PAIRED | {"may_pair": False}, PARTIAL),
+        (PAIRED | {"form": NOT_KEPT}, PAIRS),
+        (PAIRED | {"pairs": np.nan}, PARTIAL),
+        (PAIRED | {"pairs": 60_000.0}, PARTIAL),
+        (PAIRED | {"pairing": 1e7}, PARTIAL),
+        (PAIRED | {"rate": 0.0}, NONE),
+        (PAIRED | {"events": 0.0, "rate": 100.0}, COMPLETE),
+        (PAIRED | {"dear": True}, NONE),
     ],
 )
 def test_the_model_prefers_an_amount(facts: dict[str, object], best: int) -> None:
@@ -126,6 +145,17 @@ def test_a_clause_that_enters_the_index_meets_the_tuples_in_memory() -> None:
     small, large = seen(places=NONE, in_memory=1_000.0), seen(places=NONE, in_memory=1e8)
     assert switch_work(large, np.array([PARTIAL]))[0] > 100 * switch_work(small, np.array([PARTIAL]))[0]
     assert switch_work(seen(in_memory=1e8), np.array([NONE]))[0] < 0.001
+
+
+def test_pairs_that_are_kept_anyway_make_an_invocation_cheaper() -> None:
+    fast, usual = (estimates(seen(**PAIRED | {"may_pair": False, "has_pairs": has})) for has in (True, False))
+    assert fast[PARTIAL, 0] < usual[PARTIAL, 0] / 2 and fast[PAIRS, 0] == usual[PAIRS, 0] == NEVER_S
+
+
+def test_a_choice_of_pairs_makes_all_of_them() -> None:
+    less, more = (switch_work(seen(**PAIRED, to_pair=tuples), np.array([PAIRS]))[0] for tuples in (1e6, 1e9))
+    assert more > 100 * less
+    assert switch_work(seen(**PAIRED, to_pair=1e9), np.array([PARTIAL]))[0] < 0.001
 
 
 def rate_after(counts: Sequence[int], rate: float = 0.0) -> float:

@@ -25,6 +25,7 @@ from psoup.plan.amounts import Amount, Keeping
 from psoup.plan.way import TryNext
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.oracles.altered_queries import choose
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.ways import wrapped
 from psoup_testing.suite.sweeps import swept
@@ -120,7 +121,7 @@ def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monk
     streams(soup, "RETENTION 500 ROWS")
     statements = [form.format(factor) for form in FORMS]
     ids = [soup.register(sql, keep_pairs=number != 1) for number, sql in enumerate(statements[:3])]
-    rows = 0
+    rows = times_chosen = 0
     for step in range(14):
         for stream in rng.permutation(["r", "s"]):
             soup.push(stream, tuples(rng, int(rng.integers(0, 130))))
@@ -136,9 +137,13 @@ def test_answers_do_not_depend_on_kept_pairs(factor: str, used: list[bool], monk
         if rng.random() < 0.3:
             some, amount = rng.choice(ids, 2), [Amount.NONE, Amount.PARTIAL][int(rng.integers(2))]
             soup.alter_queries(some.tolist(), amount=amount)
+        if step % 3 == 0:  # AUTO chooses for queries that did not ask for pairs
+            soup.alter_queries(ids[-3:], auto=True)
+            choose(soup, ids, Amount.PARTIAL, pairs=rng.random() < 0.7)
+            times_chosen += len(soup.engine.snapshot().pairs.chosen)
         rows += compare(soup, ids, used)
         soup.engine.check()
-    assert rows > 100
+    assert rows > 100 and times_chosen
     assert used.count(True) > 10
     assert bool(cut) == (factor in FACTORS[:2]), "a key of whole numbers, and no others"
     soup.unregister_many(ids)

@@ -28,7 +28,7 @@ from psoup_testing.histories.join_statements import SCHEMA, TIMED, Chance, JoinQ
 from psoup_testing.histories.near_far import COLLIDING, FAR
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.histories.windows import WINDOW_KINDS, Window, at, draw_window
-from psoup_testing.oracles.altered_queries import alter_some
+from psoup_testing.oracles.altered_queries import alter_some, register_paired
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 from psoup_testing.oracles.model import Declaration, Entry, ModelStream, Range
@@ -200,14 +200,14 @@ class JoinDuel:
         return replace(query, windows=tuple(some))
 
     def _registered(self, query: JoinQuery) -> int:
-        """Register a query, sometimes with its pairs kept, if they can be."""
+        """Register a query, sometimes with its pairs kept, if they can be. Or AUTO chooses it."""
         if len(query.streams) == 2 and self.make.likely(60):
             try:
                 return self.soup.register(query.sql(), keep_pairs=True, keeping=draw_keeping(self.make))
             except PSoupError as problem:
                 if "keep_pairs" not in str(problem):
                     raise
-        return self.soup.register(query.sql(), keeping=draw_keeping(self.make))
+        return register_paired(self.soup, query.sql(), draw_keeping(self.make))
 
     def _go_on(self) -> None:
         self.clock.set(self.clock.now() + self.make.pick((1, 3, 9)) * SECOND)

@@ -22,6 +22,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.near_far import near_and_far
 from psoup_testing.histories.values import Value, arrow_array, duck_literal, psoup_literal
+from psoup_testing.oracles.altered_queries import register_paired
 from psoup_testing.oracles.duckdb_answers import difference
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 from psoup_testing.oracles.questions import TIMES, plain_rows, rows_of
@@ -141,9 +142,15 @@ class AskedAgain:
                     problem = difference(wanted, _plain(rows))
                     assert problem is None, f"time {time + 1}: {problem}\n{form}"
 
+    def _registered(self, sql: str, *, keep_pairs: bool = False) -> int:
+        """Register a query. Its pairs are kept as it asks for them, or as AUTO chooses it."""
+        if not keep_pairs or len(sql) % 2:
+            return self.soup.register(sql, keep_pairs=keep_pairs)
+        return register_paired(self.soup, sql)
+
     def _compare(self, sql: str, wanted: list[Any], **settings: bool) -> None:
         """Ask and invoke a question some times, before maintenance and after it."""
-        query = self.soup.register(sql, **settings)
+        query = self._registered(sql, **settings)
         for time in range(TIMES):
             for manner in ("asked", "invoked"):
                 with KEPT.compared():
