@@ -185,7 +185,7 @@ class JoinDuel:
         query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
         if self.ends:
             query = self._ending_later(query)
-        return draw_groups(self.make, query) if self.make.likely(30) else query
+        return draw_groups(self.make, query) if self.make.likely(60) else query
 
     def _ending_later(self, query: JoinQuery) -> JoinQuery:
         """The query with fixed ends at most half a minute after the clock; those of some windows stay."""
