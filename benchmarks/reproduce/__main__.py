@@ -33,6 +33,7 @@ from benchmarks.reproduce.figure7 import figure7a, figure7b
 from benchmarks.reproduce.figure8 import figure8
 from benchmarks.reproduce.figure9 import figure9
 from benchmarks.reproduce.figure11 import figure11
+from benchmarks.reproduce.niagara import functions, selections
 from benchmarks.reproduce.results import Results, has_picture
 from benchmarks.reproduce.shapes import State
 from benchmarks.reproduce.static_example import static_example
@@ -65,6 +66,8 @@ EXPERIMENTS = (
         Entry(number, f"cacq_adapt{number[-1]}", partial(cacq_adapt, number, f"cacq_adapt{number[-1]}", workload))
         for number, workload in zip(("R11", "R12", "R13"), WORKLOADS, strict=True)
     ),
+    Entry("R14", "niagara", selections),
+    Entry("R15", "niagara_functions", functions),
     Entry("R22", "static_example", static_example),
     Entry("R23", "static_need", need),
     Entry("R24", "static_gain", gain),
