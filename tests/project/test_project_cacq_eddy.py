@@ -64,6 +64,16 @@ def test_tickets_go_to_the_filter_that_refuses_most() -> None:
     assert eddy.visits / len(values) < 1.3, "the best order takes 1.1, the other one 1.9"
 
 
+@pytest.mark.seeded("tickets that never fade")
+def test_a_filter_that_no_longer_refuses_loses_its_tickets() -> None:
+    """The filter of the first attribute refuses all tuples, then none; then that of the second one refuses them."""
+    eddy = Eddy([EddyQuery(0, {0: (True, 50), 1: (True, 50)})], 1, 2)
+    for values in ([0, 100], [100, 0]):
+        before = eddy.visits
+        eddy.route(np.tile(values, (20_000, 1)), np.zeros(20_000, np.int64))
+        assert eddy.visits - before < 1.2 * 20_000
+
+
 def test_psoup_finds_the_outputs_of_the_eddy() -> None:
     queries, (values, sources) = drawn_queries(40, 3), drawn_tuples(900, 3)
     local = engine_of(queries, 3)

@@ -166,6 +166,20 @@ def test_the_lottery_is_won_by_steps_that_drop_tuples_and_repeats_itself() -> No
     assert drawn() == drawn()
 
 
+@pytest.mark.seeded("tickets that never fade")
+def test_a_step_that_no_longer_drops_tuples_loses_its_tickets() -> None:
+    """The first step drops all tuples a hundred times, then none; from then on the second one drops them."""
+    first, second = steps([1.0, 1.0])
+    policy = Lottery(7)
+    for _ in range(100):
+        policy.told(first, 100, 0, 100)
+    assert [policy.choose((first, second), 100) for _ in range(200)].count(first) > 180
+    for _ in range(10):
+        policy.told(first, 100, 100, 100)
+        policy.told(second, 100, 0, 100)
+    assert [policy.choose((first, second), 100) for _ in range(200)].count(second) > 150
+
+
 @pytest.mark.parametrize("policy", [Greedy(), Lottery(), Fixed((3, 1, 2))], ids=["greedy", "lottery", "fixed"])
 def test_sources_in_any_order_have_the_same_tuples(policy: Policy) -> None:
     """A policy may serve one join after another."""
