@@ -34,6 +34,7 @@ from benchmarks.reproduce.figure8 import figure8
 from benchmarks.reproduce.figure9 import figure9
 from benchmarks.reproduce.figure11 import figure11
 from benchmarks.reproduce.niagara import functions, selections
+from benchmarks.reproduce.out_file import make_out_file
 from benchmarks.reproduce.results import Results, has_picture
 from benchmarks.reproduce.shapes import State
 from benchmarks.reproduce.static_example import static_example
@@ -108,10 +109,9 @@ def main() -> int:
     if not options.tiny and not find_spec("matplotlib"):
         parser.error("pictures need matplotlib, which is not installed; install it with: make setup")
     try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.touch()
+        make_out_file(options.out)
     except OSError as error:
-        parser.error(f"--out {options.out}: {error.strerror}; name a file in a folder that can be written")
+        parser.error(f"--out {options.out}: {error.strerror}; name a file such as build/r.md that can be written")
     run = Run(Size.TINY if options.tiny else Size.QUICK if options.quick else Size.WHOLE)
     output = Output(options.out, run, draws=not options.tiny)
     try:
