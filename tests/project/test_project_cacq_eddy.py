@@ -66,7 +66,7 @@ def test_tickets_go_to_the_filter_that_refuses_most() -> None:
 
 @pytest.mark.seeded("tickets that never fade")
 def test_a_filter_that_no_longer_refuses_loses_its_tickets() -> None:
-    """The filter of the first attribute refuses all tuples, then none; then that of the second one refuses them."""
+    """The filter of the first attribute refuses all tuples; later the filter of the second one does."""
     eddy = Eddy([EddyQuery(0, {0: (True, 50), 1: (True, 50)})], 1, 2)
     for values in ([0, 100], [100, 0]):
         before = eddy.visits

@@ -99,25 +99,28 @@ def spins_each(values, constants, queries, most_steps):  # type: ignore[no-untyp
     return out
 
 
-@njit(cache=True)
-def by_hand(stocks, articles, constants, most_steps, outputs):  # type: ignore[no-untyped-def]
+def by_hand(stocks: Array, articles: Articles, constants: Array, most_steps: int, outputs: Array) -> int:
     """The outputs by a plain loop: articles by symbol in order, each selection once for each stock. Returns their
     number. It copies each article once, and no stocks."""
     order = np.argsort(articles.symbols)
-    ordered = articles.symbols[order]
+    return int(_loop(stocks, articles, order, articles.symbols[order], constants, most_steps, outputs))
+
+
+@njit(cache=True)
+def _loop(stocks, articles, order, ordered, constants, most_steps, outputs):  # type: ignore[no-untyped-def]
     body = np.empty(_RING, np.int64)
     count = 0
     for row in range(len(stocks)):
+        price = stocks[row, 1]
         begin, end = np.searchsorted(ordered, stocks[row, 0]), np.searchsorted(ordered, stocks[row, 0] + 1)
         for at in range(begin, end):
-            first, last = articles.starts[order[at]], articles.starts[order[at] + 1]
-            body[: last - first] = articles.words[first:last]
+            first = articles.starts[order[at]]
+            for place in range(articles.starts[order[at] + 1] - first):
+                body[place] = articles.words[first + place]
         for query in range(len(constants)):
-            price, constant = stocks[row, 1], constants[query]
-            if spins(price, constant, query, most_steps) if most_steps else price > constant:
+            if spins(price, constants[query], query, most_steps) if most_steps else price > constants[query]:
                 for at in range(begin, end):
-                    outputs[0, count], outputs[1, count], outputs[2, count] = query, row, order[at]
-                    count += 1
+                    count = _send(query, row, order[at], outputs, count)
     return count
 
 
@@ -149,7 +152,7 @@ def _push_down(stocks, articles, heads, following, chosen, ring, outputs):  # ty
     for row in range(len(stocks)):
         for at in range(_passing(stocks[row, 1], chosen, passing)):
             copied = inputs[passing[at]]
-            copied[:] = stocks[row]
+            copied[0], copied[1] = stocks[row, 0], stocks[row, 1]
             article = heads[_slot(copied[0], heads)]
             while article >= 0:
                 if articles.symbols[article] == copied[0]:
@@ -180,13 +183,14 @@ def _cacq(stocks, articles, heads, following, chosen, ring, outputs):  # type: i
     queries = len(chosen.queries)
     state, joined = np.zeros((queries + 63) // 64, np.uint64), np.empty((queries + 63) // 64, np.uint64)
     for row in range(len(stocks)):
-        state[:] = 0
+        state.fill(0)
         _refuse(stocks[row, 1], chosen, state)
         article = heads[_slot(stocks[row, 0], heads)]
         while article >= 0:
             if articles.symbols[article] == stocks[row, 0]:
                 _, end = _join(stocks[row], articles, article, ring, end)
-                joined[:] = state
+                for word in range(len(state)):
+                    joined[word] = state[word]
                 for query in range(queries):
                     if not (joined[query >> 6] >> np.uint64(query & 63)) & np.uint64(1):
                         count = _send(query, row, article, outputs, count)
