@@ -34,6 +34,9 @@ from benchmarks.reproduce.figure8 import figure8
 from benchmarks.reproduce.figure9 import figure9
 from benchmarks.reproduce.figure11 import figure11
 from benchmarks.reproduce.niagara import functions, selections
+from benchmarks.reproduce.nile_join import promising_join
+from benchmarks.reproduce.nile_selection import promising_selection
+from benchmarks.reproduce.nile_summaries import summaries
 from benchmarks.reproduce.out_file import make_out_file
 from benchmarks.reproduce.results import Results, has_picture
 from benchmarks.reproduce.shapes import State
@@ -74,6 +77,9 @@ EXPERIMENTS = (
     Entry("R24", "static_gain", gain),
     Entry("R25", "static_heuristic", heuristic),
     Entry("R26", "chain", chain_table),
+    Entry("R27", "nile_summaries", summaries),
+    Entry("R28", "nile_join", promising_join),
+    Entry("R29", "nile_selection", promising_selection),
 )
 
 
