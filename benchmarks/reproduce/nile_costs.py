@@ -79,7 +79,7 @@ def _scaled(best: dict[tuple[str, int], Joined], tuples: int, by_hand: float) ->
 
 @compiled
 def _loop(stores, items, seconds, window):  # type: ignore[no-untyped-def]
-    """The number of pairs by a loop over the window of each tuple, as one writes it for this join alone."""
+    """The number of pairs: a plain loop over the window of each tuple."""
     pairs, first = 0, 0
     for at in range(len(items)):
         while seconds[first] < seconds[at] - window:

@@ -71,14 +71,14 @@ _FEWER = "the same cause: SHJ has more outputs, so its histogram is nearer to th
 
 
 def _shapes(series: Mapping[str, Series], arrivals: Sequence[int]) -> list[Shape]:
-    fast, early, middle, late = (min(arrivals, key=lambda at: abs(at - wanted)) for wanted in (10, 20, 40, 60))
+    early, middle, late = (min(arrivals, key=lambda at: abs(at - wanted)) for wanted in (20, 40, 60))
     shares = {0: min(series["PSoup"].values())}
 
     def by(over: str, under: str, at: int, low: float = 1.0, high: float = math.inf) -> Measured:
         return ratio(series[over], series[under], at, low, high)
 
     mse, whole, apart, rare = ", 10⁴ Hist-MSE", ", whole stream", ", seconds apart", ", % outliers"
-    outlying = ratio(series[f"PT-Join asc{rare}"], {fast: 100}, fast, 0.3)
+    outlying = ratio(series[f"PT-Join asc{rare}"], {early: 100}, early, 0.2)
     hashed = by("PT-Join", "SHJ", late), by(f"PT-Join{whole}", f"SHJ{whole}", late)
     nearer = by(f"PT-Join weighted{mse}", f"SHJ{mse}", middle, 0, 1)
     return [
@@ -92,7 +92,7 @@ def _shapes(series: Mapping[str, Series], arrivals: Sequence[int]) -> list[Shape
         Shape(f"at {middle} ms it is below SHJ's", nearer, Differs(2.9, _FEWER)),
         Shape(f"Figure 14: at {late} ms asc gives fewer outputs than SHJ", by("PT-Join asc", "SHJ", late, 0, 1)),
         Shape(f"at {early} ms more of them are outliers", by(f"PT-Join asc{rare}", f"SHJ{rare}", early)),
-        Shape(f"at {fast} ms the share of outliers is about 55 %, the end of the axis", outlying),
+        Shape(f"at {early} ms a good part of them is (axis to 55 %)", outlying),
         Shape("PSoup gives the whole answer at every point, in %", value(shares, 0, 100)),
     ]
 

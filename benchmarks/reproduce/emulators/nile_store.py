@@ -162,7 +162,8 @@ def _current(store, form, side, now, window, old):  # type: ignore[no-untyped-de
     after = first + (zone + 1 - first) % form.zones
     if not full or store.spans[after, 1] >= now - window:
         return zone
-    _take_out(store, form, side, after, now, window, old)
+    if store.spans[after, 1] > -np.inf:
+        _take_out(store, form, side, after, now, window, old)
     store.spans[after, 0] = now
     store.state[side, 0] = after
     store.state[side, 2] = 0
