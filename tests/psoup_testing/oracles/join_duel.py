@@ -51,6 +51,9 @@ class JoinDuel:
     refusals = ("WIDER_THAN", "DUPLICATE")
     """Reasons for which a query may be refused."""
 
+    GROUPED = 30
+    """The share of queries with groups, in percent."""
+
     def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False, ends: bool = False) -> None:
         """Choose what the history has seldom otherwise.
 
@@ -185,7 +188,7 @@ class JoinDuel:
         query = draw_join(self.make, len(self.models), self.timed, BASE, SPAN, frozenset(self.extra))
         if self.ends:
             query = self._ending_later(query)
-        return draw_groups(self.make, query) if self.make.likely(60) else query
+        return draw_groups(self.make, query) if self.make.likely(self.GROUPED) else query
 
     def _ending_later(self, query: JoinQuery) -> JoinQuery:
         """The query with fixed ends at most half a minute after the clock; those of some windows stay."""
