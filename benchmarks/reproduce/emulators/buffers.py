@@ -1,0 +1,235 @@
+"""Buffers of the update-pattern paper (SIGMOD 2005, section 5.3.2): arrays of linked lists of tuples with an expiry.
+
+    FIFO          a list in the order of arrival; expired tuples are taken from its head
+    LIST          the same list, but tuples expire in any order: a search for them reads the whole list
+    HASH          lists by key, in the order of arrival; a negative tuple finds its tuple in the list of its key
+    PARTITIONED   lists by expiry, each sorted by it: a calendar; a negative tuple is looked for in all lists
+
+A buffer that an operator probes also has an index: lists by key. The functions are compiled. A cell is a row of
+`cells`; -1 stands for none. Times are units of the trace; a tuple is in its window while `now < expiry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[Any]
+FIFO, LIST, HASH, PARTITIONED = range(4)
+KEY, EXPIRY, LEFT, RIGHT, AFTER, BEFORE, NEXT, PREVIOUS, CHOSEN = range(9)
+"""A cell: key, expiry, IDs of two tuples, neighbours in its list, neighbours by key, a mark."""
+KIND, WIDTH, LISTS, FIRST, PLACE, MASK, SORTED = range(7)
+"""Facts of a buffer: the width of a partition, its lists, their first row in `ends`, the partition to expire next."""
+
+compiled = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)  # type: ignore[call-overload]
+"""For functions that only compiled functions call. They allocate nothing, so no references are counted."""
+
+
+class State(NamedTuple):
+    """All buffers of a plan, which share their cells, and what else the operators keep.
+
+    `facts`: int64[buffers, 7]; `cells`: int32[capacity, 9]; `ends`: head and tail of each list, then of each bucket, of
+    one buffer after the other; `free`: the first free cell; `keys`: int64[4, keys] and `tally`: int64[3], of a negation
+    (`operators`); `queues`: int64[3, n, 5], what has arrived and what two operators put out; `counts`: rows of these.
+    """
+
+    facts: Array
+    cells: Array
+    ends: Array
+    free: Array
+    keys: Array
+    tally: Array
+    queues: Array
+    counts: Array
+
+
+class Buffer(NamedTuple):
+    """The form of a buffer. `indexed`: with an index; `ordered`: the index is sorted by expiry."""
+
+    kind: int = FIFO
+    indexed: bool = False
+    ordered: bool = False
+
+
+def state_of(buffers: Sequence[Buffer], window: int, partitions: int, *, capacity: int, keys: int, queue: int) -> State:
+    """An empty state, with room for `capacity` tuples in all buffers and for `queue` rows that one tuple puts out."""
+    facts, rows = np.zeros((len(buffers), 7), np.int64), 0
+    for at, (kind, indexed, ordered) in enumerate(buffers):
+        lists = partitions + 1 if kind == PARTITIONED else 1
+        buckets = 1 << max(keys - 1, 1).bit_length() if indexed or kind == HASH else 0
+        facts[at] = kind, -(-window // partitions), lists, rows, 0, buckets - 1, ordered
+        rows += lists + buckets
+    cells = np.full((capacity, 9), -1, np.int32)
+    cells[:-1, AFTER] = np.arange(1, capacity)
+    by_key = np.array([[0], [0], [0], [-1]], np.int64).repeat(keys, 1)
+    queues = np.zeros((3, queue, 5), np.int64), np.zeros(3, np.int64)
+    ends = np.full((rows, 2), -1, np.int32)
+    return State(facts, cells, ends, np.zeros(1, np.int64), by_key, np.zeros(3, np.int64), *queues)
+
+
+@njit(cache=True)
+def cells_of(s, at):  # type: ignore[no-untyped-def]
+    """The cells of a buffer, in the order of its lists or buckets."""
+    hashed = s.facts[at, KIND] == HASH
+    start = s.facts[at, FIRST] + (s.facts[at, LISTS] if hashed else 0)
+    count = s.facts[at, MASK] + 1 if hashed else s.facts[at, LISTS]
+    numbers = [np.int64(0) for _ in range(0)]
+    for row in range(start, start + count):
+        cell = np.int64(s.ends[row, 0])
+        while cell >= 0:
+            numbers.append(cell)
+            cell = np.int64(s.cells[cell, NEXT if hashed else AFTER])
+    return np.array(numbers, np.int64)
+
+
+@compiled
+def _link(cells, ends, at, column, behind, cell):  # type: ignore[no-untyped-def]
+    """Put a cell into the list `at`, after the cell `behind`."""
+    ahead = ends[at, 0] if behind < 0 else cells[behind, column]
+    cells[cell, column], cells[cell, column + 1] = ahead, behind
+    if behind < 0:
+        ends[at, 0] = cell
+    else:
+        cells[behind, column] = cell
+    if ahead < 0:
+        ends[at, 1] = cell
+    else:
+        cells[ahead, column + 1] = cell
+
+
+@compiled
+def _unlink(cells, ends, at, column, cell):  # type: ignore[no-untyped-def]
+    ahead, behind = cells[cell, column], cells[cell, column + 1]
+    if behind < 0:
+        ends[at, 0] = ahead
+    else:
+        cells[behind, column] = ahead
+    if ahead < 0:
+        ends[at, 1] = behind
+    else:
+        cells[ahead, column + 1] = behind
+
+
+@compiled
+def _list_of(s, at, expiry):  # type: ignore[no-untyped-def]
+    if s.facts[at, KIND] == PARTITIONED:
+        return s.facts[at, FIRST] + expiry // s.facts[at, WIDTH] % s.facts[at, LISTS]
+    return s.facts[at, FIRST]
+
+
+@compiled
+def _bucket_of(s, at, key):  # type: ignore[no-untyped-def]
+    """The row of `ends` of a key's bucket."""
+    mixed = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    return s.facts[at, FIRST] + s.facts[at, LISTS] + np.int64(mixed & np.uint64(s.facts[at, MASK]))
+
+
+@compiled
+def insert(s, at, key, expiry, left, right):  # type: ignore[no-untyped-def]
+    """Add a tuple to the buffer `at`. Returns its cell."""
+    cells, ends = s.cells, s.ends
+    cell = s.free[0]
+    if cell < 0:
+        raise MemoryError("the emulator has no free cell")
+    s.free[0] = cells[cell, AFTER]
+    cells[cell, KEY], cells[cell, EXPIRY], cells[cell, LEFT], cells[cell, RIGHT] = key, expiry, left, right
+    cells[cell, CHOSEN] = 0
+    if s.facts[at, KIND] != HASH:
+        row = _list_of(s, at, expiry)
+        behind = np.int64(ends[row, 1])
+        if s.facts[at, KIND] == PARTITIONED:
+            while behind >= 0 and cells[behind, EXPIRY] > expiry:
+                behind = np.int64(cells[behind, BEFORE])
+        _link(cells, ends, row, AFTER, behind, cell)
+    if s.facts[at, MASK] >= 0:
+        row = _bucket_of(s, at, key)
+        behind = np.int64(ends[row, 1])
+        while s.facts[at, SORTED] and behind >= 0 and cells[behind, EXPIRY] > expiry:
+            behind = np.int64(cells[behind, PREVIOUS])
+        _link(cells, ends, row, NEXT, behind, cell)
+    return cell
+
+
+@compiled
+def remove(s, at, cell):  # type: ignore[no-untyped-def]
+    """Take a cell out of the buffer `at`."""
+    if s.facts[at, KIND] != HASH:
+        _unlink(s.cells, s.ends, _list_of(s, at, np.int64(s.cells[cell, EXPIRY])), AFTER, cell)
+    if s.facts[at, MASK] >= 0:
+        _unlink(s.cells, s.ends, _bucket_of(s, at, np.int64(s.cells[cell, KEY])), NEXT, cell)
+    s.cells[cell, AFTER] = s.free[0]
+    s.free[0] = cell
+
+
+@compiled
+def expired(s, at, now):  # type: ignore[no-untyped-def]
+    """The next cell of a FIFO or PARTITIONED buffer that has expired, or -1. The caller removes it."""
+    last = now // s.facts[at, WIDTH] if s.facts[at, KIND] == PARTITIONED else 0
+    while True:
+        cell = np.int64(s.ends[s.facts[at, FIRST] + s.facts[at, PLACE] % s.facts[at, LISTS], 0])
+        if cell >= 0 and s.cells[cell, EXPIRY] <= now:
+            return cell
+        if s.facts[at, PLACE] >= last:
+            return np.int64(-1)
+        s.facts[at, PLACE] += 1
+
+
+@njit(cache=True)
+def settle(s, at, now):  # type: ignore[no-untyped-def]
+    """Remove all expired tuples. A HASH buffer has none: a negative tuple came for each."""
+    if s.facts[at, KIND] == LIST:
+        cell = np.int64(s.ends[s.facts[at, FIRST], 0])
+        while cell >= 0:
+            after = np.int64(s.cells[cell, AFTER])
+            if s.cells[cell, EXPIRY] <= now:
+                remove(s, at, cell)
+            cell = after
+    elif s.facts[at, KIND] != HASH:
+        cell = expired(s, at, now)
+        while cell >= 0:
+            remove(s, at, cell)
+            cell = expired(s, at, now)
+
+
+@compiled
+def same_key(s, cell, key, column):  # type: ignore[no-untyped-def]
+    """The first cell with a key, from a cell of its bucket on: `column` is NEXT or PREVIOUS."""
+    while cell >= 0 and s.cells[cell, KEY] != key:
+        cell = np.int64(s.cells[cell, column])
+    return cell
+
+
+@compiled
+def beside(s, cell, key, column):  # type: ignore[no-untyped-def]
+    """The cell after (NEXT) or before (PREVIOUS) one of the same key, or -1."""
+    return same_key(s, np.int64(s.cells[cell, column]), key, column)
+
+
+@compiled
+def first_of(s, at, key):  # type: ignore[no-untyped-def]
+    """The first cell of a key in its bucket, or -1."""
+    return same_key(s, np.int64(s.ends[_bucket_of(s, at, key), 0]), key, NEXT)
+
+
+@compiled
+def last_of(s, at, key):  # type: ignore[no-untyped-def]
+    """The last cell of a key in its bucket, or -1."""
+    return same_key(s, np.int64(s.ends[_bucket_of(s, at, key), 1]), key, PREVIOUS)
+
+
+@compiled
+def find(s, at, key, left, right):  # type: ignore[no-untyped-def]
+    """The cell of a tuple to which a negative tuple has come: by its key, or in one list after the other. Or -1."""
+    hashed = s.facts[at, KIND] == HASH
+    start = _bucket_of(s, at, key) if hashed else s.facts[at, FIRST]
+    for row in range(start, start + 1 if hashed else start + s.facts[at, LISTS]):
+        cell = np.int64(s.ends[row, 0])
+        while cell >= 0:
+            if s.cells[cell, LEFT] == left and s.cells[cell, RIGHT] == right and s.cells[cell, KEY] == key:
+                return cell
+            cell = np.int64(s.cells[cell, NEXT if hashed else AFTER])
+    return np.int64(-1)
