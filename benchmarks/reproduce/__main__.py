@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.reproduce import update_queries
 from benchmarks.reproduce.cacq_adapt import WORKLOADS, cacq_adapt
 from benchmarks.reproduce.cacq_routing import cacq_routing
 from benchmarks.reproduce.cacq_throughput import query_count, source_count, tuple_state
@@ -72,6 +73,12 @@ EXPERIMENTS = (
     ),
     Entry("R14", "niagara", selections),
     Entry("R15", "niagara_functions", functions),
+    Entry("R16", "update_ftp_join", update_queries.ftp_join),
+    Entry("R17", "update_telnet_join", update_queries.telnet_join),
+    Entry("R18", "update_distinct", update_queries.distinct),
+    Entry("R19", "update_negation", update_queries.negation),
+    Entry("R20", "update_distinct_join", update_queries.distinct_join),
+    Entry("R21", "update_negated_join", update_queries.negated_join),
     Entry("R22", "static_example", static_example),
     Entry("R23", "static_need", need),
     Entry("R24", "static_gain", gain),
