@@ -1,8 +1,8 @@
 """Times and sizes of the result views of the update-pattern queries, and of PSoup's answers to the same queries.
 
-A view is filled with a window of tuples. Then stretches of a tenth of the window are timed, the strategies in turns.
-PSoup keeps no view: its figure is for 1,000 tuples pushed, and one answer. A window of time has a tuple a unit, so in
-PSoup it is a window of rows. After the stretches all views and answers are compared.
+A view is filled with a window of tuples. Then stretches of a tenth of the window, but at least 2,000 units, are timed,
+the strategies in turns. PSoup keeps no view: its figure is for 1,000 tuples pushed, and one answer. Its windows have
+rows in place of units, as a unit of time has one tuple. After the stretches all views and answers are compared.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.reproduce.emulators.buffers import Array
+from benchmarks.reproduce.emulators.loops import DistinctLoop
 from benchmarks.reproduce.emulators.plans import Query
 from benchmarks.reproduce.emulators.views import Strategy, View
 from benchmarks.reproduce.processor_time import milliseconds
@@ -27,7 +28,9 @@ from psoup.local import LocalPSoup
 
 PRODUCT = "PSoup, asked each 1,000 tuples"
 KEPT = "PSoup, kept view"
-_STRETCHES = 3
+BY_HAND = "by hand"
+_STRETCHES, _STRETCH = 3, 2_000
+"""The number of timed stretches, and the fewest units of time of each."""
 _PIECE = 500
 """Units of time between PSoup's answers with two links: 1,000 tuples."""
 _LOAD = 20_000
@@ -71,13 +74,10 @@ def figures(run: Run, cases: Cases, windows: Sequence[int], common: float = COMM
     """Measure views and PSoup. `common`: the share of sources on all links."""
     measured = Figures(defaultdict(dict), defaultdict(dict), defaultdict(dict))
     for window in windows:
-        stretch = max(window // 10, min(window, 2 * _PIECE))
+        stretch = max(window // 10, run.of(_STRETCH, _STRETCH, 20))
         tuples = trace(window + _STRETCHES * stretch, common=common)
-        views = {
-            f"{strategy.name}{end}": _filled(question, strategy, tuples, window)
-            for end, (question, strategies) in cases.items()
-            for strategy in strategies
-        }
+        by_case = {end: _filled(*case, tuples, window) for end, case in cases.items()}
+        views = {f"{name}{end}": view for end, some in by_case.items() for name, view in some.items()}
         spent: dict[str, list[float]] = {name: [] for name in views}
         for turn in range(1, 1 + _STRETCHES):
             for name, view in views.items():
@@ -85,24 +85,33 @@ def figures(run: Run, cases: Cases, windows: Sequence[int], common: float = COMM
         for name, view in views.items():
             measured.times[name][window] = 1e3 * Sample.of(spent[name]).low / (stretch * view.links)
             measured.stored[name][window] = view.stored
-        for end, (question, strategies) in cases.items():
+        for end, (question, _) in cases.items():
             spent_by_product, answer = _asked(question, tuples, window, run.of(9, 5, 2))
             measured.times[f"{PRODUCT}{end}"][window], measured.rows[end][window] = spent_by_product, len(answer)
-            _check(window, {strategy.name: views[f"{strategy.name}{end}"] for strategy in strategies}, answer)
+            _check(window, by_case[end], answer)
     return measured
 
 
-def _check(window: int, views: Mapping[str, View], answer: Array) -> None:
+def _check(window: int, views: Mapping[str, View | DistinctLoop], answer: Array) -> None:
     """Raise AssertionError if a view is not PSoup's answer."""
     for name, view in views.items():
         if not np.array_equal(np.sort(view.rows()[:, 0]), np.sort(answer)):
             raise AssertionError(f"at a window of {window:,} the view of {name} is not the answer of PSoup")
 
 
-def _filled(question: Question, strategy: Strategy, tuples: Trace, window: int) -> View:
-    view = View(question.query, strategy, question.keys(tuples), question.passes(tuples), window)
-    view.run(window)
-    return view
+def _filled(
+    question: Question, strategies: Sequence[Strategy], tuples: Trace, window: int
+) -> dict[str, View | DistinctLoop]:
+    """A view by each strategy, and for DISTINCT a loop by hand, after the first window."""
+    keys, passes = question.keys(tuples), question.passes(tuples)
+    views: dict[str, View | DistinctLoop] = {
+        strategy.name: View(question.query, strategy, keys, passes, window) for strategy in strategies
+    }
+    if question.query == Query.DISTINCT:
+        views[BY_HAND] = DistinctLoop(keys[0], window)
+    for view in views.values():
+        view.run(window)
+    return views
 
 
 def _asked(question: Question, tuples: Trace, window: int, repeats: int) -> tuple[float, Array]:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.reproduce import update_trace
 from benchmarks.reproduce.emulators.buffers import FIFO, FIRST, KEY, RIGHT
+from benchmarks.reproduce.emulators.loops import DistinctLoop
 from benchmarks.reproduce.emulators.operators import EXPIRED, PREMATURE, WINDOWS
 from benchmarks.reproduce.emulators.plans import Query
 from benchmarks.reproduce.emulators.views import DIRECT, NT, UPA_NEGATIVE, Strategy, View, upa
@@ -121,6 +122,14 @@ def test_a_list_in_place_of_partitions_has_wrong_views_for_distinct() -> None:
         assert set(listed) >= set(wanted)
         wrong += listed != wanted
     assert wrong
+
+
+def test_the_loop_by_hand_has_the_same_view() -> None:
+    keys, passes = drawn(Query.DISTINCT)
+    loop = DistinctLoop(keys[0], WINDOW)
+    for now in range(UNITS):
+        loop.run(now + 1)
+        assert loop.rows()[:, 0].tolist() == recomputed(Query.DISTINCT, keys, passes, now)
 
 
 def test_states_hold_what_the_paper_says() -> None:

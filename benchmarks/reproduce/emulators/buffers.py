@@ -25,7 +25,7 @@ KEY, EXPIRY, LEFT, RIGHT, AFTER, BEFORE, NEXT, PREVIOUS, CHOSEN = range(9)
 KIND, WIDTH, LISTS, FIRST, PLACE, MASK, SORTED = range(7)
 """Facts of a buffer: the width of a partition, its lists, their first row in `ends`, the partition to expire next."""
 
-compiled = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)  # type: ignore[call-overload]
+compiled = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)  # type: ignore[call-overload]
 """For functions that only compiled functions call. They allocate nothing, so no references are counted."""
 
 

@@ -14,6 +14,7 @@ from numba import njit
 
 from benchmarks.reproduce.emulators.buffers import (
     EXPIRY,
+    FIRST,
     KEY,
     LEFT,
     RIGHT,
@@ -73,17 +74,24 @@ _DISTINCT_FIRST = _STEPS[:, 0, 0, 0] == _DISTINCT
 def run_plan(query, options, window, lazy, keys, passes, s, start, stop):  # type: ignore[no-untyped-def]
     """Take the tuples of some times. `options`: negative tuples, DISTINCT keeps its input, explicit negation."""
     links = keys.shape[0]
+    reacts = not options[0] and (_DISTINCT_FIRST[query] or _NEGATED[query])
     for now in range(start, stop):
         for link in range(links):
             if options[0]:
                 for source in range(links):
-                    _slide(source, s, now)
+                    oldest = s.ends[s.facts[WINDOWS + source, FIRST], 0]
+                    if oldest >= 0 and s.cells[oldest, EXPIRY] <= now:
+                        _slide(source, s, now)
                 insert(s, WINDOWS + link, keys[link, now], now + window, now, np.int64(passes[link, now]))
             if passes[link, now]:
                 emit(s, 0, 1, keys[link, now], now + window, now, link)
             for pulse in range(-2, s.counts[0]):
-                if pulse < 0 and not options[0] and now >= window:
+                if pulse < 0:
+                    if not reacts or now < window or pulse + 2 >= links:
+                        continue
                     _react(query, options, window, pulse + 2, s, now)
+                    if s.counts[1] == 0 and s.counts[2] == 0:
+                        continue
                 _flow(query, options, window, s, pulse, now)
             s.counts[0] = 0
         if not options[0] and now % lazy == 0 and now >= window:
