@@ -28,7 +28,7 @@ KINDS = dict(
     zip(NAMES, ("product", "emulator", "emulator", "emulator", "by hand: a loop over tuples and queries"), strict=True)
 )
 _LEVEL = 0.9
-"""Times of a millisecond vary by a tenth, and here the two plans differ by 3 to 40 % from run to run."""
+"""Times of a millisecond vary by a tenth. The two plans differ by 3 to 40 % from run to run."""
 _SOURCE = "CACQ (SIGMOD 2002), against NiagaraCQ,"
 _TUPLES = f"articles of {BODIES[0]} to {BODIES[1]:,} bytes, uniform prices, one thread; a reconstruction"
 

@@ -50,9 +50,7 @@ class JoinDuel:
     """Whether DuckDB optimizes its queries."""
     refusals = ("WIDER_THAN", "DUPLICATE")
     """Reasons for which a query may be refused."""
-
-    GROUPED = 30
-    """The share of queries with groups, in percent."""
+    GROUPED = 30  # percent of the queries
 
     def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False, ends: bool = False) -> None:
         """Choose what the history has seldom otherwise.
