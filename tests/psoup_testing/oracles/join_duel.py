@@ -344,9 +344,8 @@ class JoinDuel:
         assert [part.idle for part in completeness.sources] == out, f"{completeness}\n{about}"
         assert completeness.errors == answer.errors == 0, about
         for part, range_ in zip(completeness.sources, ranges, strict=True):
-            assert (part.begin, part.end, part.truncated) == (range_.begin, range_.end, range_.truncated), (
-                f"{part}\n{about}"
-            )
+            wanted = range_.begin, range_.end, range_.truncated
+            assert (part.begin, part.end, part.truncated) == wanted, f"{part}\n{about}"
             assert completeness.now == range_.now, f"{completeness}\n{about}"
             later = range_.end is not None and range_.now is not None and range_.end > range_.now
             assert not (part.final and later), f"{part}\n{about}"
