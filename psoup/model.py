@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from psoup.derivation import Derivation
 from psoup.errors import InvalidBatch
 
 
@@ -285,6 +286,8 @@ class StreamSpec:
     ahead_stated: bool = True
     by_clock: bool = False
     table: TableSpec | None = None
+    derived: Derivation | None = None
+    """Of a derived stream: the SELECT that makes its rows. Its time attribute is hidden, and nobody pushes into it."""
 
     @property
     def noun(self) -> str:

@@ -16,6 +16,7 @@ Files and rooms, in reading order:
     aggregates, group_by                    aggregate functions; GROUP BY and HAVING
     join_conditions, where                  conditions of a join, by source; WHERE as factors
     windows, ddl                            BEGIN and END; CREATE, ALTER and DROP STREAM
+    derived, time_domains                   CREATE STREAM … AS; streams that have no NOW in common
     templates                               prepared statements, bound for many rows of values
     elsewhere                               statements and functions of other dialects, and advice about them
 
@@ -23,7 +24,16 @@ Never here: a row, a clock, an ID of a query. Only this room imports sqlglot.
 Not for: the plan itself (`psoup.plan`), the text of a plan (`psoup.plan.canonical`).
 """
 
-from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement
+from psoup.sql.ddl import (
+    MAX_ATTRIBUTES,
+    Alteration,
+    Dropping,
+    alter_statement,
+    columns_statement,
+    create_statement,
+    with_derivation,
+)
+from psoup.sql.derived import bound_derivation, widths_of
 from psoup.sql.statement import (
     alter_stream,
     create_from_stream,
@@ -43,6 +53,8 @@ __all__ = [
     "PreparedStatement",
     "alter_statement",
     "alter_stream",
+    "bound_derivation",
+    "columns_statement",
     "create_from_stream",
     "create_statement",
     "create_stream",
@@ -50,5 +62,7 @@ __all__ = [
     "first_word",
     "prepare",
     "standing_query",
+    "widths_of",
     "window_clause",
+    "with_derivation",
 ]

@@ -19,7 +19,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
+from psoup.derivation import INSTANT, Derivation
+from psoup.model import RESERVED_NAMES, TIMESTAMP, Attribute, Kind, Retention, Schema, StreamSpec
 from psoup.plan.canonical import describe_duration
 from psoup.sql.identifiers import name_text
 from psoup.sql.source import StatementText, nearest
@@ -34,6 +35,8 @@ MAX_NAME = 128
 
 def create_statement(spec: StreamSpec) -> str:
     """The CREATE STREAM or CREATE TABLE statement for `spec`, the inverse of `stream_spec`."""
+    if spec.derived is not None:
+        return _derive_statement(spec, spec.derived)
     columns, options = [_column_text(attribute) for attribute in spec.declared], list[str]()
     if spec.table is not None:
         key, options = table_options(spec, spec.table)
@@ -49,12 +52,36 @@ def create_statement(spec: StreamSpec) -> str:
         parts.append(f"IDLE AFTER {describe_duration(spec.idle_after)}")
     if spec.ahead is not None and spec.ahead_stated:
         parts.append(f"AHEAD {describe_duration(spec.ahead)}")
-    span = spec.retention
+    return " ".join([*parts, *_retention_texts(spec.retention), *options])
+
+
+def _derive_statement(spec: StreamSpec, derived: Derivation) -> str:
+    names = ", ".join(name_text(attribute.name) for attribute in spec.declared)
+    begins = "NOW" if derived.from_now else "START"
+    create = f"CREATE STREAM {name_text(spec.name)} ({names}) AS ISTREAM ({derived.select}) FROM {begins}"
+    return " ".join([create, *_retention_texts(spec.retention)])
+
+
+def columns_statement(spec: StreamSpec) -> str:
+    """A CREATE STREAM statement with the columns and the retention of a derived stream, without its SELECT."""
+    return create_statement(replace(spec, schema=Schema(spec.declared), time_attribute=None, ahead=None, derived=None))
+
+
+def with_derivation(spec: StreamSpec, derived: Derivation) -> StreamSpec:
+    """The derived stream with the columns and the retention of `spec`, the inverse of `columns_statement`."""
+    columns = spec.schema.attributes
+    return replace(spec, schema=Schema((*columns, _INSTANT)), time_attribute=len(columns), ahead=0, derived=derived)
+
+
+_INSTANT = Attribute(INSTANT, TIMESTAMP, nullable=False, hidden=True)
+
+
+def _retention_texts(span: Retention) -> list[str]:
     whole, text = (span.duration, describe_duration) if span.rows is None else (span.rows, "{} ROWS".format)
-    if whole is not None:
-        parts.append(f"RETENTION {text(whole - span.archive)}")
-        parts.extend([f"ARCHIVE {text(span.archive)}"] if span.archive else [])
-    return " ".join([*parts, *options])
+    if whole is None:
+        return []
+    archive = [f"ARCHIVE {text(span.archive)}"] if span.archive else []
+    return [f"RETENTION {text(whole - span.archive)}", *archive]
 
 
 def alter_statement(change: Alteration) -> str:
@@ -134,7 +161,7 @@ class Alteration:
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
     """The change in an `AlterStreamNode`. Raises SqlError."""
     table = bool(node.args.get("table"))
-    name, watermark = _name(source, node.this, "table" if table else "stream"), node.args.get("watermark")
+    name, watermark = stated_name(source, node.this, "table" if table else "stream"), node.args.get("watermark")
     if node.args.get("default_ahead"):
         return Alteration(name, default_ahead=True, table=table)
     if watermark is not None:
@@ -180,7 +207,7 @@ class Dropping:
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
     """The stream in a `DropStreamNode`. Raises SqlError."""
     lenient, cascade, table = (bool(node.args.get(word)) for word in ("lenient", "cascade", "table"))
-    return Dropping(_name(source, node.this, "table" if table else "stream"), lenient, cascade, table)
+    return Dropping(stated_name(source, node.this, "table" if table else "stream"), lenient, cascade, table)
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
@@ -198,12 +225,12 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
     lateness, ahead, watermark = (node.args.get(option) for option in ("lateness", "ahead", "watermark"))
     by_clock = _by_clock(watermark)
     return StreamSpec(
-        _name(source, node.this, "stream"),
+        stated_name(source, node.this, "stream"),
         schema,
         position,
         0 if lateness is None else duration(source, lateness, "LATENESS"),
         _idle_after(source, node.args.get("idle"), by_clock),
-        _retention(source, node.args.get("retention"), node.args.get("archive")),
+        retention_of(source, node.args.get("retention"), node.args.get("archive")),
         None if ahead is None else duration(source, ahead, "AHEAD"),
         by_clock=by_clock,
         table=table,
@@ -227,7 +254,7 @@ def table_of_stream(source: StatementText, node: exp.Expr, stream: StreamSpec) -
     position = None if position is None else position + hidden
     return replace(
         stream,
-        name=_name(source, node.this, "table"),
+        name=stated_name(source, node.this, "table"),
         schema=schema,
         time_attribute=position,
         retention=Retention(),
@@ -268,7 +295,7 @@ def _attributes(source: StatementText, columns: list[exp.Expr]) -> tuple[Attribu
     seen: set[str] = set()
     attributes = []
     for column in columns:
-        name = _name(source, column.this, "column")
+        name = stated_name(source, column.this, "column")
         at = column.this
         if name.lower() in seen:
             raise source.error(f"column {name!r} is declared twice", at, hint="names do not differ by case")
@@ -280,7 +307,8 @@ def _attributes(source: StatementText, columns: list[exp.Expr]) -> tuple[Attribu
     return tuple(attributes)
 
 
-def _name(source: StatementText, node: exp.Expr, noun: str) -> str:
+def stated_name(source: StatementText, node: exp.Expr, noun: str) -> str:
+    """The text of an identifier, if it can name a stream, table or column. Raises SqlError."""
     name = str(node.this)
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise source.error(
@@ -308,7 +336,8 @@ def _time_attribute(source: StatementText, schema: Schema, node: exp.Expr | None
     return position
 
 
-def _retention(source: StatementText, node: exp.Expr | None, archive: exp.Expr | None) -> Retention:
+def retention_of(source: StatementText, node: exp.Expr | None, archive: exp.Expr | None) -> Retention:
+    """The retention of the options RETENTION and ARCHIVE. Raises SqlError."""
     if node is None:
         if archive is not None:
             hint = "say how much stays in memory: RETENTION 7 DAYS ARCHIVE 400 DAYS"

@@ -47,6 +47,7 @@ from psoup.sql.refusals import (
 )
 from psoup.sql.select_list import distinct_keys, listed_outputs, order_keys
 from psoup.sql.source import StatementText
+from psoup.sql.time_domains import mixed_domains
 from psoup.sql.where.factors import factors_of
 
 __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
@@ -149,17 +150,10 @@ def check_conjuncts(source: StatementText, where: exp.Expr) -> None:
 
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
-    """Refuse a join of event-time streams with system-time streams, because they have no common NOW."""
-    by_domain = {leaf.spec.event_time: leaf for leaf in leaves if leaf.spec.table is None}
-    if len(by_domain) > 1:
-        timed, other = by_domain[True].spec.name, by_domain[False].spec.name
-        raise source.error(
-            f"stream {timed!r} has a time of its own and {other!r} that of the service's clock: they have no NOW in"
-            " common",
-            select.args["joins"][by_domain[False].place - 1 if by_domain[False].place else 0],
-            hint=f"create {other} with TIMESTAMP BY a column",
-            reason="MIXED_TIME_DOMAINS",
-        )
+    """Refuse a join of streams of several time domains, because they have no common NOW."""
+    if (mixed := mixed_domains(leaves)) is not None:
+        at = select.args["joins"][mixed.place - 1 if mixed.place else 0]
+        raise source.error(mixed.message, at, hint=mixed.hint, reason="MIXED_TIME_DOMAINS")
 
 
 def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:

@@ -40,10 +40,10 @@ class StatementText:
         line, column, excerpt = self._place(at)
         return SqlError(message, line=line, column=column, excerpt=excerpt, hint=hint, reason=reason)
 
-    def unsupported(self, feature: str, at: Place = 0, *, hint: str = "") -> NotSupported:
-        """A NotSupported for `feature`, with the place `at`."""
+    def unsupported(self, feature: str, at: Place = 0, *, hint: str = "", yet: bool = False) -> NotSupported:
+        """A NotSupported for `feature`, with the place `at`. `yet`: a later version will support it."""
         line, column, excerpt = self._place(at)
-        message = f"{feature} is not supported"
+        message = f"{feature} is not supported{' yet' * yet}"
         return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
 
     def written(self, node: exp.Expr) -> str:

@@ -17,13 +17,15 @@ from sqlglot.tokenizer_core import Token
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing_query import StandingQuery
+from psoup.sql.composed.refusals import TOKENS
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec, table_of_stream
+from psoup.sql.derived import derived_spec
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
 from psoup.sql.parser.spaces import after_space
-from psoup.sql.parser.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
+from psoup.sql.parser.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DeriveNode, DropStreamNode
 from psoup.sql.queries import query_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Known, Lookup
@@ -39,9 +41,14 @@ _CREATE = "write CREATE STREAM name (column TYPE, ...)"
 _WORD = re.compile("[A-Za-z_]{1,40}")
 
 
-def create_stream(text: str, *, new: bool = False) -> StreamSpec:
-    """The stream or table of a CREATE statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
-    return _safely(text, lambda source: _create(source, new)[1])
+def create_stream(
+    text: str, *, new: bool = False, lookup: Lookup | None = None, names: Sequence[str] = ()
+) -> StreamSpec:
+    """The stream or table of a CREATE statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError.
+
+    `lookup`, `names`: the streams that a derived stream may read; as for `standing_query`.
+    """
+    return _safely(text, lambda source: _create(source, new, lookup, names, copies=False)[1])
 
 
 def create_from_stream(text: str, lookup: Lookup, names: Sequence[str] = ()) -> tuple[str, StreamSpec]:
@@ -96,9 +103,14 @@ def first_word(text: str) -> str:
 
 
 def _create(
-    source: StatementText, new: bool, lookup: Lookup | None = None, names: Sequence[str] = ()
+    source: StatementText,
+    new: bool,
+    lookup: Lookup | None = None,
+    names: Sequence[str] = (),
+    *,
+    copies: bool = True,
 ) -> tuple[str, StreamSpec]:
-    """The stream in FROM STREAM, or "", and the stream or table that is created."""
+    """The stream in FROM STREAM, or "", and the stream or table that is created. `copies`: allow FROM STREAM."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
     second = tokens[1] if len(tokens) > 1 else tokens[0]
@@ -110,11 +122,15 @@ def _create(
         feature = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
         raise source.unsupported(feature, second.start, hint=_created(tokens, word))
     with advised(source, tokens):
-        refuse_tokens(source, tokens)
+        refuse_tokens(source, tokens, TOKENS)
         node = parse(source, tokens)
+    if isinstance(node, DeriveNode):
+        if lookup is None:
+            raise source.error("a derived stream needs the streams of a service", node)
+        return "", derived_spec(source, node, lookup, names)
     if not isinstance(node, CreateStreamNode):
         raise refuse_node(source, node)
-    origin = _origin(source, node, lookup, names)
+    origin = _origin(source, node, lookup if copies else None, names)
     spec = stream_spec(source, node) if origin is None else table_of_stream(source, node, origin)
     if new:
         refuse_vague(source, node)

@@ -19,6 +19,7 @@ from psoup.sql.composed.selects import query_plan
 from psoup.sql.from_list import Lookup
 from psoup.sql.select import Known, clause_text, selected
 from psoup.sql.source import StatementText
+from psoup.sql.time_domains import mixed_domains
 from psoup.sql.where.factors import factors_of
 
 
@@ -96,14 +97,6 @@ def _over(plan: Node, leaf: Source) -> Node:
 
 
 def _check_domains(source: StatementText, statement: exp.Expr, leaves: Sequence[Source]) -> None:
-    """Refuse event-time streams beside system-time streams, because they have no common NOW."""
-    by_domain = {leaf.spec.event_time: leaf for leaf in leaves if leaf.spec.table is None}
-    if len(by_domain) > 1:
-        timed, other = by_domain[True].spec.name, by_domain[False].spec.name
-        raise source.error(
-            f"stream {timed!r} has a time of its own and {other!r} the time of the service's clock: they have no NOW in"
-            " common",
-            statement,
-            hint=f"create {other} with TIMESTAMP BY a column",
-            reason="MIXED_TIME_DOMAINS",
-        )
+    """Refuse streams of several time domains, because they have no common NOW."""
+    if (mixed := mixed_domains(leaves)) is not None:
+        raise source.error(mixed.message, statement, hint=mixed.hint, reason="MIXED_TIME_DOMAINS")

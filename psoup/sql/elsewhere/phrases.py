@@ -35,6 +35,10 @@ _WITHIN = (
 )
 _LATEST = "FROM t [PARTITION BY k ROWS 1] has the last row of each k; GROUP BY k takes arg_max(x, t) of each column"
 _REGISTER = "a query has no stream of its own: psoup register 'SELECT …', or register(sql), keeps its answer ready"
+_DERIVE = (
+    "CREATE STREAM name AS (SELECT …), with parentheses, derives a stream; psoup register 'SELECT …', or register(sql),"
+    " keeps an answer ready"
+)
 _LEAVE = "leave it out"
 _STREAM_OPTIONS = (
     "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
@@ -139,7 +143,7 @@ The first phrase in the text counts. If several begin at one place, the first in
 """
 
 OF_CREATE: dict[str, Phrase] = {
-    "AS SELECT": Phrase("CREATE … AS SELECT", _REGISTER),
+    "AS SELECT": Phrase("CREATE … AS SELECT", _DERIVE),
     "WATERMARK FOR": Phrase("WATERMARK FOR", "write behind the columns: TIMESTAMP BY at LATENESS 5 SECONDS"),
     "PRIMARY KEY": Phrase(
         "PRIMARY KEY", "write CREATE TABLE for rows with a key that change; in a stream an equal row is another tuple"

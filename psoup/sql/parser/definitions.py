@@ -4,6 +4,8 @@
                     └────── StreamColumn ───────┘ └──── key ─────┘  └──────────────── options ───────────────────┘
     CREATE TABLE t FROM STREAM s PRIMARY KEY (k) HISTORY 7 DAYS
                         └─origin─┘
+    CREATE STREAM x (a, b) AS ISTREAM (SELECT …) FROM NOW RETENTION 7 DAYS
+                    names─┘   operator └ text ┘  └─────── options ──────┘
 
 The parser checks no meaning; `psoup.sql.ddl` does.
 """
@@ -15,11 +17,8 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from psoup.sql.parser.compositions import Compositions
+from psoup.sql.parser.derivations import Derivations
 from psoup.sql.parser.syntax import AlterStreamNode, CreateStreamNode, DropStreamNode, StreamColumn
-
-_CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, TokenType.INTERVAL}
-"""Words that sqlglot refuses as names in expressions, but allows as names in declarations."""
 
 _STREAM_OPTIONS = "TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION, ARCHIVE"
 _TABLE_OPTIONS = (
@@ -36,7 +35,7 @@ _FIRST_NEEDS = "FIRST VERSION FROM needs START or ARRIVAL"
 _EXPIRES_NEEDS = "EXPIRES BY needs a column, as in EXPIRES BY valid_until"
 
 
-class Definitions(Compositions):
+class Definitions(Derivations):
     """The parser of definitions."""
 
     def _noun(self, verb: str, example: str) -> bool:
@@ -54,6 +53,8 @@ class Definitions(Compositions):
         options: dict[str, Any] = {"table": True} if table else {}
         if table and self._match(TokenType.FROM):
             return self._with_options(name, [], {**options, **self._parse_origin()})
+        if self._derives():
+            return self._parse_derivation(name, table=table)
         if not self._match(TokenType.L_PAREN):
             self.refuse(f"CREATE {noun} needs its columns in parentheses: (column TYPE, ...)")
         parts = self._parse_csv(lambda: self._parse_part() if table else self._parse_stream_column())
@@ -225,12 +226,3 @@ class Definitions(Compositions):
         if word is None or word.name.upper() not in ("CLOCK", "ROWS"):
             self.refuse(_WATERMARK_NEEDS, self._prev)
         return word
-
-    def _name(self, problem: str) -> Any:
-        if not self._curr:
-            self.refuse(problem)
-        name = None if self._curr.token_type in _CONSTANTS else self._parse_id_var(any_token=False)
-        if name is None:
-            word = f'; {self._curr.text!r} is a reserved word: quote it with ""' if self._curr.text.isalpha() else ""
-            self.refuse(problem + word)
-        return name

@@ -79,6 +79,21 @@ class CreateStreamNode(exp.Expression):
     }
 
 
+class DeriveNode(exp.Expression):
+    """CREATE STREAM … AS. `expressions`: the identifiers of the columns, if it has any. `start`, `end`: the offsets of
+    the text of the SELECT. `begins`: START or NOW. The other options are as in `CreateStreamNode`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": False,
+        "start": True,
+        "end": True,
+        "begins": False,
+        "retention": False,
+        "archive": False,
+    }
+
+
 class AlterStreamNode(exp.Expression):
     """ALTER STREAM or ALTER TABLE with the new columns, or with the new value of an option.
 

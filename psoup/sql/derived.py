@@ -1,0 +1,209 @@
+"""Derived streams: from the syntax tree of CREATE STREAM … AS to a `StreamSpec`, and the query of its SELECT.
+
+    SELECT text ── bound to the sources, with their columns at CREATE ──> StandingQuery ── stateless ──> Derivation
+
+A stream can be derived by a query that needs no state: a selection from one stream, an inner join of streams, a join
+with a table AS OF a stream. Every other query is refused with the name of what it needs state for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from psoup.derivation import INSTANT, Derivation, DerivedSource
+from psoup.expressions.supplied_functions import used_in
+from psoup.expressions.tree import reads_now
+from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Bound, Schema, StreamSpec, WindowClause
+from psoup.plan.inputs import Source
+from psoup.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Hop,
+    Join,
+    JoinKind,
+    LastRows,
+    Limit,
+    Node,
+    Over,
+    PartnerJoin,
+    Project,
+    Relation,
+    SetOperation,
+    Sort,
+    walk,
+)
+from psoup.plan.standing_query import StandingQuery
+from psoup.sql.ddl import MAX_ATTRIBUTES, retention_of, stated_name, with_derivation
+from psoup.sql.parser.syntax import DeriveNode
+from psoup.sql.queries import query_of
+from psoup.sql.select import Lookup
+from psoup.sql.source import StatementText
+from psoup.sql.time_domains import EVENT_TIME, time_domain
+
+_NAMES_TO_READ = "query the derived stream instead, as in SELECT … FROM {}"
+
+
+def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names: Sequence[str] = ()) -> StreamSpec:
+    """The stream of a `DeriveNode`. Its sources have no stream IDs yet. Raises SqlError."""
+    start, end = node.args["start"], node.args["end"]
+    select = source.text[start:end].strip()
+    query = query_of(StatementText(select), lookup, names)
+    name = stated_name(source, node.this, "stream")
+    _refuse_state(source, query, start, name)
+    columns = _columns(source, node, query)
+    sources = tuple(
+        [
+            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each))
+            for each in query.sources
+        ]
+    )
+    streams = [each.spec for each in query.sources if each.spec.table is None]
+    retention = retention_of(source, node.args.get("retention"), node.args.get("archive"))
+    event_time, from_now = time_domain(streams[0]) == EVENT_TIME, node.args.get("begins") == "NOW"
+    spec = StreamSpec(name, Schema(columns), retention=retention)
+    return with_derivation(spec, Derivation(select, sources, event_time, from_now))
+
+
+def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:
+    """The query of a derivation, with the columns that its sources had at CREATE.
+
+    `lookup`: finds the present definition of a source. Raises SqlError if the SELECT cannot be bound any more.
+    """
+    columns = {source.name.lower(): source.columns for source in derived.sources}
+
+    def then(name: str) -> StreamSpec | None:
+        spec, count = lookup(name), columns.get(name.lower())
+        if spec is None or count is None or count == len(spec.schema.attributes):
+            return spec
+        return replace(spec, schema=Schema(spec.schema.attributes[:count]))
+
+    return query_of(StatementText(derived.select), then)
+
+
+def widths_of(query: StandingQuery) -> tuple[int | None, ...]:
+    """For each source, how long a tuple stays in its window, in microseconds. None if it stays for ever.
+
+    The window is cut by the retention of its stream. Tables AS OF a stream have no window.
+    """
+    return tuple([_window_width(source) for source in query.sources])
+
+
+def _width(query: StandingQuery, source: Source) -> int | None:
+    return 0 if len(query.sources) == 1 else _window_width(source)
+
+
+def _window_width(source: Source) -> int | None:
+    begin, kept = source.window.begin, source.spec.retention.duration
+    if source.spec.table is not None:
+        return None
+    stated = begin.offset if begin.anchor is Anchor.NOW else None
+    bounds = [bound for bound in (stated, kept) if bound is not None]
+    return min(bounds) if bounds else None
+
+
+def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> tuple[Attribute, ...]:
+    stated = [stated_name(source, name, "column") for name in node.expressions]
+    outputs = query.select
+    if stated and len(stated) != len(outputs):
+        problem = f"the stream has {len(stated)} names of columns, and the SELECT {len(outputs)} columns"
+        raise source.error(problem, node.expressions[0], hint="give each column of the SELECT a name")
+    if len(outputs) > MAX_ATTRIBUTES:
+        raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", node.args["start"])
+    columns, seen = list[Attribute](), set[str]()
+    for place, output in enumerate(outputs):
+        name = stated[place] if stated else output.name
+        at = node.expressions[place] if stated else node.args["start"]
+        if name.lower() in RESERVED_NAMES or name.lower() == INSTANT:
+            hint = f"write SELECT … {output.name} AS another_name: every stream has {name} already"
+            raise source.error(f"{name!r} is reserved", at, hint=hint)
+        if name.lower() in seen:
+            hint = "give the columns names: CREATE STREAM name (a, b) AS (SELECT …), or SELECT … AS b"
+            raise source.error(f"two columns are called {name!r}", at, hint=hint)
+        if output.type.kind not in STREAMED:
+            hint = f"write CAST(… AS DECIMAL(18, {output.type.scale})) AS {name}"
+            raise source.error(f"column {name!r} is {output.type}, which no stream has", at, hint=hint)
+        seen.add(name.lower())
+        columns.append(Attribute(name, replace(output.type, beside=0)))
+    return tuple(columns)
+
+
+def _refuse_state(source: StatementText, query: StandingQuery, at: int, name: str) -> None:
+    """Raise NotSupported for a SELECT that keeps state, or whose answer changes by itself."""
+    if any(reads_now(output.expr) for output in query.select):
+        hint = "leave it out; the tuples of the stream have _time"
+        raise source.unsupported("now() in a derived stream", at, hint=hint)
+    feature, hint = _feature(query.plan, name)
+    if not feature:
+        feature, hint = _of_sources(query)
+    if not feature and used_in([query.text]):
+        feature = "a supplied function in a derived stream"
+        hint = f"select its arguments, and call it in the queries over {name}"
+    if feature:
+        raise source.unsupported(feature, at, hint=hint, yet=True)
+
+
+def _feature(plan: Node, name: str) -> tuple[str, str]:
+    """The first operator of a plan that a derived stream cannot have yet, and the way out. Two empty texts if none."""
+    later = _NAMES_TO_READ.format(name)
+    for _, node in walk(plan):
+        match node:
+            case Project() | Filter() | Source() | Join():
+                pass
+            case PartnerJoin() if node.kind is JoinKind.AS_OF:
+                pass
+            case PartnerJoin():
+                return f"{node.kind.value} in a derived stream", "write an inner JOIN, or a join with a table AS OF"
+            case Sort() | Limit():
+                return "ORDER BY, LIMIT or OFFSET in a derived stream", f"leave it out, and write it when you {later}"
+            case Distinct():
+                return "DISTINCT in a derived stream", f"leave it out, and {later.replace('SELECT', 'SELECT DISTINCT')}"
+            case Aggregate() | Hop():
+                return "GROUP BY or an aggregate in a derived stream", f"select the rows, and {later} GROUP BY …"
+            case Over():
+                return "OVER in a derived stream", f"select the rows, and {later}"
+            case LastRows():
+                return "a window of rows in a derived stream", "write a window in time, as in [RANGE 1 HOUR]"
+            case Relation() if isinstance(node.input, SetOperation):
+                return f"{node.input.operator.value} in a derived stream", "derive a stream from each SELECT"
+            case _:
+                return "a subselect in a derived stream", "write an inner JOIN, or a join with a table AS OF"
+    return "", ""
+
+
+def _of_sources(query: StandingQuery) -> tuple[str, str]:
+    """What a derived stream cannot have yet in the sources of its SELECT, and the way out."""
+    several = len(query.sources) > 1
+    for each in query.sources:
+        spec = each.spec
+        if spec.table is not None and each.as_of is None:
+            return (
+                f"the table {spec.name!r} without AS OF in a derived stream",
+                f"join it AS OF a stream, as in FROM s JOIN {spec.name} t AS OF s ON …",
+            )
+        if not several and each.window != WindowClause():
+            return "a window in a selection", "leave it out: each tuple enters the answer at its own time"
+        if not _is_window(each.window):
+            return (
+                "such a window in a derived stream",
+                "write a window of the last time up to NOW, as in [RANGE 1 HOUR], or none",
+            )
+        if several and spec.retention.rows is not None:
+            return (
+                f"a join of {spec.name!r}, which has RETENTION in rows, in a derived stream",
+                f"create {spec.name} with RETENTION in time",
+            )
+        if several and spec.idle_after is not None:
+            return (
+                f"a join of {spec.name!r}, which has IDLE AFTER, in a derived stream",
+                f"create {spec.name} with WATERMARK BY CLOCK instead of IDLE AFTER",
+            )
+    return "", ""
+
+
+def _is_window(window: WindowClause) -> bool:
+    """Whether a window is all of the past, or the last time up to NOW."""
+    now = Bound(Anchor.NOW)
+    begins = window.begin.anchor is Anchor.START or (window.begin.anchor is Anchor.NOW and window.begin.rows is None)
+    return begins and window.end == now

@@ -1,0 +1,176 @@
+"""CREATE STREAM … AS: the definition of a derived stream, its text, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from psoup.derivation import INSTANT, Derivation, DerivedSource
+from psoup.errors import NotSupported, SqlError
+from psoup.model import BIGINT, DOUBLE, TEXT, TIMESTAMP, Attribute, Retention, StreamSpec
+from psoup.sql import (
+    bound_derivation,
+    columns_statement,
+    create_statement,
+    create_stream,
+    standing_query,
+    widths_of,
+    with_derivation,
+)
+
+HOUR = 3_600_000_000
+STREAMS = {
+    spec.name: spec
+    for spec in map(
+        create_stream,
+        (
+            "CREATE STREAM t (k TEXT, v BIGINT, p DOUBLE)",
+            "CREATE STREAM e (k TEXT, v BIGINT, at TIMESTAMP) TIMESTAMP BY at RETENTION 3 HOURS",
+            "CREATE STREAM f (k TEXT, w BIGINT, at TIMESTAMP) TIMESTAMP BY at",
+            "CREATE STREAM idle (k TEXT, at TIMESTAMP) TIMESTAMP BY at IDLE AFTER 1 MINUTE",
+            "CREATE STREAM last (k TEXT, at TIMESTAMP) TIMESTAMP BY at RETENTION 10 ROWS",
+            "CREATE TABLE c (k TEXT PRIMARY KEY, n TEXT)",
+        ),
+    )
+}
+
+
+def lookup(name: str) -> StreamSpec | None:
+    return STREAMS.get(name.lower())
+
+
+def derive(rest: str) -> StreamSpec:
+    return create_stream(f"CREATE STREAM x {rest}", new=True, lookup=lookup, names=list(STREAMS))
+
+
+def test_a_selection_becomes_the_columns_and_the_derivation_of_a_stream() -> None:
+    spec = derive("AS ISTREAM (SELECT k, v + 1 AS w FROM t WHERE v > 3) FROM NOW RETENTION 1 DAY ARCHIVE 2 DAYS")
+    assert spec.declared == (Attribute("k", TEXT), Attribute("w", BIGINT))
+    assert spec.schema.attributes[-1] == Attribute(INSTANT, TIMESTAMP, nullable=False, hidden=True)
+    assert spec.time_attribute == 2
+    assert spec.retention == Retention(72 * HOUR, archive=48 * HOUR)
+    select = "SELECT k, v + 1 AS w FROM t WHERE v > 3"
+    assert spec.derived == Derivation(select, (DerivedSource("t", 0, 3, 0),), event_time=False, from_now=True)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "AS (SELECT * FROM t)",
+        "(a, b) AS (SELECT k, p FROM t)",
+        'AS (SELECT k AS "a b", 1 AS one FROM t) FROM NOW',
+        "AS (SELECT e.k, f.w FROM e JOIN f ON e.k = f.k) RETENTION 10 ROWS",
+        "AS (SELECT e.k, c.n FROM e JOIN c AS OF e ON c.k = e.k WHERE c.n <> 'x')",
+        "AS (SELECT k FROM (SELECT k FROM t) AS inner_rows)",
+    ],
+)
+def test_the_text_of_a_definition_gives_the_definition_again(rest: str) -> None:
+    spec = derive(rest)
+    assert spec.derived is not None
+    assert create_stream(create_statement(spec), new=True, lookup=lookup) == spec
+    assert with_derivation(create_stream(columns_statement(spec)), spec.derived) == spec
+
+
+def test_a_tuple_of_a_join_stays_as_long_as_its_window_and_its_retention_say() -> None:
+    ways = {
+        "e, f WHERE e.k = f.k": (3 * HOUR, None),
+        "e [RANGE 1 HOUR], f [RANGE 2 HOURS] WHERE e.k = f.k": (HOUR, 2 * HOUR),
+        "e [RANGE 5 HOURS], f WHERE e.k = f.k": (3 * HOUR, None),
+        "e JOIN c AS OF e ON e.k = c.k": (3 * HOUR, None),
+    }
+    for origin, widths in ways.items():
+        derived = derive(f"AS (SELECT e.v FROM {origin})").derived
+        assert derived is not None
+        assert tuple(source.width for source in derived.sources) == widths
+        assert widths_of(bound_derivation(derived, lookup)) == widths
+
+
+def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> None:
+    derived = derive("AS (SELECT * FROM t)").derived
+    assert derived is not None
+    later = {**STREAMS, "t": STREAMS["t"].with_columns((Attribute("more", DOUBLE),))}
+    query = bound_derivation(derived, lambda name: later.get(name.lower()))
+    assert [output.name for output in query.select] == ["k", "v", "p"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem", "hint"),
+    [
+        ("AS RSTREAM (SELECT k FROM t)", "RSTREAM is not supported yet", "write ISTREAM"),
+        ("AS DSTREAM (SELECT k FROM t)", "DSTREAM is not supported yet", "write ISTREAM"),
+        ("AS (SELECT k FROM t) EVERY 1 SECOND", "EVERY is not supported yet", "leave EVERY out"),
+        ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG is not supported yet", "leave LAG AT MOST out"),
+        ("AS (SELECT k FROM t) STATE AT MOST 5 MB", "STATE is not supported yet", "leave STATE AT MOST out"),
+        ("AS (SELECT k FROM t) BY JOB", "BY JOB is not supported yet", "leave BY JOB out"),
+        ("AS (SELECT DISTINCT k FROM t)", "DISTINCT in a derived stream", "SELECT DISTINCT … FROM x"),
+        ("AS (SELECT count(*) AS n FROM t)", "an aggregate in a derived stream", "FROM x GROUP BY"),
+        ("AS (SELECT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
+        ("AS (SELECT k FROM t LIMIT 3)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
+        ("AS (SELECT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),
+        ("AS (SELECT k FROM t UNION ALL SELECT k FROM t)", "UNION", "derive a stream from each"),
+        ("AS (SELECT e.k FROM e LEFT JOIN f ON e.k = f.k)", "LEFT JOIN in a derived stream", "an inner JOIN"),
+        ("AS (SELECT e.k FROM e WHERE EXISTS (SELECT 1 FROM f WHERE e.k = f.k))", "SEMI JOIN", "an inner JOIN"),
+        ("AS (SELECT e.k FROM e LEFT JOIN c AS OF e ON e.k = c.k)", "AS OF LEFT JOIN", "a table AS OF"),
+        ("AS (SELECT n FROM c)", "the table 'c' without AS OF", "join it AS OF a stream"),
+        ("AS (SELECT t.k FROM t JOIN c ON t.k = c.k)", "the table 'c' without AS OF", "join it AS OF a stream"),
+        ("AS (SELECT k FROM t BEGIN (NOW - 1 HOUR))", "a window in a selection", "leave it out"),
+        ("AS (SELECT e.k FROM e [ROWS 5], f WHERE e.k = f.k)", "window", "RANGE 1 HOUR"),
+        ("AS (SELECT e.k FROM e, f WHERE e.k = f.k END (NOW - 1 HOUR))", "such a window", "RANGE 1 HOUR"),
+        ("AS (SELECT e.k FROM e, idle WHERE e.k = idle.k)", "IDLE AFTER", "WATERMARK BY CLOCK"),
+        ("AS (SELECT e.k FROM e, last WHERE e.k = last.k)", "RETENTION in rows", "RETENTION in time"),
+    ],
+)
+def test_what_needs_state_is_refused_by_name_with_a_way_out(rest: str, problem: str, hint: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        derive(rest)
+    assert problem in str(refused.value)
+    assert hint in str(refused.value)
+    assert "not supported yet" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem"),
+    [
+        ("AS (SELECT k, now() AS n FROM t)", "now() in a derived stream is not supported"),
+        ("AS (SELECT k FROM t WHERE v > ?)", "a parameter without a value"),
+        ("AS (SELECT k FROM t WHERE v > now())", "NOW in WHERE"),
+        ("AS (SELECT e.k FROM e JOIN t ON e.k = t.k)", "no NOW in common"),
+        ("AS (SELECT k, k FROM t)", "two columns are called 'k'"),
+        ("AS (SELECT _id FROM t)", "'_id' is reserved"),
+        ("(a) AS (SELECT k, v FROM t)", "1 names of columns, and the SELECT 2 columns"),
+        ("(a TEXT) AS (SELECT k FROM t)", "names of columns without types"),
+        ("AS (SELECT k FROM t", "is not closed"),
+        ("AS SELECT k FROM t", "CREATE STREAM name AS (SELECT …), with parentheses"),
+        ("AS (SELECT k FROM nowhere)", "there is no stream or table 'nowhere'"),
+        ("AS (SELECT k FROM t) FROM NOW FROM START", "FROM is given twice"),
+        ("AS (SELECT k FROM t) FROM THEN", "FROM needs START or NOW"),
+        ("AS (SELECT k FROM t) TIMESTAMP BY k", "expected FROM START, FROM NOW, RETENTION, ARCHIVE"),
+        ("AS (DROP STREAM t)", "a SELECT is needed here"),
+        ("AS ()", "empty"),
+    ],
+)
+def test_other_faults_name_themselves(rest: str, problem: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        derive(rest)
+    assert problem in str(refused.value)
+
+
+def test_a_table_cannot_be_derived() -> None:
+    with pytest.raises(SqlError, match="a table cannot be derived"):
+        create_stream("CREATE TABLE x AS (SELECT k FROM t)", new=True, lookup=lookup)
+
+
+def test_a_stream_derived_from_the_clock_has_no_now_in_common_with_other_streams() -> None:
+    timed = replace(derive("AS (SELECT k FROM e)"), name="y")
+    streams = {**STREAMS, "x": derive("AS (SELECT k FROM t)"), "y": timed}
+
+    def find(name: str) -> StreamSpec | None:
+        return streams.get(name.lower())
+
+    for other in ("t", "e", "y"):
+        with pytest.raises(SqlError, match="no NOW in common"):
+            standing_query(f"SELECT x.k FROM x JOIN {other} ON x.k = {other}.k", find)
+    assert len(standing_query("SELECT y.k FROM y JOIN e ON y.k = e.k", find).sources) == 2
+    with pytest.raises(NotSupported, match="OVER"):
+        create_stream("CREATE STREAM z AS (SELECT sum(1) OVER () AS s FROM x)", lookup=find)
