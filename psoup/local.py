@@ -63,6 +63,7 @@ from psoup.local_queries import LocalQueries
 from psoup.model import DEFAULT_TENANT
 from psoup.published.expired_rows import ExpiredRows
 from psoup.published.parked_queries import Registrations
+from psoup.pumps import Pumps
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
@@ -97,10 +98,16 @@ class LocalPSoup(LocalQueries):
         self._verify = verify
         self.tenant = tenant
         self._questions, self._expiring = Questions(), ExpiredRows()
+        self._pumps = Pumps()
         self._rounds, self._eager = AutoRounds(timer), EagerUpdates(Lent(NO_LIMIT))
 
     def submit(self, command: Command) -> Acknowledgement:
-        """Prepare and apply one command."""
+        """Prepare and apply one command, then derive the rows of derived streams."""
+        done = self._submit(command)
+        self._pumps.run(self.engine.snapshot, self._submit, self.clock.now)
+        return done
+
+    def _submit(self, command: Command) -> Acknowledgement:
         prepared = self._prepare(command)
         if prepared.events:
             self.admission.give_back(self.engine.apply(prepared.events).freed_bytes)

@@ -22,7 +22,8 @@ from psoup.admission.books import Books
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
-from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
+from psoup.admission.definition_commands import Standing, decide_definition
+from psoup.admission.derived import close_sources, decide_derived, promise
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
 from psoup.admission.queries.alteration import decide_alter_queries
@@ -46,6 +47,7 @@ from psoup.events.commands import (
     AlterQueries,
     AlterStream,
     Attach,
+    CloseInstants,
     Command,
     CreateStream,
     DropStream,
@@ -53,6 +55,7 @@ from psoup.events.commands import (
     Heartbeat,
     Locate,
     Push,
+    PushDerived,
     RaiseWatermarks,
     Recall,
     Register,
@@ -176,9 +179,8 @@ class Admission:
         Raises the errors of `prepare`. Changes nothing. O(bytes).
         """
         prepared = self._judged(command, now)
-        if isinstance(prepared.event, StreamCreated) and prepared.content is not None:
-            return Foreseen(prepared.event.spec, prepared.content)
-        event = prepared.event
+        if isinstance(event := prepared.event, StreamCreated) and prepared.content is not None:
+            return Foreseen(event.spec, prepared.content)
         return Foreseen(self._streams[event.stream_id].spec, event) if isinstance(event, Pushed) else None
 
     def prepare(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
@@ -195,6 +197,7 @@ class Admission:
             self._adopt(event)
             self.judge.note(event)
             self._expiring.note(event)
+        promise(prepared.acknowledgement, command, self._streams)
         return prepared
 
     def replay(self, event: Event) -> None:
@@ -248,7 +251,9 @@ class Admission:
             case ExpireRows():
                 return self._expiring.decide(command, sequence, now)
             case Register() | RegisterMany():
-                return self._decide_registration(command, now, before if isinstance(before, Binding) else None)
+                where = tenant_of(command.tenant), self._standing(), EventPlace(sequence + 1, self._next_query, now)
+                bound = before if isinstance(before, Binding) else None
+                return decide_registration(command, bound, *where, self._config)
             case Unregister():
                 return decide_unregister(command, tenant_of(command.tenant), self._queries, self._streams, sequence + 1)
             case UnregisterMany():
@@ -256,20 +261,14 @@ class Admission:
                 return decide_unregister_many(command, *where, sequence + 1, now)
             case AlterQueries():
                 return decide_alter_queries(command, self._standing(), self._streams, (sequence + 1, now))
-            case CreateStream():
-                tenant, place = tenant_of(command.tenant), (self._next_stream, sequence + 1, now)
-                return prepare_create(tenant, command, place, self._config, self._budget, archive=self._archive)
-            case AlterStream():
-                return prepare_alter(tenant_of(command.tenant), command, sequence, now, self._config, self._budget)
-            case DropStream():
-                stream = tenant_of(command.tenant).stream(command.name)
-                return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), sequence + 1)
+            case CreateStream() | AlterStream() | DropStream():
+                standing = Standing(self._streams, self._queries, self._budget, self._config, self._archive)
+                place = self._next_stream, sequence, now
+                return decide_definition(tenant_of(command.tenant), command, standing, place)
+            case CloseInstants() | PushDerived():
+                return decide_derived(command, self._streams, self._budget, sequence, now)
             case _:
                 return self._lists.decide(command, sequence, now)
-
-    def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
-        place, tenant = EventPlace(self._sequence + 1, self._next_query, now), self._tenant(command.tenant)
-        return decide_registration(command, binding, tenant, self._standing(), place, self._config)
 
     def _standing(self) -> RegistryState:
         return RegistryState(self._queries, self.tags, self._budget, self._keepings, self.judge, self._parks)
@@ -279,8 +278,8 @@ class Admission:
         return self._tenants.get(name) or KnownTenant()
 
     def _stream(self, command: Push | Recall | Locate | Attach | Heartbeat) -> KnownStream:
-        """The stream of a command. Raises NotFound."""
-        return self._tenant(command.tenant).stream(command.stream)
+        """The stream of a client's command. Raises NotFound, and FailedPrecondition for a derived stream."""
+        return self._tenant(command.tenant).writable(command.stream, type(command).__name__.lower())
 
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------
 
@@ -293,6 +292,7 @@ class Admission:
             case Pushed():
                 stream = self._streams[event.stream_id]
                 stream.pushed(event)
+                close_sources(stream, self._streams)
                 self._budget.tuples += event.charged
                 if event.producer:
                     self._budget.producers.add(event.tenant, stream.record(event, self._own(event.tenant).use))

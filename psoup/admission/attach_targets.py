@@ -15,4 +15,5 @@ def target_on(stream: KnownStream, config: EngineConfig, archive: bool, sequence
     """
     check_stored(stream.spec, archive)
     latest = latest_time(stream.spec, config, now) if stream.spec.event_time else now
-    return AttachTarget(stream.stream_id, stream.spec, stream.past, stream.watermark, sequence, now, latest)
+    past = stream.past, stream.watermark, sequence, now, latest, stream.closed
+    return AttachTarget(stream.stream_id, stream.spec, *past)

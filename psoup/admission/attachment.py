@@ -101,6 +101,8 @@ class AttachTarget:
     sequence: int
     now: int
     latest: int
+    closed: int | None = None
+    """The greatest instant that a derived stream has passed, as in `KnownStream`."""
 
 
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
@@ -125,6 +127,7 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
         return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark, last))
     watermark = extent.last_time if target.watermark is None else max(extent.last_time, target.watermark)
     _check_ahead(extent, target)
+    _check_closed(extent, target)
     if command.batch is None:
         _check_end(extent, target)
         _check_retention(extent, target, watermark if target.spec.event_time else max(watermark, target.now))
@@ -267,6 +270,21 @@ def _check_end(extent: Extent, target: AttachTarget) -> None:
             stream=name,
             bound=bound,
             last_time=extent.last_time,
+        )
+
+
+def _check_closed(extent: Extent, target: AttachTarget) -> None:
+    """Raise OutOfRange for tuples at instants that a derived stream has passed, as it would lack them."""
+    bound, name = target.closed, target.spec.name
+    if bound is not None and extent.first_time <= bound:
+        raise OutOfRange(
+            f"a stream that derives from {name!r} has passed {time_text(bound)}, and this begins at"
+            f" {time_text(extent.first_time)}: leave out what is not later, or drop the derived stream, attach, and"
+            " derive it again FROM START",
+            reason="DERIVED_PASSED",
+            stream=name,
+            bound=bound,
+            first_time=extent.first_time,
         )
 
 

@@ -19,7 +19,7 @@ from psoup.admission.queries.requests import KnownRequests
 from psoup.admission.rows.patch_room import PatchRoom
 from psoup.admission.rows.producers import Producers
 from psoup.data.stored_chunk import Stored
-from psoup.errors import NotFound
+from psoup.errors import FailedPrecondition, NotFound
 from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
@@ -46,6 +46,21 @@ class KnownStream:
     past: Past = field(default_factory=Past)
     live: bool = False
     patches: PatchRoom = field(default_factory=PatchRoom)
+    closed: int | None = None
+    """The greatest instant that a pump has closed here, or was promised. No later tuple may have this time."""
+    attached_at: int = 0
+    """The sequence of the last event that attached history. 0 if there was none since the start."""
+
+    @property
+    def least_stamp(self) -> int | None:
+        """The least time that a tuple of the stream may get from the clock. None if it may be any."""
+        if self.closed is None:
+            return self.watermark
+        return self.closed + 1 if self.watermark is None else max(self.watermark, self.closed + 1)
+
+    def close(self, instant: int) -> None:
+        """Let no later tuple have the time `instant` or an earlier one."""
+        self.closed = instant if self.closed is None else max(self.closed, instant)
 
     def next_id(self, published: Callable[[], Published]) -> int:
         """The ID of the next tuple of the stream, as of the last prepared event."""
@@ -77,7 +92,7 @@ class KnownStream:
 
     def attached(self, event: Attached) -> None:
         """Adopt attached history."""
-        self.watermark = event.watermark
+        self.watermark, self.attached_at = event.watermark, event.sequence
         self.past.attached(event)
 
     def record(self, event: Pushed, use: QuotaUse) -> int:
@@ -86,6 +101,17 @@ class KnownStream:
         self.producers.record(event)
         use.producers += len(self.producers) - count
         return self.producers.nbytes - nbytes
+
+
+def refuse_derived(spec: StreamSpec, what: str) -> None:
+    """Raise FailedPrecondition, reason DERIVED, if a stream is derived. `what`: the refused change, in words."""
+    if spec.derived is not None:
+        raise FailedPrecondition(
+            f"stream {spec.name!r} is derived by the service, which alone adds its rows: {what} is refused; change its"
+            " sources, or create a stream without AS",
+            reason="DERIVED",
+            stream=spec.name,
+        )
 
 
 @dataclass(slots=True)
@@ -132,6 +158,11 @@ class KnownTenant:
         """The stream of this name, in any case. O(1)."""
         return self.streams.get(name.lower())
 
+    def spec(self, name: str) -> StreamSpec | None:
+        """The definition of the stream of this name, in any case. None if there is none."""
+        state = self.find(name)
+        return None if state is None else state.spec
+
     def stream(self, name: str) -> KnownStream:
         """The stream of this name, in any case. Raises NotFound, with the most similar name."""
         state = self.find(name)
@@ -143,6 +174,12 @@ class KnownTenant:
             raise NotFound(
                 f"there is no stream or table {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256]
             )
+        return state
+
+    def writable(self, name: str, what: str) -> KnownStream:
+        """The stream of this name, as `stream`. Raises FailedPrecondition, reason DERIVED, for a derived stream."""
+        state = self.stream(name)
+        refuse_derived(state.spec, what)
         return state
 
     def no_query(self, query_id: int) -> NotFound:

@@ -5,11 +5,21 @@ The functions change nothing. They return events, which admission then adopts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+
+import numpy as np
 
 from psoup.admission.attachment import check_not_fed
 from psoup.admission.budget import MemoryBudget
-from psoup.admission.catalog import KnownStream, KnownTenant
+from psoup.admission.catalog import KnownStream, KnownTenant, refuse_derived
+from psoup.admission.derived import (
+    Streams,
+    derived_from,
+    first_instant,
+    refuse_deriving,
+    with_source_ids,
+)
 from psoup.admission.differences import differences
 from psoup.admission.rows.push_times import NONE_REFUSED, in_system_time
 from psoup.admission.rows.table_rows import table_columns
@@ -38,9 +48,11 @@ def decide_create(
     """
     check_budget(command.sql, defines=True)
     if command.content is None:
-        spec, text = create_stream(command.sql, new=True), command.sql
+        spec, text = create_stream(command.sql, new=True, lookup=tenant.spec, names=tenant.names()), command.sql
     else:
         spec, text = command.content.spec, create_statement(command.content.spec)
+    if spec.derived is not None:
+        spec = replace(spec, derived=with_source_ids(spec.derived, tenant))
     stream = tenant.find(spec.name)
     if stream is not None:
         if spec.ahead is None:
@@ -54,6 +66,7 @@ def decide_create(
             stream_id=stream.stream_id,
             identical="true" if stream.spec == spec else "false",
         )
+    text = text if spec.derived is None else create_statement(spec)
     if spec.event_time and spec.ahead is None:
         ahead, stated = _default_ahead(config)
         spec = replace(spec, ahead=ahead, ahead_stated=stated)
@@ -86,6 +99,7 @@ def decide_alter(
     check_budget(command.sql, defines=True)
     alteration = alter_stream(command.sql, new=True)
     stream = tenant.stream(alteration.stream)
+    refuse_derived(stream.spec, "ALTER STREAM")
     _check_noun(stream.spec, "ALTER", alteration.table)
     alteration = replace(alteration, attributes=_missing_columns(stream.spec, alteration))
     if alteration.default_ahead:
@@ -115,6 +129,7 @@ def prepare_create(
     place: tuple[int, int, int],
     config: EngineConfig,
     budget: MemoryBudget,
+    streams: Streams,
     *,
     archive: bool,
 ) -> Prepared:
@@ -127,7 +142,7 @@ def prepare_create(
     event = decide_create(tenant, command, *place, config)
     check_archive(event.spec, archive)
     budget.check_stream(command.tenant, event.spec)
-    content = None if command.content is None else _first_push(event, command.content)
+    content = first_instant(event, streams) if command.content is None else _first_push(event, command.content)
     if content is None:
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
     budget.check_batch(event.spec, content.batch.nbytes)
@@ -291,12 +306,21 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
         )
 
 
-def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence: int) -> Prepared:
+def decide_drop(
+    tenant: KnownTenant,
+    stream: KnownStream,
+    command: DropStream,
+    users_of: Callable[[KnownStream], Array],
+    sequence: int,
+) -> Prepared:
     """Decide to drop a stream. Raises NotFound if the name now means another stream.
 
-    `users`: the queries over the stream, int64[k]. If there are any, raises FailedPrecondition. But if the command has
-    their right number, it drops them, too.
+    `users_of`: the queries over a stream, int64[k]. If there are any, or if streams derive from the stream, raises
+    FailedPrecondition. But with CASCADE, and if the command has the right number of queries, it drops them, too.
     """
+    deriving = derived_from(stream, tenant)
+    ids = [users_of(known) for known in (*deriving, stream)]
+    users = np.unique(np.concatenate(ids))
     _check_noun(stream.spec, "DROP", command.table)
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(
@@ -313,6 +337,8 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
             stream=stream.spec.name,
             queries=queries,
         )
+    if not command.cascade:
+        refuse_deriving(stream, deriving)
     if queries and not command.cascade:
         some = ", ".join(map(str, users[:_EXAMPLES].tolist()))
         more = ", …" if queries > _EXAMPLES else ""
@@ -326,5 +352,9 @@ def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence
             queries=queries,
             examples=some,
         )
-    event = StreamDropped(sequence, command.tenant, stream.stream_id, users)
-    return Prepared(StreamAcknowledgement(sequence, False, stream.stream_id, queries), event)
+    events, gone = list[StreamDropped](), np.zeros(0, np.int64)
+    for place, (known, own) in enumerate(zip((*deriving, stream), ids, strict=True)):
+        events.append(StreamDropped(sequence + place, command.tenant, known.stream_id, np.setdiff1d(own, gone)))
+        gone = np.union1d(gone, own)
+    last = events.pop()
+    return Prepared(StreamAcknowledgement(last.sequence, False, stream.stream_id, queries), last, first=tuple(events))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from psoup.derivation import Derivation
 from psoup.model import Attribute, Retention, StreamSpec, TableSpec
 from psoup.plan.canonical import describe_duration
 
@@ -23,9 +24,25 @@ def differences(existing: StreamSpec, wanted: StreamSpec) -> str:
     """Describe the differences, column by column and clause by clause. Returns "" if there are none."""
     if existing.noun != wanted.noun:
         return f"it is a {existing.noun}, not a {wanted.noun}"
-    differing = [*_columns(existing, wanted), *_clauses(existing, wanted), *_table_clauses(existing, wanted)]
+    if (existing.derived is None) != (wanted.derived is None):
+        return "it is derived by a SELECT" if existing.derived is not None else "it is not derived"
+    differing = [
+        *_derivation(existing.derived, wanted.derived),
+        *_columns(existing, wanted),
+        *_clauses(existing, wanted),
+        *_table_clauses(existing, wanted),
+    ]
     more = [f"and {len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
     return "; ".join([*differing[:_SHOWN], *more])
+
+
+def _derivation(existing: Derivation | None, wanted: Derivation | None) -> Iterator[str]:
+    if existing is None or wanted is None:
+        return
+    if existing.select != wanted.select:
+        yield f"its SELECT is {existing.select}"
+    if existing.from_now != wanted.from_now:
+        yield f"it begins FROM {'NOW' if existing.from_now else 'START'}"
 
 
 def _columns(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:

@@ -31,6 +31,7 @@ from psoup.engine.registry import Registry
 from psoup.engine.rooms import BEHIND_SHARE, RELIEF_SHARE, Rooms
 from psoup.engine.spent import Spent
 from psoup.engine.stream.attention import Attention, Board
+from psoup.engine.stream.pins import SourcePins
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
 from psoup.engine.stream.watermarks import take_watermarks
@@ -307,7 +308,8 @@ class Engine:
     def _create(self, event: StreamCreated) -> None:
         digests = self._precautions.held.get(event.stream_id, frozenset())
         attention, ports = Attention(event.stream_id, self._board), (self._keep, digests, self._thin)
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._rooms.shared, *ports)
+        rooms, pins = self._rooms.shared, SourcePins(event, self._streams)
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, rooms, *ports, pins=pins)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -327,9 +329,9 @@ class Engine:
         self._verification.drop(stream_id)
         self._archiving.pop(stream_id, None)
         self._rooms.packs.drop(stream_id)
-        view = self._views.pop(stream_id, None)
-        if view is not None:
+        if (view := self._views.pop(stream_id, None)) is not None:
             del self._named[view.tenant, view.spec.name.lower()]
+        self._streams[stream_id].pins.release()
         return self._streams.pop(stream_id).tuple_bytes
 
     def _change_queries(self, event: QueryEvent) -> list[StreamState]:

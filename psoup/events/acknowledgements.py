@@ -88,6 +88,16 @@ class HeartbeatAcknowledgement(Acknowledgement):
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedAcknowledgement(Acknowledgement):
+    """The result of CloseInstants. `at`: no later tuple of the streams gets this time or an earlier one.
+
+    `sequence`: the last event before the promise. All tuples up to `at` come with it or before it.
+    """
+
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class QueryAcknowledgement(Acknowledgement):
     """The result of Register and Unregister."""
 
@@ -138,17 +148,20 @@ class Prepared:
     """The result of prepare: the acknowledgement, which the caller gets after `event` is logged. None: there is
     nothing to log.
 
-    `content`: the event of the first tuples of a new table, which follows `event` in the same transaction.
+    `content`: the event of the first tuples of a new table, or of the first instant of a derived stream, which follows
+    `event` in the same transaction. `first`: events before `event` in the same transaction, the drops of the streams
+    that derive from a dropped one.
     """
 
     acknowledgement: Acknowledgement
     event: Event | None = None
     content: Pushed | None = None
+    first: tuple[Event, ...] = ()
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events to log, all or none."""
-        return tuple(event for event in (self.event, self.content) if event is not None)
+        return tuple(event for event in (*self.first, self.event, self.content) if event is not None)
 
 
 @dataclass(frozen=True, slots=True)

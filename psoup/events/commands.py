@@ -192,6 +192,32 @@ class ExpireRows:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseInstants:
+    """Promise that no tuple of some streams in system time gets a time that has passed. The host commands it for a
+    derived stream, not a client. It makes no event (`psoup.admission.derived`)."""
+
+    stream_ids: tuple[int, ...]
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class PushDerived:
+    """The rows that a pump has derived for a stream from all instants after `before` up to `at`, microseconds.
+
+    The host commands it, not a client. `before`: the stream's watermark when the rows were made; None at the beginning.
+    `as_of`: the sequence of the snapshot that they were made from. `positions`: as in `Push.source`, for people.
+    """
+
+    stream_id: int
+    batch: Batch
+    before: int | None
+    at: int
+    as_of: int
+    positions: bytes
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """Register the query of a SELECT statement.
 
@@ -302,6 +328,8 @@ Command = (
     | Heartbeat
     | RaiseWatermarks
     | ExpireRows
+    | CloseInstants
+    | PushDerived
     | Register
     | RegisterMany
     | Unregister

@@ -87,7 +87,7 @@ class ExpiringTables:
         if not keys or not len(keys[0]):
             return nothing
         columns = _deletions(stream, stream.spec.table, keys)
-        batch, watermark = in_system_time(columns, len(keys[0]), stream.watermark, now)
+        batch, watermark = in_system_time(columns, len(keys[0]), stream.least_stamp, now)
         self._budget.check_batch(stream.spec, batch.nbytes)
         event = Pushed(sequence + 1, stream.tenant, stream.stream_id, batch, NONE_REFUSED, watermark, now)
         return Prepared(PushAcknowledgement(event.sequence, accepted=len(batch), watermark=watermark), event)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 from psoup.admission.rows.idempotency_keys import KEY_BYTES, IdempotencyKeys, is_key
 from psoup.config import EngineConfig
+from psoup.derivation import PRODUCER_PREFIX
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement
 from psoup.events.commands import STAGED, Locate, Push, Recall
@@ -168,6 +169,11 @@ class Producers:
         return ProducerAcknowledgement(
             producer.sequence, False, producer.epoch, producer.expected, producer.rows, producer.last, producer.source
         )
+
+    def of_pump(self, name: str) -> tuple[int, int | None]:
+        """The number of the next batch of a pump, and the rows that it has sent. 0 and 0 if it is not known."""
+        producer = self._known.get(name)
+        return (0, 0) if producer is None else (producer.expected, producer.rows)
 
     def sent_before(self, command: Push) -> int | None:
         """The number of rows that the producer has sent in its epoch before this batch. None if it is not known."""
@@ -354,6 +360,13 @@ def _as_many(command: Push | Recall, record: tuple[bytes, int, int, int, int, in
 
 def check_identity(command: Push | Recall) -> None:
     """Raise InvalidInput for an invalid producer, epoch or number."""
+    if command.producer.startswith(PRODUCER_PREFIX):
+        raise InvalidInput(
+            f"producer {command.producer[:MAX_NAME_BYTES]!r}: names that begin with {PRODUCER_PREFIX!r} are for the"
+            " streams that the service derives; take another name",
+            reason="RESERVED_PRODUCER",
+            producer=command.producer[:MAX_NAME_BYTES],
+        )
     if not command.producer and command.digest == STAGED:
         raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
     if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:

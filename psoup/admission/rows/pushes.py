@@ -351,5 +351,5 @@ def _taken(
             facts = (np.flatnonzero(taken.late), np.flatnonzero(taken.ahead))
             raise rows_refused(stream.spec, columns, facts, stream.watermark, bound, now)
         return taken
-    batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
+    batch, watermark = in_system_time(columns, command.table.num_rows, stream.least_stamp, now)
     return Taken(batch, NONE_REFUSED, watermark)

@@ -2,7 +2,8 @@
 
     edge = NOW - HISTORY ──> chunks with at most a quarter of their places to keep ──> thinned (`thin`)
 
-No answer changes: a reader leaves these versions out anyway (`psoup.execution.select.history`).
+A derived stream keeps the versions that held at instants which its pump has not passed (`psoup.engine.stream.pins`). No
+answer changes: a reader leaves these versions out anyway (`psoup.execution.select.history`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     versions, table, now = state.versions, state.data.spec.table, state.now
     if versions is None or table is None or now is None:
         return None
-    edge = now - table.history
+    edge = min([now - table.history, *(pin - 1 for pin in state.shelf.pins.values())])
     for entry in state.shelf.in_memory:
         chunk = entry.data
         if _worth_from(chunk, table, everything) > edge or state.shelf.to_thin(chunk.number) is None:

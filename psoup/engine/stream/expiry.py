@@ -8,12 +8,13 @@ The shelf drops such chunks, or moves them to the archive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.thinning import nth_last
 from psoup.model import StreamSpec
+from psoup.published.snapshot import ChunkEntry
 
 
 class Edge(NamedTuple):
@@ -46,3 +47,14 @@ def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> 
     """Whether a tuple of this time is past the retention at `now`, or in the archive's part of it (with `archive`)."""
     duration = spec.retention.duration
     return duration is not None and now is not None and time < now - duration + archive
+
+
+def first_pinned(entries: Sequence[ChunkEntry], pins: Mapping[int, int]) -> int:
+    """The number of oldest chunks without a tuple that a derived stream needs. O(1) without `pins`, else O(chunks).
+
+    `pins`: for each derived stream the least time of the tuples that it needs.
+    """
+    if not pins:
+        return len(entries)
+    least = min(pins.values())
+    return next((at for at, entry in enumerate(entries) if entry.data.last_time >= least), len(entries))

@@ -35,6 +35,7 @@ from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
 from psoup.engine.stream.expiry import outlived
 from psoup.engine.stream.feed import StreamFeed
+from psoup.engine.stream.pins import SourcePins
 from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.shelf import Shelf
@@ -67,6 +68,8 @@ class StreamState:
         keep: Keep | None = None,
         digests: frozenset[str] = frozenset(),
         replace_file: Thin | None = None,
+        *,
+        pins: SourcePins,
     ) -> None:
         """`keep`, `replace_file`: the ports that store a chunk, and that replace the file of a thinned one."""
         self.stream_id = event.stream_id
@@ -76,6 +79,7 @@ class StreamState:
         self.folds = rooms.folds
         self.freed_bytes = 0
         """The bytes of tuples that thinning has freed since the last `expire`, less the bytes that patches keep."""
+        self.pins = pins
         self.feed = StreamFeed(attention, spec=event.spec, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
@@ -113,6 +117,7 @@ class StreamState:
     def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
         """Take the tuples and the watermark of an event, without releasing tuples."""
         self.feed.take(event)
+        self.pins.move(event.watermark)
         self.shelf.disk_may_have_room()
         if self.versions is not None:
             self._attention.look_after()

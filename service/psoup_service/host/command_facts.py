@@ -12,6 +12,7 @@ from psoup.events.commands import (
     AlterQueries,
     AlterStream,
     Attach,
+    CloseInstants,
     Command,
     CreateStream,
     DropStream,
@@ -19,6 +20,7 @@ from psoup.events.commands import (
     Heartbeat,
     Locate,
     Push,
+    PushDerived,
     RaiseWatermarks,
     Recall,
     Register,
@@ -60,8 +62,10 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES
         case ExpireRows():
             return COMMAND_BYTES + command.ids.nbytes
-        case RaiseWatermarks():
+        case RaiseWatermarks() | CloseInstants():
             return COMMAND_BYTES
+        case PushDerived():
+            return COMMAND_BYTES + command.batch.nbytes
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
             return COMMAND_BYTES
         case FormGroup() | ConfirmGroup() | DropGroup() | PauseWebhook() | ResumeWebhook() | DropWebhook():
@@ -82,7 +86,7 @@ def grows(command: Command) -> bool:
     It refuses heartbeats by the clock, because it refuses pushes, too. So it does with deletions of expired rows.
     """
     match command:
-        case RaiseWatermarks() | ExpireRows() | AlterQueries():
+        case RaiseWatermarks() | ExpireRows() | AlterQueries() | PushDerived():
             return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
@@ -91,6 +95,8 @@ def grows(command: Command) -> bool:
         case AdvanceWebhook():
             return command.delivery is not None
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
+            return False
+        case CloseInstants():
             return False
         case RevokeToken() | AlterTenant() | DropTenant() | ConfirmGroup() | DropGroup():
             return False
@@ -123,6 +129,8 @@ def stream_of(command: Command) -> StreamKey | None:
         case Unregister() | UnregisterMany() | AlterQueries() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None
         case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
+            return None
+        case CloseInstants() | PushDerived():
             return None
         case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
             return None

@@ -8,7 +8,7 @@ Contents: every type, NULLs, both time domains, sealed, expired, passed and thin
 Tuples that wait for the watermark, late and far ones, and tuples without a push. Producers with epochs, a push whose
 tuples were there before it. Queries one by one and in blocks, one unregistered and many at once, one replaced twice.
 A stream dropped alone and with its queries, joins alone and in a block, a table. Access tokens, tenants, groups of
-followers, webhooks. Queries that are not kept as usual.
+followers, webhooks. Queries that are not kept as usual. Derived streams.
 
 After a change of the format the fixture of the format before stays, and those before that one go.
 """
@@ -44,6 +44,7 @@ from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_testing.engines.fixture_amounts import keep_otherwise, shown_amounts
+from psoup_testing.engines.fixture_derived import derive, shown_derived
 from psoup_testing.engines.fixture_table import fill_table, shown_table, thin_chunks
 from psoup_testing.engines.fixture_tenants import let_in, part, shown_tenants, shown_tokens
 from psoup_testing.histories.follower_groups import share_matches, shown_groups
@@ -100,12 +101,11 @@ class Soup(LocalPSoup):
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
 
-    def submit(self, command: Command) -> Acknowledgement:
-        """Prepare, store and apply a command."""
+    def _submit(self, command: Command) -> Acknowledgement:
         prepared = self.admission.prepare(command, self.clock.now())
-        if prepared.event is not None:
-            self.store.append([prepared.event])
-            self.admission.give_back(self.engine.apply([prepared.event]).freed_bytes)
+        if prepared.events:
+            self.store.append([*prepared.events])
+            self.admission.give_back(self.engine.apply(prepared.events).freed_bytes)
         return prepared.acknowledgement
 
 
@@ -182,10 +182,11 @@ def tell(soup: Soup) -> None:
 
 
 def tell_programs(soup: Soup) -> None:
-    """Groups of followers, and webhooks; queries that are not kept as usual."""
+    """Groups of followers, and webhooks; queries that are not kept as usual; derived streams."""
     share_matches(soup)
     tell_receivers(soup)
     keep_otherwise(soup)
+    derive(soup)
 
 
 def come_and_go(soup: Soup) -> None:
@@ -257,7 +258,7 @@ def ask(soup: Soup) -> list[Any]:
     said.append([again.duplicate, again.sequence])
     said += [_answer(soup, 12, None, None), _tagged(soup), _replaced(soup), _joined(soup), _counted(soup)]
     said += [shown_tokens(soup), shown_tenants(soup), _spooled(soup), _passed(soup), shown_groups(soup)]
-    return [*said, *shown_table(soup, START), *shown_webhooks(soup), *shown_amounts(soup)]
+    return [*said, *shown_table(soup, START), *shown_webhooks(soup), *shown_amounts(soup), *shown_derived(soup)]
 
 
 def _joined(soup: Soup) -> Any:

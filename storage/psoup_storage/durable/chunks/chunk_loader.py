@@ -9,6 +9,7 @@ database, and the loader threads read files. They allocate columns in `lasting_m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -26,8 +27,7 @@ from psoup_storage.durable.log.definitions import altered, created
 
 _LOADERS = 2
 _STREAMS = """
-SELECT stream, body ->> 'sql', body ->> 'ahead' FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks)
-ORDER BY sequence
+SELECT stream, body FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks) ORDER BY sequence
 """
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
@@ -67,8 +67,8 @@ class Restoring:
     def ahead(self) -> None:
         """Begin to decode the chunks of all streams. `of` reports damage, in the order of the log."""
         with suppress(PSoupError):
-            for stream, sql, default in list(self._query(_STREAMS, ())):
-                self._begun[stream] = self._begin(stream, created(sql, default))
+            for stream, body in list(self._query(_STREAMS, ())):
+                self._begun[stream] = self._begin(stream, created(json.loads(body)))
 
     def of(self, stream: int, spec: StreamSpec) -> Stored | None:
         """The stored part of a stream that was created as `spec`; waits for its chunks.

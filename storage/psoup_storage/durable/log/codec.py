@@ -58,7 +58,7 @@ from psoup.sql.templates.ladder import way_of
 from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.blocks import encode_block, read_gone
-from psoup_storage.durable.log.definitions import altered, created, definition_facts
+from psoup_storage.durable.log.definitions import altered, created, definition_facts, definition_text
 from psoup_storage.durable.log.keepings import decode_alteration, encode_alteration, keeping_facts
 from psoup_storage.durable.log.lists import decode_list, encode_list
 from psoup_storage.durable.log.parked_at_end import ParkedAtEnd
@@ -84,7 +84,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Pushed():
             return _encode_push(event, spooled)
         case StreamCreated():
-            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time, **definition_facts(event)}
+            facts = {"sql": definition_text(event), "tenant": event.tenant, "time": event.time}
+            facts |= definition_facts(event)
             return new_row(event.sequence, "stream", event.stream_id, **facts)
         case StreamAltered():
             facts = {"sql": event.added, "tenant": event.tenant, "time": event.time, **definition_facts(event)}
@@ -261,10 +262,11 @@ class Decoder:
             case "push":
                 return self._push(row, facts)
             case "stream":
-                spec = self._streams.specs[row.stream] = created(facts["sql"], facts.get("ahead"))
+                spec = self._streams.specs[row.stream] = created(facts)
                 stored = self._restore(row.stream, spec)
                 place = row.sequence, facts["tenant"], row.stream
-                return StreamCreated(*place, spec, facts["sql"], facts["time"], stored)
+                text = facts["sql"] if spec.derived is None else create_statement(spec)
+                return StreamCreated(*place, spec, text, facts["time"], stored)
             case "alter":
                 before = self._streams.specs[row.stream]
                 spec = self._streams.specs[row.stream] = altered(before, facts["sql"], facts)

@@ -135,7 +135,7 @@ def _streams_of(rows: Sequence[LogRow]) -> LoggedStreams:
     for row in rows:
         facts = json.loads(row.body)
         if row.kind == "stream":
-            logged.specs[row.stream] = created(facts["sql"], facts.get("ahead"))
+            logged.specs[row.stream] = created(facts)
         else:
             logged.specs[row.stream] = altered(logged.specs[row.stream], facts["sql"], facts)
     return logged

@@ -14,7 +14,7 @@ from pathlib import Path
 from psoup.errors import InvalidInput
 from psoup_storage.durable.sqlite.seals import seals, wider_seals
 
-FORMAT = 18
+FORMAT = 19
 """The form of the directory that this version writes and reads. A start upgrades a directory of an older form that
 `UPGRADES` has.
 """
@@ -82,6 +82,7 @@ ALTER TABLE chunks ADD COLUMN places_left BLOB;
 _WEBHOOKS = """
 CREATE INDEX log_webhooks ON log (body ->> 'webhook') WHERE kind IN ('webhook', 'unhook');
 """
+_AMOUNTS = "CREATE INDEX log_altered ON log (sequence) WHERE kind = 'altered';"
 _FIRST = (
     _SCHEMA,
     _CHUNKS,
@@ -94,10 +95,10 @@ _FIRST = (
     _SPOOLED,
     _THINNED,
     _WEBHOOKS,
+    _AMOUNTS,
 )
-_AMOUNTS = "CREATE INDEX log_altered ON log (sequence) WHERE kind = 'altered';"
-UPGRADES = {17: _AMOUNTS}
-"""The statements that lead from an older format to the next one. Format 18 has amounts of queries."""
+UPGRADES = {18: "-- the rows of derived streams have facts that earlier versions do not read"}
+"""The statements that lead from an older format to the next one. Format 19 has derived streams."""
 SCHEMA = (*_FIRST, *UPGRADES.values())
 """The statements that create a database of this format, in the order in which the tables came to be."""
 

@@ -1,0 +1,50 @@
+"""Pins: a derived stream keeps the tuples of its sources that its pump has not passed, whatever their retention.
+
+    source     [ chunk ][ chunk ][ chunk ][ open
+                        ↑ W - width        ↑ W    the instant up to which the stream is derived
+               may go     stays: its tuples may meet tuples of later instants
+
+The watermark of a derived stream is W. So a replay has the same pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from psoup.engine.stream.shelf import Shelf
+from psoup.events.events import StreamCreated
+
+_ALL = -(2**63)
+"""The least time of a pin that keeps everything."""
+
+
+class _Shelved(Protocol):
+    @property
+    def shelf(self) -> Shelf: ...
+
+
+class SourcePins:
+    """The pins of one stream in its sources. Does nothing for a stream that is not derived."""
+
+    def __init__(self, event: StreamCreated, streams: Mapping[int, _Shelved]) -> None:
+        """Pin all tuples of the sources. A replay may lack a source that is dropped later."""
+        self._stream_id = event.stream_id
+        derived = event.spec.derived
+        ids = () if derived is None else derived.source_ids
+        self._pinned = [
+            (streams[i].shelf, None if derived is None else derived.width_of(i)) for i in ids if i in streams
+        ]
+        for shelf, _ in self._pinned:
+            shelf.pins[self._stream_id] = _ALL
+
+    def move(self, watermark: int | None) -> None:
+        """Pin only what the stream needs after its watermark has moved. O(sources)."""
+        for shelf, width in self._pinned:
+            keeps_all = watermark is None or width is None
+            shelf.pins[self._stream_id] = _ALL if keeps_all else watermark - width + 1
+
+    def release(self) -> None:
+        """Remove all pins, as the stream is dropped."""
+        for shelf, _ in self._pinned:
+            shelf.pins.pop(self._stream_id, None)

@@ -1,0 +1,34 @@
+"""Closed instants: no tuple with such a time, or an earlier one, can come any more.
+
+event time     below the watermark; a tuple at the watermark itself is still accepted
+derived        up to the watermark, as a pump pushes an instant as a whole
+system time    up to the instant that the sequencer has promised (`psoup.admission.derived`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psoup.published.snapshot import StreamView
+
+
+def closed_instant(views: Sequence[StreamView], promised: int) -> int | None:
+    """The last instant that is closed in all sources. None if none is.
+
+    `promised`: the instant that was promised for all sources in system time.
+    """
+    closed = list[int]()
+    for view in views:
+        if not view.spec.event_time:
+            closed.append(promised)
+        elif view.watermark is None:
+            return None
+        else:
+            closed.append(view.watermark - (view.spec.derived is None))
+    return min(closed)
+
+
+def promise_at(views: Sequence[StreamView], now: int) -> int:
+    """The instant that the sequencer could promise at the time `now` for the sources in system time."""
+    times = [view.last_time for view in views if not view.spec.event_time and view.last_time is not None]
+    return max([now, *times])

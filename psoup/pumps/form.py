@@ -1,0 +1,75 @@
+"""The form of a derivation: its query, bound to the present streams, as a plan that shows tuple IDs and times.
+
+    Project k, w          Project _id1, _id2, _time1, _time2, k, w
+      Join …        ──>     Join …
+
+The times of a row decide its instant, and whether each tuple was in its window then. The IDs order rows of one instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from psoup.derivation import Derivation
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.invariants import corrupt
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.plan.nodes import Output, Project, Source
+from psoup.plan.standing_query import StandingQuery
+from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.results.chunk_results import ALL
+from psoup.sql import bound_derivation, widths_of
+
+_NO_QUERY = -1
+
+
+class Form(NamedTuple):
+    """A bound derivation. `specs`: the definitions of its sources when it was bound, in the order of FROM.
+
+    `plan`: shows the tuple IDs of all sources, their times, then the columns of the SELECT. `widths`: as in
+    `psoup.sql.widths_of`.
+    """
+
+    derived: Derivation
+    query: StandingQuery
+    plan: Project
+    widths: tuple[int | None, ...]
+    specs: tuple[StreamSpec, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources, in the order of FROM."""
+        return self.query.sources
+
+    def views(self, snapshot: Snapshot) -> list[StreamView]:
+        """The views of the sources. A table AS OF a stream has all its versions."""
+        ids = [source.stream_id for source in self.derived.sources]
+        return [snapshot.by_id[i].for_source(source) for i, source in zip(ids, self.sources, strict=True)]
+
+    def record(self, snapshot: Snapshot, tenant: str, now: int) -> QueryRecord:
+        """The record of the query, which is not registered."""
+        first, several = self.derived.sources[0].stream_id, len(self.sources) > 1
+        sqc_id = NO_CLAUSE if several else ALL
+        return QueryRecord(_NO_QUERY, tenant, first, sqc_id, now, snapshot.sequence, (self.query,))
+
+    def clauses(self) -> list[ClauseRecord]:
+        """For each source, a clause that no chunk covers, so that the tuples are evaluated."""
+        sides = self.query.sides or (self.query,)
+        ids = [source.stream_id for source in self.derived.sources]
+        return [ClauseRecord(ALL, 0, i, (), (), (side,)) for i, side in zip(ids, sides, strict=True)]
+
+
+def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
+    """Bind a derivation. `streams`: all streams, by ID; the sources are among them. Raises SqlError."""
+    specs = {source.name.lower(): streams[source.stream_id].spec for source in derived.sources}
+    query = bound_derivation(derived, lambda name: specs.get(name.lower()))
+    if not isinstance(query.plan, Project):
+        raise corrupt("derivation", "its plan shows no columns", select=derived.select)
+    places = range(len(query.sources))
+    ids = [Output(f"_id{place}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
+    times = [Output(f"_time{place}", AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in places]
+    plan = Project(query.plan.input, (*ids, *times, *query.plan.outputs))
+    now = tuple([streams[source.stream_id].spec for source in derived.sources])
+    return Form(derived, query, plan, widths_of(query), now)

@@ -1,0 +1,144 @@
+"""One pump: the position of a derived stream in its sources, and its next step.
+
+    due       are there tuples at instants that are closed, or that a promise would close?
+    step      the rows of the next instants; None if there are none: then only the position moves
+    pushed    the rows are logged: the position is theirs
+
+The durable position is the watermark of the derived stream, which comes with the rows in one event. The pump may have
+looked further, and found no rows. After a restart it looks again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from psoup.derivation import Derivation
+from psoup.events.commands import PushDerived
+from psoup.invariants import ensure
+from psoup.model import StreamSpec
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.closed import closed_instant, promise_at
+from psoup.pumps.form import Form, form_of
+from psoup.pumps.rows import Extent, extent_of, rows_of_step
+from psoup.work.read_budget import ReadBudget
+
+MOST_TUPLES = 8_192
+"""The most new tuples of sources in one step, unless one instant has more."""
+
+
+class Due(NamedTuple):
+    """A step that is due. `promise`: the sources in system time, for which the present must be closed first."""
+
+    promise: tuple[int, ...]
+
+
+class Pump:
+    """The pump of one derived stream; see the module. Only one thread at a time uses it."""
+
+    def __init__(self, view: StreamView) -> None:
+        derived = view.spec.derived
+        ensure(derived is not None, self, "the stream is not derived", stream=view.stream_id)
+        assert derived is not None
+        self.stream_id, self.tenant = view.stream_id, view.tenant
+        self._spec: StreamSpec = view.spec
+        self._derived: Derivation = derived
+        self._form: Form | None = None
+        self._durable = view.watermark
+        self._reached = view.watermark
+        self._pushed_at = 0
+        self.passed = 0
+        """The sequence of the last event whose closed tuples this pump has passed."""
+        self.tuples = self.rows = self.errors = self.unknown = 0
+        """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
+        versions of a table."""
+
+    @property
+    def reached(self) -> int | None:
+        """The instant up to which the pump has looked at its sources. None at the beginning."""
+        return self._reached
+
+    def again(self, view: StreamView) -> None:
+        """Go back to the durable position, as the sequencer has refused a step."""
+        self._durable = self._reached = view.watermark
+
+    def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
+        """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
+        if snapshot.sequence < self._pushed_at:
+            return None
+        views = self._bound(snapshot).views(snapshot)
+        at = closed_instant(views, promise_at(views, now))
+        promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
+        if at is not None and self._has_new(views, at):
+            return Due(promise)
+        self.passed = snapshot.sequence
+        if not instant:
+            return None
+        return Due(promise) if at is not None and (self._durable is None or at > self._durable) else None
+
+    def _has_new(self, views: Sequence[StreamView], at: int) -> bool:
+        return any(_new_until(view, self._reached, at) for view in views)
+
+    def step(
+        self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
+    ) -> PushDerived | None:
+        """The push of the next instants, or None if they have no rows and it is not worth an event.
+
+        `promised`: the instant that was promised for the sources in system time, if any, before this snapshot.
+        `instant`: log the instant even without rows. Raises the errors of an invocation, and SqlError if the SELECT
+        cannot be bound.
+        """
+        form = self._bound(snapshot)
+        views = form.views(snapshot)
+        closed = closed_instant(views, promised)
+        if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
+            return None
+        extent = self._extent(form, views, closed)
+        derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        self.tuples += extent.new
+        self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
+        self._reached = extent.at
+        if not len(derived.batch):
+            if extent.at == closed:
+                self.passed = snapshot.sequence
+            if not instant or extent.at == self._durable:
+                return None
+        positions = json.dumps({"at": extent.at, "next": [high for _, high in extent.target]}).encode()
+        facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant
+        return PushDerived(self.stream_id, derived.batch, *facts)
+
+    def pushed(self, command: PushDerived, sequence: int) -> None:
+        """Take notice that a step is logged as the event `sequence`."""
+        self._durable, self._pushed_at = command.at, sequence
+        self.rows += len(command.batch)
+
+    def _extent(self, form: Form, views: Sequence[StreamView], closed: int) -> Extent:
+        """The next instants: all closed ones, or as many as have `MOST_TUPLES` new tuples of streams."""
+        share, at, first = MOST_TUPLES // len(views), closed, closed
+        for view in views:
+            if view.spec.table is not None or not _new_until(view, self._reached, closed):
+                continue
+            timeline = view.timeline()
+            low = view.first_id if self._reached is None else max(view.first_id, timeline.through(self._reached))
+            first = min(first, timeline.time_of(low))
+            if low + share < timeline.through(closed):
+                at = min(at, timeline.time_of(low + share) - 1)
+        return extent_of(form, views, self._reached, max(at, first))
+
+    def _bound(self, snapshot: Snapshot) -> Form:
+        """The form for the present definitions of the sources."""
+        form, streams = self._form, snapshot.by_id
+        ids = [source.stream_id for source in self._derived.sources]
+        if form is None or any(streams[i].spec is not spec for i, spec in zip(ids, form.specs, strict=True)):
+            form = self._form = form_of(self._derived, streams)
+        return form
+
+
+def _new_until(view: StreamView, reached: int | None, at: int) -> bool:
+    """Whether a stream has tuples after `reached`, up to `at`."""
+    if view.last_time is None or (reached is not None and view.last_time <= reached):
+        return False
+    timeline = view.timeline()
+    low = view.first_id if reached is None else max(view.first_id, timeline.through(reached))
+    return low < timeline.through(at)

@@ -1,0 +1,121 @@
+"""Derived streams in admission: who may change them and their sources, and what goes with a dropped source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from psoup.admission import Admission
+from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange
+from psoup.events.commands import Attach, Extent, Locate, Push, Recall
+from psoup.events.events import Event
+from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
+
+NOW = 1_700_000_000_000_000
+ROWS = pa.table({"k": [1]})
+SELECT = "CREATE STREAM x AS (SELECT k FROM t WHERE k > 0)"
+
+
+@pytest.fixture
+def soup() -> LocalPSoup:
+    soup = LocalPSoup(clock=VirtualClock(NOW), verify="all")
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute(SELECT)
+    return soup
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda soup: soup.push("x", ROWS),
+        lambda soup: soup.push("x", ROWS, "meter", 1, 0),
+        lambda soup: soup.heartbeat("x", NOW),
+        lambda soup: soup.execute("ALTER STREAM x ADD COLUMN more TEXT"),
+        lambda soup: soup.execute("ALTER STREAM x LATENESS 5 SECONDS"),
+        lambda soup: soup.submit(Attach("x", "job", Extent(1, 1, 0, 0))),
+        lambda soup: soup.submit(Recall("x", "meter", 0, 0)),
+        lambda soup: soup.submit(Locate("x", "derived:2")),
+    ],
+)
+def test_no_client_changes_a_derived_stream(soup: LocalPSoup, change: Callable[[LocalPSoup], object]) -> None:
+    with pytest.raises(FailedPrecondition) as refused:
+        change(soup)
+    assert refused.value.reason == "DERIVED"
+
+
+def test_no_client_has_the_name_of_a_pump(soup: LocalPSoup) -> None:
+    for command in (Push("t", ROWS, "derived:1", 1, 0), Recall("t", "derived:1", 1, 0)):
+        with pytest.raises(InvalidInput) as refused:
+            soup.submit(command)
+        assert refused.value.reason == "RESERVED_PRODUCER"
+
+
+def test_a_source_stays_until_its_derived_streams_are_dropped(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM y AS (SELECT k FROM x)")
+    with pytest.raises(FailedPrecondition, match="streams derive from stream 't': y, x;") as refused:
+        soup.execute("DROP STREAM t")
+    assert refused.value.reason == "STREAM_DERIVES"
+    soup.execute("DROP STREAM y")
+    soup.execute("DROP STREAM x")
+    soup.execute("DROP STREAM t")
+    assert not soup.engine.snapshot().streams
+
+
+def test_cascade_drops_what_derives_and_all_queries_at_once(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM y AS (SELECT k FROM x)")
+    soup.execute("CREATE STREAM other (k BIGINT)")
+    for text in ("k FROM t", "k FROM y", "a.k FROM t a JOIN t b ON a.k = b.k", "k FROM other"):
+        soup.register(f"SELECT {text}")
+    before = soup.engine.snapshot()
+    assert soup.drop_stream("t", cascade=True) == 3
+    after = soup.engine.snapshot()
+    assert [name for _, name in after.streams] == ["other"]
+    assert (before.count, after.count) == (4, 1)
+    soup.check()
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute(SELECT)
+
+
+def test_creating_the_same_stream_again_is_known(soup: LocalPSoup) -> None:
+    for statement, identical in ((SELECT, "true"), (SELECT.replace("k > 0", "k > 1"), "false")):
+        with pytest.raises(AlreadyExists) as refused:
+            soup.execute(statement)
+        assert refused.value.facts["identical"] == identical
+    assert "its SELECT" in str(refused.value)
+
+
+def test_history_behind_a_pump_is_refused_with_the_bound() -> None:
+    admission = Admission(archive=True)
+    soup = LocalPSoup(clock=VirtualClock(NOW))
+    soup.admission = admission
+    admission.share_published(soup.engine.snapshot)
+    soup.execute("CREATE STREAM e (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
+    attach = Attach("e", "job", Extent(1, 5, NOW - 9_000, NOW - 8_000))
+    soup.submit(attach)
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+    soup.submit(attach)
+    times = pa.array([NOW - 5_000, NOW], pa.timestamp("us"))
+    soup.push("e", pa.table({"k": [1, 2], "at": times}))
+    with pytest.raises(OutOfRange, match="a stream that derives from 'e' has passed") as refused:
+        soup.submit(attach)
+    assert refused.value.reason == "DERIVED_PASSED"
+    assert refused.value.facts["bound"] == str(NOW - 1)
+
+
+def test_a_replay_keeps_what_was_closed() -> None:
+    """The clock was set back before a restart: no tuple gets a time that a derived stream has passed."""
+    again = Admission()
+    other = LocalPSoup(clock=VirtualClock(NOW))
+    log = list[Event]()
+    apply_other = other.engine.apply
+    other.engine.apply = lambda run: (log.extend(run), apply_other(run))[1]  # type: ignore[method-assign]
+    other.execute("CREATE STREAM t (k BIGINT)")
+    other.execute(SELECT)
+    other.push("t", ROWS)
+    for event in log:
+        again.replay(event)
+    pushed = again.prepare(Push("t", ROWS), NOW - 1_000_000).event
+    assert pushed.batch.times.tolist() == [NOW + 1]  # type: ignore[union-attr]

@@ -1,0 +1,222 @@
+"""The steps of pumps: which instants are closed, where a stream begins, and what a row's time is."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import FailedPrecondition
+from psoup.events.acknowledgements import ClosedAcknowledgement
+from psoup.events.commands import CloseInstants, PushDerived
+from psoup.local import LocalPSoup
+from psoup.pumps import Pump
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
+
+SECOND = 1_000_000
+TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+
+
+def rows(*values: tuple[int, float]) -> pa.Table:
+    """Rows of k and at, in seconds."""
+    times = pa.array([int(at * SECOND) for _, at in values], pa.timestamp("us"))
+    return pa.table({"k": [k for k, _ in values], "at": times})
+
+
+def shown(soup: LocalPSoup, name: str, columns: str = "*") -> list[tuple[object, ...]]:
+    """The rows of a stream with their times in microseconds."""
+    answer = soup.ask(f"SELECT {columns}, epoch_us(_time) AS instant FROM {name}").to_table().to_pylist()
+    return [tuple(row.values()) for row in answer]
+
+
+def watermark(soup: LocalPSoup, name: str) -> int | None:
+    return soup.engine.snapshot().stream(name, soup.tenant).watermark
+
+
+@pytest.fixture
+def soup() -> LocalPSoup:
+    return LocalPSoup(clock=VirtualClock(1_000 * SECOND), verify="all")
+
+
+def test_an_instant_at_the_watermark_is_open(soup: LocalPSoup) -> None:
+    """A tuple at the watermark is still accepted, so the rows of that instant wait."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+    soup.push("e", rows((1, 1), (2, 2)))
+    assert shown(soup, "x") == [(1, SECOND)]
+    assert watermark(soup, "x") == 2 * SECOND - 1
+    soup.push("e", rows((3, 2)))
+    assert shown(soup, "x") == [(1, SECOND)]
+    soup.heartbeat("e", 2 * SECOND + 1)
+    assert shown(soup, "x") == [(1, SECOND), (2, 2 * SECOND), (3, 2 * SECOND)]
+
+
+def test_tuples_of_the_clock_are_derived_at_once_and_later_ones_are_later(soup: LocalPSoup) -> None:
+    """The clock stands still: an instant that was closed gets no further tuple."""
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k + 1 AS k FROM t WHERE k <> 7)")
+    for k in (1, 7, 2):
+        soup.push("t", pa.table({"k": [k]}))
+    now = soup.clock.now()
+    assert shown(soup, "t") == [(1, now), (7, now + 1), (2, now + 2)]
+    assert shown(soup, "x") == [(2, now), (3, now + 2)]
+
+
+def test_a_clock_that_jumps_back_opens_no_instant_again(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    soup.push("t", pa.table({"k": [1]}))
+    now = soup.clock.now()
+    soup.clock = VirtualClock(now - 500 * SECOND)
+    soup.push("t", pa.table({"k": [2]}))
+    assert shown(soup, "x") == shown(soup, "t") == [(1, now), (2, now + 1)]
+
+
+def test_a_pair_enters_at_its_later_tuple_if_the_earlier_one_is_in_its_window_then(soup: LocalPSoup) -> None:
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    origin = "e [RANGE 10 SECONDS], f [RANGE 5 SECONDS] WHERE e.k = f.k"
+    soup.execute(f"CREATE STREAM x AS (SELECT epoch_us(e.at) AS e, epoch_us(f.at) AS f FROM {origin})")
+    soup.push("e", rows((1, 0), (1, 3), (1, 20)))
+    soup.push("f", rows((1, 2), (1, 10), (1, 19)))
+    assert shown(soup, "x") == [
+        (0, 2 * SECOND, 2 * SECOND),
+        (3 * SECOND, 2 * SECOND, 3 * SECOND),
+        (0, 10 * SECOND, 10 * SECOND),
+        (3 * SECOND, 10 * SECOND, 10 * SECOND),
+    ]
+    for name in ("e", "f"):
+        soup.heartbeat(name, 30 * SECOND)
+    assert shown(soup, "x")[4:] == [(20 * SECOND, 19 * SECOND, 20 * SECOND)]
+
+
+def test_a_row_has_the_version_that_held_at_its_time(soup: LocalPSoup) -> None:
+    """A first version holds from the beginning: a row that was there before enters when it comes."""
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, n TEXT)")
+    soup.execute("CREATE STREAM x AS (SELECT t.k, c.n FROM t JOIN c AS OF t ON t.k = c.k WHERE c.n <> 'B')")
+    now = soup.clock.now()
+    soup.push("t", pa.table({"k": [1, 2]}))
+    soup.push("c", pa.table({"k": [1], "n": ["A"]}))
+    soup.push("t", pa.table({"k": [1]}))
+    soup.push("c", pa.table({"k": [1, 2], "n": ["B", "C"]}))
+    soup.push("t", pa.table({"k": [1, 2]}))
+    assert shown(soup, "x") == [(1, "A", now + 1), (1, "A", now + 2), (2, "C", now + 3), (2, "C", now + 4)]
+
+
+def test_a_table_of_the_clock_beside_a_stream_in_event_time_needs_both(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM e {TIMED} AHEAD 5 MINUTES")
+    soup.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, n TEXT)")
+    soup.execute("CREATE STREAM x AS (SELECT e.k, c.n FROM e JOIN c AS OF e ON e.k = c.k)")
+    soup.push("c", pa.table({"k": [1], "n": ["A"]}))
+    soup.push("e", rows((1, 999), (1, 1_001), (1, 1_003)))
+    assert shown(soup, "x") == [(1, "A", 1_000 * SECOND)], "later instants are not closed by the clock"
+    soup.push("c", pa.table({"k": [1], "n": ["B"]}))
+    soup.clock.advance(seconds=2)  # type: ignore[attr-defined]
+    soup.push("c", pa.table({"k": [2], "n": ["Z"]}))
+    assert shown(soup, "x")[1:] == [(1, "B", 1_001 * SECOND)]
+
+
+def test_from_start_takes_what_the_source_keeps_and_from_now_only_later_instants(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.push("t", pa.table({"k": [1, 2]}))
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    soup.execute("CREATE STREAM y AS (SELECT k FROM t) FROM NOW")
+    soup.push("t", pa.table({"k": [3]}))
+    assert [k for k, _ in shown(soup, "x")] == [1, 2, 3]
+    assert [k for k, _ in shown(soup, "y")] == [3]
+
+
+def test_three_streams_derive_from_one_another(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k * 10 AS k FROM t)")
+    soup.execute("CREATE STREAM y AS (SELECT k + 1 AS k FROM x WHERE k > 10)")
+    soup.execute("CREATE STREAM z AS (SELECT y.k, x.k AS base FROM y JOIN x ON y.k = x.k + 1)")
+    for k in (1, 2, 3):
+        soup.push("t", pa.table({"k": [k]}))
+    now = soup.clock.now()
+    assert shown(soup, "z") == [(21, 20, now + 1), (31, 30, now + 2)]
+    query = soup.register("SELECT k FROM z WHERE base > 20")
+    assert soup.invoke(query).to_table().to_pylist() == [{"k": 31}]
+
+
+def test_new_columns_of_a_source_change_nothing(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT * FROM t)")
+    soup.push("t", pa.table({"k": [1]}))
+    soup.execute("ALTER STREAM t ADD COLUMN more TEXT")
+    soup.push("t", pa.table({"k": [2], "more": ["m"]}))
+    assert shown(soup, "x", "k") == [(1, 1_000 * SECOND), (2, 1_000 * SECOND + 1)]
+    assert [a.name for a in soup.engine.snapshot().stream("x", soup.tenant).spec.declared] == ["k"]
+
+
+def test_a_value_that_cannot_be_computed_is_null_and_counted(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (w TEXT)")
+    soup.execute("CREATE STREAM x AS (SELECT CAST(w AS BIGINT) AS n FROM t)")
+    soup.push("t", pa.table({"w": ["1", "one"]}))
+    assert [n for n, _ in shown(soup, "x")] == [1, None]
+    (pump,) = soup._pumps.by_id.values()
+    assert (pump.tuples, pump.rows, pump.errors) == (2, 2, 1)
+
+
+def test_one_instant_with_many_tuples_is_one_push(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    before = soup.engine.snapshot().sequence
+    soup.push("t", pa.table({"k": range(20_000)}))
+    assert soup.engine.snapshot().sequence == before + 2
+    assert len(shown(soup, "x")) == 20_000
+
+
+class Stepped:
+    """A derived stream whose steps a test makes itself."""
+
+    def __init__(self, soup: LocalPSoup) -> None:
+        self.soup = soup
+        soup.execute("CREATE STREAM t (k BIGINT)")
+        soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+        soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        view = soup.engine.snapshot().stream("x", soup.tenant)
+        self.stream_id, self.pump = view.stream_id, Pump(view)
+
+    def step(self) -> PushDerived:
+        closed = self.soup.submit(CloseInstants((1,)))
+        assert isinstance(closed, ClosedAcknowledgement)
+        command = self.pump.step(self.soup.engine.snapshot(), closed.at, ReadBudget())
+        assert command is not None
+        return command
+
+
+def test_a_step_is_pushed_once(soup: LocalPSoup) -> None:
+    stepped = Stepped(soup)
+    soup.push("t", pa.table({"k": [1]}))
+    command = stepped.step()
+    soup.submit(command)
+    with pytest.raises(FailedPrecondition) as refused:
+        soup.submit(command)
+    assert refused.value.reason == "STEP_OUTDATED"
+    assert [k for k, _ in shown(soup, "x")] == [1]
+
+
+def test_a_step_without_a_promise_is_refused(soup: LocalPSoup) -> None:
+    """Otherwise a tuple of the same instant could come after its rows."""
+    stepped = Stepped(soup)
+    soup.push("t", pa.table({"k": [1]}))
+    command = stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())
+    assert command is not None
+    with pytest.raises(FailedPrecondition, match="was not promised that instant"):
+        soup.submit(command)
+
+
+def test_batches_have_the_producer_of_the_stream_and_contiguous_numbers(soup: LocalPSoup) -> None:
+    stepped = Stepped(soup)
+    for number in range(3):
+        soup.push("t", pa.table({"k": [number]}))
+        command = stepped.step()
+        prepared = soup.admission.prepare(command, soup.clock.now())
+        event = prepared.event
+        soup.engine.apply(prepared.events)
+        stepped.pump.pushed(command, prepared.acknowledgement.sequence)
+        assert (event.producer, event.epoch, event.number) == ("derived:2", 1, number)  # type: ignore[union-attr]
+        assert event.source == b'{"at": %d, "next": [%d]}' % (command.at, number + 1)  # type: ignore[union-attr]
+        assert event.watermark == command.at  # type: ignore[union-attr]
