@@ -251,9 +251,9 @@ class Admission:
             case ExpireRows():
                 return self._expiring.decide(command, sequence, now)
             case Register() | RegisterMany():
-                where = tenant_of(command.tenant), self._standing(), EventPlace(sequence + 1, self._next_query, now)
+                place = tenant_of(command.tenant), self._standing(), EventPlace(sequence + 1, self._next_query, now)
                 bound = before if isinstance(before, Binding) else None
-                return decide_registration(command, bound, *where, self._config)
+                return decide_registration(command, bound, *place, self._config)
             case Unregister():
                 return decide_unregister(command, tenant_of(command.tenant), self._queries, self._streams, sequence + 1)
             case UnregisterMany():
@@ -262,9 +262,8 @@ class Admission:
             case AlterQueries():
                 return decide_alter_queries(command, self._standing(), self._streams, (sequence + 1, now))
             case CreateStream() | AlterStream() | DropStream():
-                standing = Standing(self._streams, self._queries, self._budget, self._config, self._archive)
-                place = self._next_stream, sequence, now
-                return decide_definition(tenant_of(command.tenant), command, standing, place)
+                stands = Standing(self._streams, self._queries, self._budget, self._config, self._archive)
+                return decide_definition(tenant_of(command.tenant), command, stands, (self._next_stream, sequence, now))
             case CloseInstants() | PushDerived():
                 return decide_derived(command, self._streams, self._budget, sequence, now)
             case _:

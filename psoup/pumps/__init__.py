@@ -17,7 +17,7 @@ Files, in reading order:
 Never here: a thread, a clock, a state that a restart would have to restore. The rows of a step depend on the log alone.
 """
 
-from psoup.pumps.pump import Pump
-from psoup.pumps.pumps import Pumps
+from psoup.pumps.pump import Due, Pump
+from psoup.pumps.pumps import Pumps, advance
 
-__all__ = ["Pump", "Pumps"]
+__all__ = ["Due", "Pump", "Pumps", "advance"]

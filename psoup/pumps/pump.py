@@ -47,12 +47,18 @@ class Pump:
         self._form: Form | None = None
         self._durable = view.watermark
         self._reached = view.watermark
-        self._pushed_at = 0
+        self.pushed_at = 0
+        """The sequence of the last push. 0 before the first one."""
         self.passed = 0
         """The sequence of the last event whose closed tuples this pump has passed."""
         self.tuples = self.rows = self.errors = self.unknown = 0
         """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
         versions of a table."""
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """The stream IDs of the sources, each once."""
+        return self._derived.source_ids
 
     @property
     def reached(self) -> int | None:
@@ -65,7 +71,7 @@ class Pump:
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
-        if snapshot.sequence < self._pushed_at:
+        if snapshot.sequence < self.pushed_at:
             return None
         views = self._bound(snapshot).views(snapshot)
         at = closed_instant(views, promise_at(views, now))
@@ -110,7 +116,7 @@ class Pump:
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Take notice that a step is logged as the event `sequence`."""
-        self._durable, self._pushed_at = command.at, sequence
+        self._durable, self.pushed_at = command.at, sequence
         self.rows += len(command.batch)
 
     def _extent(self, form: Form, views: Sequence[StreamView], closed: int) -> Extent:

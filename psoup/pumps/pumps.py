@@ -6,7 +6,7 @@ next(snapshot)     the pump that lags most among those with a step that is due
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from psoup.errors import FailedPrecondition, NotFound
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
@@ -35,12 +35,14 @@ class Pumps:
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or Pump(view) for i, view in derived.items()}
 
-    def next(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> tuple[Pump, Due] | None:
-        """The pump that has reached the least instant among those with a step that is due. None if none is due."""
+    def next(self, snapshot: Snapshot, now: int, without: Container[int] = ()) -> tuple[Pump, Due] | None:
+        """The pump that has reached the least instant among those with a step that is due. None if none is due.
+
+        `without`: the stream IDs of pumps that rest.
+        """
         self.follow(snapshot)
-        due = [
-            (pump, due) for pump in self.by_id.values() if (due := pump.due(snapshot, now, instant=instant)) is not None
-        ]
+        looked = [(pump, pump.due(snapshot, now)) for i, pump in self.by_id.items() if i not in without]
+        due = [(pump, due) for pump, due in looked if due is not None]
         return min(due, key=lambda each: _order(each[0]), default=None)
 
     def run(self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int]) -> int:

@@ -246,6 +246,9 @@ def table_of_stream(source: StatementText, node: exp.Expr, stream: StreamSpec) -
         if (value := node.args.get(option)) is not None:
             hint = "leave it out; ALTER TABLE may change LATENESS, AHEAD and WATERMARK BY afterwards"
             raise source.error(f"{word} comes from stream {stream.name!r}, as all of its times do", value, hint=hint)
+    if stream.derived is not None:
+        hint = f"CREATE TABLE with its columns, and push the rows of SELECT … FROM {stream.name} into it"
+        raise source.unsupported("FROM STREAM of a derived stream", node.args["origin"], hint=hint, yet=True)
     if stream.table is not None:
         hint = "FROM STREAM takes a stream; to copy a table, push the rows of a SELECT into another one"
         raise source.error(f"{stream.name!r} is a table", node.args["origin"], hint=hint, reason="WRONG_KIND")

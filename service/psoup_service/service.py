@@ -369,7 +369,7 @@ class Service:
         for port in [port for port in (self.gateway, self.pg) if port is not None]:
             port.close()
         self.regular.stop()
-        await on(self._threads.life, self.regular.eager.join)
+        await on(self._threads.life, self.regular.join)
         if self._watch is not None:
             self._watch.cancel()
         if self._probes is not None:

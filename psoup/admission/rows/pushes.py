@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from psoup.admission.attachment import check_push
 from psoup.admission.budget import MemoryBudget
-from psoup.admission.catalog import KnownStream
+from psoup.admission.catalog import KnownStream, refuse_derived
 from psoup.admission.clock_heartbeats import live_after
 from psoup.admission.rows.first_versions import NewKeys, new_keys, new_keys_of
 from psoup.admission.rows.producers import check_identity
@@ -214,7 +214,8 @@ def offered(
 
 
 def offered_to(view: StreamView, table: pa.RecordBatch | pa.Table, config: EngineConfig, now: int) -> PushRows:
-    """As `offered`, for the stream of a view."""
+    """As `offered`, for the stream of a view. Raises FailedPrecondition for a derived stream."""
+    refuse_derived(view.spec, "a row that is not pushed")
     return offered(view.spec, table, view.watermark, view.last_time, config, now, new_keys_of(view))
 
 

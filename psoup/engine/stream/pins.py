@@ -41,8 +41,8 @@ class SourcePins:
     def move(self, watermark: int | None) -> None:
         """Pin only what the stream needs after its watermark has moved. O(sources)."""
         for shelf, width in self._pinned:
-            keeps_all = watermark is None or width is None
-            shelf.pins[self._stream_id] = _ALL if keeps_all else watermark - width + 1
+            least = _ALL if watermark is None or width is None else watermark - width + 1
+            shelf.pins[self._stream_id] = least
 
     def release(self) -> None:
         """Remove all pins, as the stream is dropped."""

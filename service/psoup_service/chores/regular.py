@@ -6,6 +6,7 @@ expiry         every hour          queries that have expired are unregistered
 parking        24 times a day      inactive queries that were not asked for long are parked
 row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
+derived        after publications  the rows of derived streams are made, on a thread of their own
 eager answers  after publications  kept answers of eager queries are updated, on a thread of their own
 arrival watch  every half minute   queries that take much of the writer's time are reported
 auto           every 10 s          the amounts of AUTO queries are chosen
@@ -25,6 +26,7 @@ from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_a
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.auto_rounds import AutoWork
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
+from psoup_service.chores.derived_streams import DerivedStreams
 from psoup_service.chores.eager_answers import EagerAnswers
 from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
@@ -70,6 +72,7 @@ class RegularWork:
         notes = FoldNotes(store, budgets, UPDATING, NOT_UPDATED)
         self._eager_budgets = Background(allowance, host.way, host.charge, notes)
         self.eager = EagerAnswers(host.snapshot, host.listen, host.clock.now, self._eager_budgets)
+        self.derived = DerivedStreams(host)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.auto = AutoWork(host)
         self.heartbeats = heartbeats
@@ -87,6 +90,7 @@ class RegularWork:
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         self.eager.start()
+        self.derived.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
         start("auto", self.auto.run, rounds.EVERY_S)
         start("gate", gate.run, credentials.EVERY_S)
@@ -105,11 +109,18 @@ class RegularWork:
             **ended,
             "clock_heartbeats": self.heartbeats.count,
             "rows_expired": self.row_expiry.expired,
+            **self.derived.figures(),
         }
 
     def stop(self) -> None:
-        """End all work. `eager.join` waits for its thread."""
+        """End all work. `join` waits for its threads."""
         self.supervisor.stop()
         self.eager.stop()
+        self.derived.stop()
         self.background.close()
         self._eager_budgets.close()
+
+    def join(self) -> None:
+        """Wait until the threads have ended, after `stop`."""
+        self.eager.join()
+        self.derived.join()

@@ -33,6 +33,7 @@ from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.line import Submission
+from psoup_service.host.passed import PassedEvents
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.reads.allowance import ReadLimits
@@ -84,6 +85,7 @@ class Host(Generic[SnapshotT]):
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(limits.pending, weights)
         self._closed = threading.Event()
+        self.passed = PassedEvents()
         self._room = Room(limits.pending, limits.queue_bytes, weights)
         self._guard = Guard(store, quarantine)
         self.stages = StageTimes()

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.meters import Meters
 from psoup_service.host.host import Host
@@ -117,6 +117,28 @@ class Backend:
         if min_sequence < 0:
             raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
         return await self.visible(min_sequence)
+
+    async def derived(self, streams: Iterable[StreamView], min_sequence: int) -> None:
+        """Wait until readers of derived streams see all that the event `min_sequence` has closed.
+
+        Returns at once for other streams, and if `min_sequence` is 0. The deadline of the call ends the wait.
+        """
+        ids = [view.stream_id for view in streams if view.spec.derived is not None] if min_sequence else []
+        if ids:
+            await self.host.passed.reach(ids, min_sequence, _WAIT_S)
+
+    async def derived_of_query(self, query_id: int, min_sequence: int) -> None:
+        """Wait as `derived` for the streams of a query. Returns at once for an unknown query."""
+        snapshot = self.host.snapshot()
+        record = snapshot.queries.get(query_id) if min_sequence and self.host.passed.any else None
+        if record is not None:
+            await self.derived([snapshot.by_id[i] for i in snapshot.streams_of(record)], min_sequence)
+
+    async def derived_of_tenant(self, tenant: str, min_sequence: int) -> None:
+        """Wait as `derived` for all streams of a tenant, for a call about many queries."""
+        if min_sequence and self.host.passed.any:
+            views = self.host.snapshot().by_id.values()
+            await self.derived([view for view in views if view.tenant == tenant], min_sequence)
 
     async def change(
         self, command: Command, place: TakenRoom | None = None, sender: str = ""

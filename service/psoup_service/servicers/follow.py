@@ -48,6 +48,8 @@ class FollowServicer(follow_pb2_grpc.FollowServiceServicer):
         form, wanted = self._form(request, tenant), self.wanted(request)
         async with asyncio.timeout(backend.limits.default_deadline_s):
             snapshot = await backend.reflecting(request.min_sequence)
+            await backend.derived([snapshot.stream(request.stream, tenant)], request.min_sequence)
+            snapshot = backend.host.snapshot()
         view = snapshot.stream(request.stream, tenant)
         self.check(snapshot, view, wanted, begins=request.after in ("", "start"))
         place, lost = self._place(request.after, tenant, snapshot, view)

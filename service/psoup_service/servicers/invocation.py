@@ -94,6 +94,7 @@ class Invocation:
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         window, as_of = other_window(request), await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
+        await self._backend.derived_of_tenant(tenant, request.min_sequence)
         ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[Written, int]:
@@ -136,6 +137,7 @@ class Invocation:
         window = other_window(request)
         as_of = await instant(backend, request)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
+        await backend.derived_of_query(query_id, request.min_sequence)
         return InvokeArguments(
             backend.ids,
             query_id,

@@ -148,7 +148,16 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         as_of = await instant(backend, request)
         question = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
         size = len(question.sql) + len(request.parameters) + len(request.parameters_json)
-        return replace(question, query=await self._bound(question, size, caller))
+        question = replace(question, query=await self._bound(question, size, caller))
+        await self._wait(question, request.min_sequence)
+        return question
+
+    async def _wait(self, question: _Asked, min_sequence: int) -> None:
+        """Wait until derived streams show what an event has closed. A stream may be dropped meanwhile."""
+        if min_sequence and question.query is not None:
+            streams, tenant = self._backend.host.snapshot().streams, question.tenant
+            views = [streams.get((tenant, name.lower())) for name in question.query.streams]
+            await self._backend.derived([view for view in views if view is not None], min_sequence)
 
     async def _bound(self, question: _Asked, size: int, caller: Caller) -> StandingQuery:
         """Bind the statement. The loop remembers short statements; the binder's thread binds all others."""

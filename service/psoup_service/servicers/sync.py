@@ -73,6 +73,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         check_wants(request.wants)
         limit = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
+        await self._backend.derived_of_tenant(self._backend.tenant(caller), request.min_sequence)
         tenant, now = self._backend.tenant(caller), self._backend.now()
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
@@ -125,6 +126,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         limit = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
         async with asyncio.timeout(limits.default_deadline_s):
             await self._backend.reflecting(request.min_sequence)
+            await self._backend.derived_of_tenant(tenant, request.min_sequence)
         form = WatchForm(tenant, request.encoding, request.compression, limit, progress)
         async for reply in self._rounds.messages(Watcher(request.wants, form, ender())):
             yield reply

@@ -152,6 +152,7 @@ class TableCalls:
         _check(request)
         wanted = _Wanted(request, tag_in("", request.labels).labels, tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
+        await backend.derived_of_tenant(tenant, request.min_sequence)
         check_pinned(backend, tenant)
         now, budget, pin = backend.now(), backend.host.budget(tenant), None
 

@@ -141,7 +141,7 @@ def _columns_of(query: StandingQuery) -> list[types_pb2.Column]:
 def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
     """A stream and its state."""
     spec = description.spec
-    at, retention = spec.time_attribute, spec.retention
+    at, retention = None if spec.derived is not None else spec.time_attribute, spec.retention
     return streams_pb2.Stream(
         stream_id=ids.stream(description.stream_id),
         name=spec.name,

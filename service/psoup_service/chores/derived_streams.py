@@ -1,0 +1,204 @@
+"""The thread of the pumps: it derives the rows of derived streams after publications (`psoup.pumps`).
+
+    writer publishes ──> wakes the thread, if there are derived streams ──> the pump that lags most does a step
+           ^                                                                      │ CloseInstants, PushDerived
+           └────────────────────────────── sequencer <────────────────────────────┘
+
+The writer and the event loop do none of this work. A step that finds no room in memory waits for it. A step that fails
+is done again; after `MOST_FAILURES` in a row its pump rests for `REST_S` seconds, and the reason is reported. Once in
+`INSTANT_S` seconds, the last closed instant of each stream is logged, if queries stand on the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from psoup.errors import PSoupError, ResourceExhausted, Unavailable
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import CloseInstants, PushDerived
+from psoup.published.snapshot import Snapshot
+from psoup.pumps import Due, Pump, Pumps, advance
+from psoup_service.host.host import Host
+from psoup_service.host.passed import Passed
+
+T = TypeVar("T")
+
+INSTANT_S = 1.0
+"""The least seconds between two events of one stream that only say which instant is closed."""
+MOST_FAILURES = 3
+REST_S = 60.0
+_PATIENCE_S = 60.0
+_NO_ROOM_S = 0.05
+"""Seconds of pause after a step that found no room."""
+
+_log = logging.getLogger(__name__)
+
+
+class DerivedStreams:
+    """The pumps of one service. `start` and `stop` are called once, on the event loop; `stop` also without `start`."""
+
+    def __init__(self, host: Host[Snapshot]) -> None:
+        self._host = host
+        self._pumps = Pumps()
+        self._streams = -1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end_listening: Callable[[], None] = lambda: None
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="psoup-pumps")
+        self._waiting: Future[Any] | None = None
+        self._failures: dict[int, int] = {}
+        self._resting: dict[int, float] = {}
+        self._instant_at = 0.0
+        self.steps = self.failed = 0
+        """Steps that were done, and that failed, since the start."""
+        self.reasons: dict[int, str] = {}
+        """The reason why a stream is not derived further, by stream ID."""
+
+    @property
+    def pumps(self) -> dict[int, Pump]:
+        """The pumps by stream ID. Another thread changes them."""
+        return self._pumps.by_id
+
+    def start(self) -> None:
+        """Start the thread. It first derives what came before the start."""
+        self._loop = asyncio.get_running_loop()
+        self._end_listening = self._host.listen(self._published)
+        self._wake.set()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the step under way, which is not pushed if it is not logged yet."""
+        self._end_listening()
+        self._stopping.set()
+        self._wake.set()
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.cancel()
+
+    def join(self) -> None:
+        """Wait until the thread has ended. Returns at once if it was never started."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def figures(self) -> dict[str, int]:
+        """Figures for the operator."""
+        pumps = list(self.pumps.values())
+        return {
+            "derived_streams": len(pumps),
+            "derived_steps": self.steps,
+            "derived_rows": sum(pump.rows for pump in pumps),
+            "derived_failures": self.failed,
+        }
+
+    def _published(self) -> None:
+        """Wake the thread if there are derived streams. On the writer's thread: some microseconds without them."""
+        if not self._wake.is_set() and (self.pumps or len(self._host.snapshot().by_id) != self._streams):
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(INSTANT_S if self.pumps else None)
+            self._wake.clear()
+            try:
+                while not self._stopping.is_set() and self._step():
+                    pass
+            except (Unavailable, CancelledError):  # the service stops
+                self._stopping.wait(_NO_ROOM_S)
+            except Exception:
+                self.failed += 1
+                _log.exception("derived streams are late: their thread goes on")
+                self._stopping.wait(INSTANT_S)
+
+    def _step(self) -> bool:
+        """Do the next step. Returns False if none is due."""
+        snapshot, now = self._host.snapshot(), time.monotonic()
+        self._streams = len(snapshot.by_id)
+        instant = now - self._instant_at >= INSTANT_S
+        resting = {stream_id for stream_id, until in self._resting.items() if until > now}
+        following = self._pumps.next(snapshot, self._host.clock.now(), without=resting)
+        if following is None and instant:
+            self._instant_at = now
+            self._log_instants(snapshot, resting)
+        self._note(resting)
+        return following is not None and self._done(*following)
+
+    def _log_instants(self, snapshot: Snapshot, resting: set[int]) -> None:
+        """Log the last closed instant of each stream with queries."""
+        for stream_id, pump in list(self.pumps.items()):
+            if stream_id in resting or not self._has_queries(snapshot, stream_id):
+                continue
+            due = pump.due(self._host.snapshot(), self._host.clock.now(), instant=True)
+            if due is not None:
+                self._done(pump, due, instant=True)
+
+    def _has_queries(self, snapshot: Snapshot, stream_id: int) -> bool:
+        """Whether queries stand on a stream, or on a stream that derives from it."""
+        if snapshot.by_id[stream_id].queries:
+            return True
+        below = [i for i, v in snapshot.by_id.items() if v.spec.derived and stream_id in v.spec.derived.source_ids]
+        return any(self._has_queries(snapshot, other) for other in below)
+
+    def _done(self, pump: Pump, due: Due, *, instant: bool = False) -> bool:
+        """Do a step of a pump. Returns whether it has moved."""
+        began = time.thread_time()
+        try:
+            moved = advance(pump, due, self._host.snapshot, self._submit, instant=instant)
+        except ResourceExhausted as problem:
+            self.reasons[pump.stream_id] = problem.message
+            self._stopping.wait(_NO_ROOM_S)
+            return True
+        except Unavailable:
+            raise
+        except (PSoupError, TimeoutError) as problem:
+            self._failed(pump, problem)
+            return True
+        finally:
+            self._host.charge(pump.tenant, time.thread_time() - began)
+        self.steps += 1
+        self._failures.pop(pump.stream_id, None)
+        self.reasons.pop(pump.stream_id, None)
+        return moved
+
+    def _failed(self, pump: Pump, problem: Exception) -> None:
+        """Count a failed step. After several, the pump rests."""
+        self.failed += 1
+        failures = self._failures[pump.stream_id] = self._failures.get(pump.stream_id, 0) + 1
+        self.reasons[pump.stream_id] = str(problem)
+        view = self._host.snapshot().by_id.get(pump.stream_id)
+        if view is not None:
+            pump.again(view)
+        if failures >= MOST_FAILURES:
+            self._failures.pop(pump.stream_id)
+            self._resting[pump.stream_id] = time.monotonic() + REST_S
+            name = str(pump.stream_id) if view is None else view.spec.name
+            _log.error("a derived stream is late: its step fails", extra={"stream": name, "why": str(problem)})
+
+    def _note(self, resting: set[int]) -> None:
+        """Tell waiting readers what the pumps have passed."""
+        passed = dict[int, Passed]()
+        for stream_id, pump in self.pumps.items():
+            facts = pump.passed, pump.pushed_at, pump.source_ids, stream_id in resting
+            passed[stream_id] = Passed(*facts)
+        self._host.passed.note(passed)
+
+    def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:
+        """Log a command, and wait until readers see its event."""
+        acknowledgement = self._on_loop(self._host.submit(command, patience=_PATIENCE_S))
+        self._on_loop(self._host.wait_for(acknowledgement.sequence, _PATIENCE_S))
+        return acknowledgement
+
+    def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        self._waiting = waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self._stopping.is_set():
+            waiting.cancel()
+        try:
+            return waiting.result()
+        finally:
+            self._waiting = None

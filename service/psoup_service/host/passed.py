@@ -1,0 +1,71 @@
+"""The events that the pumps of derived streams have passed: a read of such a stream waits for them.
+
+    push into t: event 7 ── pump of x: the rows of what event 7 closed are event 8 ── x has passed event 7
+                                                                                       └─> reads with min_sequence 7
+
+The thread of the pumps notes what they pass. A stream that derives from derived streams waits for these first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from psoup_service.host.worker import deliver
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pump has passed. `event`: all that this event and earlier ones closed is pushed. `pushed`: its last event.
+
+    `rests`: whether its steps fail, so that nobody is to wait for it. `sources`: the stream IDs of its sources.
+    """
+
+    event: int
+    pushed: int
+    sources: tuple[int, ...]
+    rests: bool = False
+
+
+class PassedEvents:
+    """What each pump has passed, by the ID of its stream. Any thread may note; waiters are on the event loop."""
+
+    def __init__(self) -> None:
+        self._passed: Mapping[int, Passed] = {}
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def any(self) -> bool:
+        """Whether there are derived streams."""
+        return bool(self._passed)
+
+    def note(self, passed: Mapping[int, Passed]) -> None:
+        """Replace what the pumps have passed, and wake the waiters."""
+        self._passed = passed
+        waiters, self._waiters = self._waiters, []
+        deliver([(waiter, None) for waiter in waiters])
+
+    def has_passed(self, stream_id: int, sequence: int) -> bool:
+        """Whether readers of a stream see all that an event has closed. True for a stream that is not derived."""
+        own = self._passed.get(stream_id)
+        if own is None or own.rests:
+            return True
+        passed = [self._passed.get(source) for source in own.sources]
+        least = max([sequence, *(source.pushed for source in passed if source is not None)])
+        return own.event >= least and all(self.has_passed(source, sequence) for source in own.sources)
+
+    async def reach(self, stream_ids: Iterable[int], sequence: int, timeout: float) -> None:
+        """Wait until `has_passed` for all of some derived streams. Raises TimeoutError."""
+        ids = list(stream_ids)
+
+        def done() -> bool:  # a new stream is not noted yet
+            return all(stream_id in self._passed and self.has_passed(stream_id, sequence) for stream_id in ids)
+
+        async with asyncio.timeout(timeout):
+            while not done():
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
+                if done():  # noted meanwhile
+                    return
+                await waiter

@@ -1,0 +1,80 @@
+"""kill -9 of a service with derived streams, at any moment: rows and IDs are those of a service that was never killed.
+
+Each source row comes once, so each derived row must. The IDs follow the instants, and those the sources.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client
+from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.services.threaded_service import serving
+from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.budget import SEED, replayable, scaled
+
+pytestmark = pytest.mark.long
+SECOND = 1_000_000
+TIMED = "(k BIGINT, v BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+CREATE = (
+    f"CREATE STREAM e {TIMED}",
+    f"CREATE STREAM f {TIMED}",
+    "CREATE STREAM big AS (SELECT k, v FROM e WHERE v > 3)",
+    "CREATE STREAM pairs AS (SELECT e.k, e.v, f.v AS w FROM e [RANGE 9 SECONDS], f [RANGE 9 SECONDS] WHERE e.k = f.k)",
+    "CREATE STREAM bigger AS (SELECT k FROM big WHERE v > 6)",
+)
+DERIVED = ("big", "pairs", "bigger")
+
+
+def batch(number: int) -> pa.Table:
+    """The rows of a batch, which depend on its number alone."""
+    draw = random.Random(number)
+    at = [number * SECOND + row * 1_000 for row in range(20)]
+    rows = {"k": [draw.randrange(4) for _ in at], "v": [draw.randrange(10) for _ in at]}
+    return pa.table({**rows, "at": pa.array(at, pa.timestamp("us"))})
+
+
+def push(client: Client, number: int) -> None:
+    """Push a batch into both sources, each once however often it is called."""
+    for stream in ("e", "f"):
+        with client.producer(stream, name="p", epoch=1, number=number) as producer:
+            producer.push(batch(number))
+
+
+def shown(client: Client) -> list[pa.Table]:
+    return [client.ask(f"SELECT *, _id, _time FROM {name}").to_arrow() for name in DERIVED]
+
+
+@pytest.mark.parametrize("number", range(scaled(2)))
+def test_rows_and_ids_are_those_of_a_service_that_was_never_killed(number: int, tmp_path: Path) -> None:
+    draw, batches, kills = random.Random(SEED + number), 30, 6
+    with serving() as served, Client(served.address) as client:
+        for statement in CREATE:
+            client.execute(statement)
+        for each in range(batches):
+            push(client, each)
+        expected = shown(client)
+    with replayable(SEED + number), Zygote() as zygote:
+        data, at = str(tmp_path / "data"), sorted(draw.sample(range(1, batches), kills))
+        zygote.start(data)
+        address = zygote.ready()
+        with Client(address) as client:
+            for statement in CREATE:
+                client.execute(statement)
+        for first, stop in zip([0, *at], [*at, batches], strict=True):
+            with Client(address) as client:
+                for each in range(first, stop):
+                    push(client, each)
+            if stop < batches:
+                zygote.kill()
+                zygote.start(data, port=int(address.rpartition(":")[2]))
+                address = zygote.ready()
+        with Client(address) as client:
+            assert [table.to_pylist() for table in shown(client)] == [table.to_pylist() for table in expected]
+            assert expected[1].num_rows > 100
+        zygote.kill()
+    assert examine(tmp_path / "data").well

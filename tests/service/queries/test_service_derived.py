@@ -1,0 +1,140 @@
+"""Derived streams of a service: the thread of the pumps, reads of one's own writes, and a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import InvalidBatch, ResourceExhausted
+from psoup_client import Client
+from psoup_client.errors import FailedPrecondition
+from psoup_service.chores import derived_streams
+from psoup_storage import DurableStore
+from psoup_testing.services.threaded_service import serving
+
+TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+SECOND = 1_000_000
+
+
+def rows_of(client: Client, name: str) -> list[dict[str, Any]]:
+    return client.ask(f"SELECT *, _id, _time FROM {name}").to_arrow().to_pylist()
+
+
+def test_a_read_of_a_derived_stream_shows_ones_own_writes() -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k * 10 AS k FROM t WHERE k > 2)")
+        client.execute("CREATE STREAM y AS (SELECT k + 1 AS k FROM x)")
+        query = client.register("SELECT k FROM y WHERE k < 45")
+        for k in range(8):
+            client.push("t", [{"k": k}])
+            assert [row["k"] for row in rows_of(client, "x")] == [10 * n for n in range(3, k + 1)]
+            assert [row["k"] for row in rows_of(client, "y")] == [10 * n + 1 for n in range(3, k + 1)]
+            assert [row["k"] for row in query.invoke()] == [10 * n + 1 for n in range(3, min(k, 4) + 1)]
+
+
+def test_an_open_instant_holds_no_read_up() -> None:
+    """A tuple at the watermark waits, and a read after its push does not."""
+    with serving() as served, Client(served.address) as client:
+        client.create_stream(f"CREATE STREAM e {TIMED}")
+        client.execute("CREATE STREAM x AS (SELECT k FROM e)")
+        client.push("e", pa.table({"k": [1, 2], "at": pa.array([SECOND, 2 * SECOND], pa.timestamp("us"))}))
+        assert [row["k"] for row in rows_of(client, "x")] == [1]
+        client.heartbeat("e", 3 * SECOND)
+        assert [row["k"] for row in rows_of(client, "x")] == [1, 2]
+
+
+def test_a_watch_and_a_copy_follow_a_derived_stream() -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t WHERE k % 2 = 0)")
+        copy = client.copy(client.register("SELECT k FROM x"))
+        client.push("t", [{"k": k} for k in range(10)])
+        copy.sync()
+        assert copy.to_arrow().column("k").to_pylist() == [0, 2, 4, 6, 8]
+
+
+def test_now_of_a_stream_with_queries_follows_its_sources_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived_streams, "INSTANT_S", 0.01)
+    with serving() as served, Client(served.address) as client:
+        client.create_stream(f"CREATE STREAM e {TIMED}")
+        client.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k < 0)")
+        client.register("SELECT k FROM x")
+        client.push("e", pa.table({"k": [1], "at": pa.array([50 * SECOND], pa.timestamp("us"))}))
+        view = lambda: served.service.host.snapshot().stream("x", "default")  # noqa: E731
+        served.wait_until(lambda: view().watermark == 50 * SECOND - 1)
+        last = served.service.host.applied
+        assert rows_of(client, "x") == []
+        assert served.service.host.applied == last
+
+
+def test_a_restart_goes_on_with_the_same_rows_and_ids(tmp_path: Path) -> None:
+    shown = list[Any]()
+    for life in range(3):
+        with serving(store=DurableStore(tmp_path)) as served, Client(served.address) as client:
+            if not life:
+                client.create_stream("CREATE STREAM t (k BIGINT)")
+                client.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, n TEXT)")
+                client.push("c", [{"k": 1, "n": "one"}])
+                client.execute("CREATE STREAM x AS (SELECT t.k, c.n FROM t JOIN c AS OF t ON t.k = c.k)")
+            assert rows_of(client, "x") == shown
+            client.push("t", [{"k": 1}, {"k": 2}])
+            before, shown = shown, rows_of(client, "x")
+            assert shown[: len(before)] == before
+            assert [row["_id"] for row in shown] == list(range(life + 1))
+
+
+def test_a_full_memory_delays_a_step_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        pump, left = served.service.regular.derived, [3]
+        submit = pump._submit
+
+        def full(command: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise ResourceExhausted("the memory is full", reason="MEMORY_BUDGET")
+            return submit(command)
+
+        monkeypatch.setattr(pump, "_submit", full)
+        client.push("t", [{"k": 1}])
+        assert [row["k"] for row in rows_of(client, "x")] == [1]
+        assert not left[0] and not pump.reasons
+
+
+def test_a_step_that_fails_is_reported_and_does_not_hold_up_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        client.execute("CREATE STREAM good AS (SELECT k FROM t)")
+        pumps = served.service.regular.derived
+        served.wait_until(lambda: len(pumps.pumps) == 2)
+        bad = min(pumps.pumps)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise InvalidBatch("row 1: the value is bad")
+
+        monkeypatch.setattr(pumps.pumps[bad], "step", fail)
+        client.push("t", [{"k": 1}])
+        assert [row["k"] for row in rows_of(client, "good")] == [1]
+        served.wait_until(lambda: bad in pumps._resting)
+        assert pumps.reasons[bad] == "row 1: the value is bad"
+        assert pumps.failed == derived_streams.MOST_FAILURES
+        assert rows_of(client, "x") == []
+
+
+def test_clients_are_told_that_the_service_derives_the_stream() -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        with pytest.raises(FailedPrecondition, match="is derived by the service") as refused:
+            client.push("x", [{"k": 1}])
+        assert refused.value.reason == "DERIVED"
+        with pytest.raises(FailedPrecondition, match="streams derive from stream 't': x"):
+            client.execute("DROP STREAM t")
+        client.execute("DROP STREAM t CASCADE")
+        assert not client.streams()
