@@ -58,7 +58,7 @@ from psoup_client.queries import AnyQueries, Queries
 from psoup_client.query import AnyQuery, Query
 from psoup_client.query_info import QueryInfo, QuerySource
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
+from psoup_client.schema import ColumnInfo, DerivationInfo, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 from psoup_client.tuple_reasons import Why, WhyStep
@@ -113,6 +113,7 @@ __all__ = [
     "CoverChunk",
     "CoverSide",
     "StreamInfo",
+    "DerivationInfo",
     "QueryInfo",
     "QuerySource",
     "QueryCounts",

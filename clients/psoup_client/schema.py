@@ -51,6 +51,47 @@ class ColumnInfo(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class DerivationInfo(html.Facts):
+    """How the service derives a stream from others. Counts are since the start of the service.
+
+    `select`: the SELECT whose new rows are the tuples. `sources`: what it reads. `from_now`: the stream began at its
+    CREATE. `reached`: the instant up to which it is derived, None if nothing is. `lag`: from there to the newest tuple
+    of a source. `held_by`: the source whose watermark holds it back, "" if none does. `tuples`: tuples of the sources
+    that were read. `rows`: rows that were derived. `errors`: values that could not be computed. `unknown`: rows without
+    a version of a table, which is older than HISTORY. `failure`: why it is not derived further at present, else "".
+    """
+
+    select: str
+    sources: tuple[str, ...]
+    from_now: bool
+    reached: dt.datetime | None
+    lag: dt.timedelta
+    held_by: str
+    tuples: int
+    rows: int
+    errors: int
+    unknown: int
+    failure: str
+
+    @staticmethod
+    def of(message: streams_pb2.Derivation) -> DerivationInfo:
+        """Convert the message on the wire."""
+        return DerivationInfo(
+            message.select,
+            tuple(message.sources),
+            message.from_now,
+            from_proto(message.reached) if message.HasField("reached") else None,
+            message.lag.ToTimedelta(),
+            message.held_by,
+            message.tuples,
+            message.rows,
+            message.errors,
+            message.unknown,
+            message.failure,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class StreamInfo(html.Facts):
     """A stream and its state at the time of the call. Times are UTC; None for a missing time.
 
@@ -64,6 +105,8 @@ class StreamInfo(html.Facts):
     A table has a `primary_key`, the columns of its key. `history`: how long it keeps versions that have ended.
     `deleted_for`: how long it remembers deletions. `expires_by`: the column with the time at which the clock deletes a
     row, "" without EXPIRES BY.
+
+    `derived`: how the service derives the stream from others (CREATE STREAM … AS); None for other streams.
     """
 
     name: str
@@ -101,6 +144,7 @@ class StreamInfo(html.Facts):
     history: dt.timedelta | None = None
     deleted_for: dt.timedelta | None = None
     expires_by: str = ""
+    derived: DerivationInfo | None = None
 
     @property
     def kind(self) -> str:
@@ -178,6 +222,7 @@ class StreamInfo(html.Facts):
             history=message.history.ToTimedelta() if message.HasField("history") else None,
             deleted_for=message.deleted_for.ToTimedelta() if message.HasField("deleted_for") else None,
             expires_by=message.expires_by,
+            derived=DerivationInfo.of(message.derived) if message.HasField("derived") else None,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
             first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
             first_time_in_memory=(

@@ -328,7 +328,7 @@ class Admission:
         stream.restored(event.stored)
         self._streams[event.stream_id] = stream
         self.clock_streams.defined(event)
-        self._budget.streams.add(event.tenant, stream_charge(event.spec))
+        self._budget.add_stream(event.tenant, event.spec)
         self._own(event.tenant).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
@@ -345,7 +345,7 @@ class Admission:
         stream = self._streams.pop(event.stream_id)
         self.clock_streams.dropped(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]
-        self._budget.streams.add(event.tenant, -stream_charge(stream.spec))
+        self._budget.drop_stream(event.tenant, stream.spec)
         self._budget.producers.add(event.tenant, -stream.producers.nbytes)
         self._own(event.tenant).use.producers -= len(stream.producers)
 

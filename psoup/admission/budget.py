@@ -97,6 +97,10 @@ class _BlockCharge:
 _BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
+_DERIVED_SHARE = 16
+"""The part of the budget that is reserved for rows of derived streams, if there are any."""
+
+
 class MemoryBudget:
     """The charged memory. `limit`: the budget in bytes. `tenants`: the known tenants. Only the sequencer may use it."""
 
@@ -106,6 +110,8 @@ class MemoryBudget:
         self.queries = 0
         self.producers = SharedRoom(limit // _PRODUCERS_SHARE, tenants)
         self.streams = SharedRoom(max(limit // _STREAMS_SHARE, _STREAMS_LEAST), tenants)
+        self._derived = 0
+        """The number of derived streams."""
         self._charges: dict[int, int] = {}
         """Charges of queries registered by their texts, by query ID."""
         self._blocks: SortedDict[int, _BlockCharge] = SortedDict()
@@ -121,12 +127,31 @@ class MemoryBudget:
 
         For a stream with an archive the error says to wait, as maintenance is writing older tuples to disk.
         """
-        if needed and self.used + needed > self.limit:
+        limit = self.limit if spec.derived is not None else self.limit - self.reserve
+        if needed and self.used + needed > limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
             wanted = f"this batch to {spec.noun} {spec.name!r} needs {needed:,} more"
             if texts:
                 wanted += f", at most {texts:,} of them for texts that patches keep: send fewer patches at once"
             raise self._refusal(wanted, needed, waits, _LESS if spec.table is None else _LESS_OF_TABLES)
+
+    def add_stream(self, tenant: str, spec: StreamSpec) -> None:
+        """Charge a tenant for a new stream."""
+        self.streams.add(tenant, stream_charge(spec))
+        self._derived += spec.derived is not None
+
+    def drop_stream(self, tenant: str, spec: StreamSpec) -> None:
+        """Give back what a stream was charged."""
+        self.streams.add(tenant, -stream_charge(spec))
+        self._derived -= spec.derived is not None
+
+    @property
+    def reserve(self) -> int:
+        """The bytes of the budget that only derived rows may take: without room for them, sources would stay for ever.
+
+        0 without derived streams.
+        """
+        return self.limit // _DERIVED_SHARE if self._derived else 0
 
     def check_queries(self, needed: int, count: int) -> None:
         """Raise ResourceExhausted if `count` queries of `needed` bytes do not fit."""

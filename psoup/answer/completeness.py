@@ -118,7 +118,7 @@ def part_of(reach: Reach) -> SourcePart:
         and now is not None
         and watermark is not None
         and end <= now
-        and end < watermark
+        and end < watermark + (view.spec.derived is not None)  # a pump pushes an instant as a whole
     )
     return SourcePart(
         watermark,

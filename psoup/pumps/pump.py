@@ -47,6 +47,8 @@ class Pump:
         self._form: Form | None = None
         self._durable = view.watermark
         self._reached = view.watermark
+        self._unlogged = 0
+        """The tuples passed since the last push. At a chunk of them the position is logged, as chunks wait for it."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
         self.passed = 0
@@ -104,11 +106,12 @@ class Pump:
         derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
         self.tuples += extent.new
         self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
-        self._reached = extent.at
+        self._reached, self._unlogged = extent.at, self._unlogged + extent.new
         if not len(derived.batch):
             if extent.at == closed:
                 self.passed = snapshot.sequence
-            if not instant or extent.at == self._durable:
+            unpins = self._unlogged >= snapshot.config.chunk_rows
+            if not (instant or unpins) or extent.at == self._durable:
                 return None
         positions = json.dumps({"at": extent.at, "next": [high for _, high in extent.target]}).encode()
         facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant
@@ -116,7 +119,7 @@ class Pump:
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Take notice that a step is logged as the event `sequence`."""
-        self._durable, self.pushed_at = command.at, sequence
+        self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
         self.rows += len(command.batch)
 
     def _extent(self, form: Form, views: Sequence[StreamView], closed: int) -> Extent:

@@ -91,7 +91,8 @@ def widths_of(query: StandingQuery) -> tuple[int | None, ...]:
 
 
 def _width(query: StandingQuery, source: Source) -> int | None:
-    return 0 if len(query.sources) == 1 else _window_width(source)
+    """How long a tuple of a source may meet later tuples. A version meets only tuples of instants at which it holds."""
+    return 0 if len(query.sources) == 1 or source.spec.table is not None else _window_width(source)
 
 
 def _window_width(source: Source) -> int | None:

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from psoup_proto.v1 import types_pb2 as psoup__proto_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpsoup_proto/v1/streams.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1apsoup_proto/v1/types.proto\"\xc2\x08\n\x06Stream\x12\x11\n\tstream_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12!\n\x07\x63olumns\x18\x04 \x03(\x0b\x32\x10.psoup.v1.Column\x12\x13\n\x0btime_column\x18\x05 \x01(\t\x12+\n\x08lateness\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nidle_after\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\tretention\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1b\n\x0eretention_rows\x18\t \x01(\x03H\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03now\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tuples\x18\r \x01(\x03\x12\x16\n\x0e\x66irst_tuple_id\x18\x0e \x01(\x03\x12\x15\n\rnext_tuple_id\x18\x0f \x01(\x03\x12\x0f\n\x07pending\x18\x10 \x01(\x03\x12\x0c\n\x04late\x18\x11 \x01(\x03\x12\r\n\x05\x61head\x18\x12 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x13 \x01(\x03\x12\r\n\x05\x62ytes\x18\x14 \x01(\x03\x12\x0f\n\x07queries\x18\x15 \x01(\x03\x12*\n\x07\x61rchive\x18\x16 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x61rchive_rows\x18\x17 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\x0f\x61rchived_tuples\x18\x18 \x01(\x03\x12\x17\n\x0f\x61rchived_chunks\x18\x19 \x01(\x03\x12\x16\n\x0e\x61rchived_bytes\x18\x1a \x01(\x03\x12,\n\tmax_ahead\x18\x1b \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\nfirst_time\x18\x1c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x38\n\x14\x66irst_time_in_memory\x18\x1d \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\x12watermark_by_clock\x18P \x01(\x08\x12\r\n\x04live\x18\xa0\x01 \x01(\x08\x12\x14\n\x0bprimary_key\x18\xa1\x01 \x03(\t\x12+\n\x07history\x18\xa2\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x64\x65leted_for\x18\xa3\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\nexpires_by\x18\x8e\x02 \x01(\tB\x11\n\x0f_retention_rowsB\x0f\n\r_archive_rows\"@\n\x13\x43reateStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12\x16\n\x0e\x61llow_existing\x18\x02 \x01(\x08\"]\n\x14\x43reateStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"\'\n\x12\x41lterStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\"\\\n\x13\x41lterStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"Q\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\"Q\n\x13ListStreamsResponse\x12!\n\x07streams\x18\x01 \x03(\x0b\x32\x10.psoup.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"6\n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"G\n\x11GetStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\xb4\x01\n\x11\x44ropStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x12\x0f\n\x07\x63\x61scade\x18\x04 \x01(\x08\x12\x1d\n\x10\x65xpected_queries\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\x08is_table\x18\x06 \x01(\x08H\x01\x88\x01\x01\x42\x13\n\x11_expected_queriesB\x0b\n\t_is_table\"7\n\x12\x44ropStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07queries\x18\x02 \x01(\x03\x32\x85\x03\n\rStreamService\x12M\n\x0c\x43reateStream\x12\x1d.psoup.v1.CreateStreamRequest\x1a\x1e.psoup.v1.CreateStreamResponse\x12J\n\x0b\x41lterStream\x12\x1c.psoup.v1.AlterStreamRequest\x1a\x1d.psoup.v1.AlterStreamResponse\x12J\n\x0bListStreams\x12\x1c.psoup.v1.ListStreamsRequest\x1a\x1d.psoup.v1.ListStreamsResponse\x12\x44\n\tGetStream\x12\x1a.psoup.v1.GetStreamRequest\x1a\x1b.psoup.v1.GetStreamResponse\x12G\n\nDropStream\x12\x1b.psoup.v1.DropStreamRequest\x1a\x1c.psoup.v1.DropStreamResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpsoup_proto/v1/streams.proto\x12\x08psoup.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1apsoup_proto/v1/types.proto\"\xea\x08\n\x06Stream\x12\x11\n\tstream_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12!\n\x07\x63olumns\x18\x04 \x03(\x0b\x32\x10.psoup.v1.Column\x12\x13\n\x0btime_column\x18\x05 \x01(\t\x12+\n\x08lateness\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nidle_after\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\tretention\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1b\n\x0eretention_rows\x18\t \x01(\x03H\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03now\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06tuples\x18\r \x01(\x03\x12\x16\n\x0e\x66irst_tuple_id\x18\x0e \x01(\x03\x12\x15\n\rnext_tuple_id\x18\x0f \x01(\x03\x12\x0f\n\x07pending\x18\x10 \x01(\x03\x12\x0c\n\x04late\x18\x11 \x01(\x03\x12\r\n\x05\x61head\x18\x12 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x13 \x01(\x03\x12\r\n\x05\x62ytes\x18\x14 \x01(\x03\x12\x0f\n\x07queries\x18\x15 \x01(\x03\x12*\n\x07\x61rchive\x18\x16 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x0c\x61rchive_rows\x18\x17 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\x0f\x61rchived_tuples\x18\x18 \x01(\x03\x12\x17\n\x0f\x61rchived_chunks\x18\x19 \x01(\x03\x12\x16\n\x0e\x61rchived_bytes\x18\x1a \x01(\x03\x12,\n\tmax_ahead\x18\x1b \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\nfirst_time\x18\x1c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x38\n\x14\x66irst_time_in_memory\x18\x1d \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\x12watermark_by_clock\x18P \x01(\x08\x12\r\n\x04live\x18\xa0\x01 \x01(\x08\x12\x14\n\x0bprimary_key\x18\xa1\x01 \x03(\t\x12+\n\x07history\x18\xa2\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x64\x65leted_for\x18\xa3\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\nexpires_by\x18\x8e\x02 \x01(\t\x12&\n\x07\x64\x65rived\x18\x8f\x02 \x01(\x0b\x32\x14.psoup.v1.DerivationB\x11\n\x0f_retention_rowsB\x0f\n\r_archive_rows\"\xf5\x01\n\nDerivation\x12\x0e\n\x06select\x18\x01 \x01(\t\x12\x0f\n\x07sources\x18\x02 \x03(\t\x12\x10\n\x08\x66rom_now\x18\x03 \x01(\x08\x12+\n\x07reached\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x03lag\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07held_by\x18\x06 \x01(\t\x12\x0e\n\x06tuples\x18\x07 \x01(\x03\x12\x0c\n\x04rows\x18\x08 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\t \x01(\x03\x12\x0f\n\x07unknown\x18\n \x01(\x03\x12\x0f\n\x07\x66\x61ilure\x18\x0b \x01(\t\"@\n\x13\x43reateStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12\x16\n\x0e\x61llow_existing\x18\x02 \x01(\x08\"]\n\x14\x43reateStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"\'\n\x12\x41lterStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\"\\\n\x13\x41lterStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"Q\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x03 \x01(\x03\"Q\n\x13ListStreamsResponse\x12!\n\x07streams\x18\x01 \x03(\x0b\x32\x10.psoup.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"6\n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cmin_sequence\x18\x02 \x01(\x03\"G\n\x11GetStreamResponse\x12 \n\x06stream\x18\x01 \x01(\x0b\x32\x10.psoup.v1.Stream\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\xb4\x01\n\x11\x44ropStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x12\x0f\n\x07\x63\x61scade\x18\x04 \x01(\x08\x12\x1d\n\x10\x65xpected_queries\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\x08is_table\x18\x06 \x01(\x08H\x01\x88\x01\x01\x42\x13\n\x11_expected_queriesB\x0b\n\t_is_table\"7\n\x12\x44ropStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07queries\x18\x02 \x01(\x03\x32\x85\x03\n\rStreamService\x12M\n\x0c\x43reateStream\x12\x1d.psoup.v1.CreateStreamRequest\x1a\x1e.psoup.v1.CreateStreamResponse\x12J\n\x0b\x41lterStream\x12\x1c.psoup.v1.AlterStreamRequest\x1a\x1d.psoup.v1.AlterStreamResponse\x12J\n\x0bListStreams\x12\x1c.psoup.v1.ListStreamsRequest\x1a\x1d.psoup.v1.ListStreamsResponse\x12\x44\n\tGetStream\x12\x1a.psoup.v1.GetStreamRequest\x1a\x1b.psoup.v1.GetStreamResponse\x12G\n\nDropStream\x12\x1b.psoup.v1.DropStreamRequest\x1a\x1c.psoup.v1.DropStreamResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,27 +35,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'psoup_proto.v1.streams_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STREAM']._serialized_start=136
-  _globals['_STREAM']._serialized_end=1226
-  _globals['_CREATESTREAMREQUEST']._serialized_start=1228
-  _globals['_CREATESTREAMREQUEST']._serialized_end=1292
-  _globals['_CREATESTREAMRESPONSE']._serialized_start=1294
-  _globals['_CREATESTREAMRESPONSE']._serialized_end=1387
-  _globals['_ALTERSTREAMREQUEST']._serialized_start=1389
-  _globals['_ALTERSTREAMREQUEST']._serialized_end=1428
-  _globals['_ALTERSTREAMRESPONSE']._serialized_start=1430
-  _globals['_ALTERSTREAMRESPONSE']._serialized_end=1522
-  _globals['_LISTSTREAMSREQUEST']._serialized_start=1524
-  _globals['_LISTSTREAMSREQUEST']._serialized_end=1605
-  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1607
-  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1688
-  _globals['_GETSTREAMREQUEST']._serialized_start=1690
-  _globals['_GETSTREAMREQUEST']._serialized_end=1744
-  _globals['_GETSTREAMRESPONSE']._serialized_start=1746
-  _globals['_GETSTREAMRESPONSE']._serialized_end=1817
-  _globals['_DROPSTREAMREQUEST']._serialized_start=1820
-  _globals['_DROPSTREAMREQUEST']._serialized_end=2000
-  _globals['_DROPSTREAMRESPONSE']._serialized_start=2002
-  _globals['_DROPSTREAMRESPONSE']._serialized_end=2057
-  _globals['_STREAMSERVICE']._serialized_start=2060
-  _globals['_STREAMSERVICE']._serialized_end=2449
+  _globals['_STREAM']._serialized_end=1266
+  _globals['_DERIVATION']._serialized_start=1269
+  _globals['_DERIVATION']._serialized_end=1514
+  _globals['_CREATESTREAMREQUEST']._serialized_start=1516
+  _globals['_CREATESTREAMREQUEST']._serialized_end=1580
+  _globals['_CREATESTREAMRESPONSE']._serialized_start=1582
+  _globals['_CREATESTREAMRESPONSE']._serialized_end=1675
+  _globals['_ALTERSTREAMREQUEST']._serialized_start=1677
+  _globals['_ALTERSTREAMREQUEST']._serialized_end=1716
+  _globals['_ALTERSTREAMRESPONSE']._serialized_start=1718
+  _globals['_ALTERSTREAMRESPONSE']._serialized_end=1810
+  _globals['_LISTSTREAMSREQUEST']._serialized_start=1812
+  _globals['_LISTSTREAMSREQUEST']._serialized_end=1893
+  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1895
+  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1976
+  _globals['_GETSTREAMREQUEST']._serialized_start=1978
+  _globals['_GETSTREAMREQUEST']._serialized_end=2032
+  _globals['_GETSTREAMRESPONSE']._serialized_start=2034
+  _globals['_GETSTREAMRESPONSE']._serialized_end=2105
+  _globals['_DROPSTREAMREQUEST']._serialized_start=2108
+  _globals['_DROPSTREAMREQUEST']._serialized_end=2288
+  _globals['_DROPSTREAMRESPONSE']._serialized_start=2290
+  _globals['_DROPSTREAMRESPONSE']._serialized_end=2345
+  _globals['_STREAMSERVICE']._serialized_start=2348
+  _globals['_STREAMSERVICE']._serialized_end=2737
 # @@protoc_insertion_point(module_scope)

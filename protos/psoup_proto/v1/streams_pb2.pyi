@@ -62,6 +62,7 @@ class Stream(_message.Message):
     HISTORY_FIELD_NUMBER: _builtins.int
     DELETED_FOR_FIELD_NUMBER: _builtins.int
     EXPIRES_BY_FIELD_NUMBER: _builtins.int
+    DERIVED_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -164,6 +165,10 @@ class Stream(_message.Message):
     def deleted_for(self) -> _duration_pb2.Duration:
         """The time for which a table remembers deletions. Unset for a stream."""
 
+    @_builtins.property
+    def derived(self) -> Global___Derivation:
+        """How the service derives the stream from others. Unset for a stream that is not derived."""
+
     def __init__(
         self,
         *,
@@ -202,10 +207,11 @@ class Stream(_message.Message):
         history: _duration_pb2.Duration | None = ...,
         deleted_for: _duration_pb2.Duration | None = ...,
         expires_by: _builtins.str = ...,
+        derived: Global___Derivation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "deleted_for", b"deleted_for", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "history", b"history", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "deleted_for", b"deleted_for", "derived", b"derived", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "history", b"history", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "deleted_for", b"deleted_for", "expires_by", b"expires_by", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "history", b"history", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "primary_key", b"primary_key", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "deleted_for", b"deleted_for", "derived", b"derived", "expires_by", b"expires_by", "first_time", b"first_time", "first_time_in_memory", b"first_time_in_memory", "first_tuple_id", b"first_tuple_id", "history", b"history", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "live", b"live", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "primary_key", b"primary_key", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark", "watermark_by_clock", b"watermark_by_clock"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
@@ -219,6 +225,76 @@ class Stream(_message.Message):
 Global___Stream: _TypeAlias = Stream  # noqa: Y015
 
 @_typing.final
+class Derivation(_message.Message):
+    """The derivation of a stream: CREATE STREAM … AS. Counts are since the start of the service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SELECT_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    FROM_NOW_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    HELD_BY_FIELD_NUMBER: _builtins.int
+    TUPLES_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    select: _builtins.str
+    """The SELECT whose new rows are the tuples of the stream."""
+    from_now: _builtins.bool
+    """The stream began when it was created, not with all tuples that its sources kept."""
+    held_by: _builtins.str
+    """The source whose watermark holds the stream back. Empty if none does."""
+    tuples: _builtins.int
+    """Tuples of the sources that were read."""
+    rows: _builtins.int
+    """Rows that were derived."""
+    errors: _builtins.int
+    """Values that are NULL, or conditions that are not satisfied, because they could not be computed."""
+    unknown: _builtins.int
+    """Rows without a version of a table, because the version is older than HISTORY."""
+    failure: _builtins.str
+    """Why the service does not derive the stream further at present. Empty if it does."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of the streams and tables that the SELECT reads, each once."""
+
+    @_builtins.property
+    def reached(self) -> _timestamp_pb2.Timestamp:
+        """The instant up to which the service has derived. The watermark of the stream may be earlier, if no row came since.
+        Unset: nothing is derived yet.
+        """
+
+    @_builtins.property
+    def lag(self) -> _duration_pb2.Duration:
+        """From there to the newest tuple of a source."""
+
+    def __init__(
+        self,
+        *,
+        select: _builtins.str = ...,
+        sources: _abc.Iterable[_builtins.str] | None = ...,
+        from_now: _builtins.bool = ...,
+        reached: _timestamp_pb2.Timestamp | None = ...,
+        lag: _duration_pb2.Duration | None = ...,
+        held_by: _builtins.str = ...,
+        tuples: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        errors: _builtins.int = ...,
+        unknown: _builtins.int = ...,
+        failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag", "reached", b"reached"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "failure", b"failure", "from_now", b"from_now", "held_by", b"held_by", "lag", b"lag", "reached", b"reached", "rows", b"rows", "select", b"select", "sources", b"sources", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Derivation: _TypeAlias = Derivation  # noqa: Y015
+
+@_typing.final
 class CreateStreamRequest(_message.Message):
     """Of CreateStream."""
 
@@ -229,6 +305,7 @@ class CreateStreamRequest(_message.Message):
     statement: _builtins.str
     """CREATE STREAM name (column TYPE [NOT NULL], …) [TIMESTAMP BY column [LATENESS n unit] [WATERMARK BY CLOCK]
     [IDLE AFTER n unit] [AHEAD n unit]] [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]; at most 64 KiB.
+    Or CREATE STREAM name [(column, …)] AS [ISTREAM] (SELECT …) [FROM START | FROM NOW] with the same RETENTION.
     """
     allow_existing: _builtins.bool
     """If a stream of that name with the same definition exists, reply with it instead of ALREADY_EXISTS. Set it

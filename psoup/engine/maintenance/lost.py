@@ -27,7 +27,8 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     versions, table, now = state.versions, state.data.spec.table, state.now
     if versions is None or table is None or now is None:
         return None
-    edge = min([now - table.history, *(pin - 1 for pin in state.shelf.pins.values())])
+    pinned, edge = state.shelf.pins.least, now - table.history
+    edge = edge if pinned is None else min(edge, pinned - 1)
     for entry in state.shelf.in_memory:
         chunk = entry.data
         if _worth_from(chunk, table, everything) > edge or state.shelf.to_thin(chunk.number) is None:

@@ -8,11 +8,12 @@ The shelf drops such chunks, or moves them to the archive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from psoup.data.archived_chunk import Chunk
 from psoup.data.thinning import nth_last
+from psoup.engine.stream.attention import Attention
 from psoup.model import StreamSpec
 from psoup.published.snapshot import ChunkEntry
 
@@ -49,12 +50,29 @@ def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> 
     return duration is not None and now is not None and time < now - duration + archive
 
 
-def first_pinned(entries: Sequence[ChunkEntry], pins: Mapping[int, int]) -> int:
-    """The number of oldest chunks without a tuple that a derived stream needs. O(1) without `pins`, else O(chunks).
+class Pins:
+    """The tuples of a stream that derived streams need: for each of these, the least time of such a tuple."""
 
-    `pins`: for each derived stream the least time of the tuples that it needs.
-    """
-    if not pins:
-        return len(entries)
-    least = min(pins.values())
-    return next((at for at, entry in enumerate(entries) if entry.data.last_time >= least), len(entries))
+    def __init__(self, attention: Attention) -> None:
+        self._attention = attention
+        self._least: dict[int, int] = {}
+
+    @property
+    def least(self) -> int | None:
+        """The least time that a tuple needs to stay. None if none needs to."""
+        return min(self._least.values(), default=None)
+
+    def set(self, stream_id: int, least: int | None) -> None:
+        """Set the least time for a derived stream. None removes its pin."""
+        if least is None:
+            self._least.pop(stream_id, None)
+        else:
+            self._least[stream_id] = least
+        self._attention.look_after()  # tuples may go now
+
+    def first(self, entries: Sequence[ChunkEntry]) -> int:
+        """The number of oldest chunks without a pinned tuple. O(1) without pins, else O(chunks)."""
+        least = self.least
+        if least is None:
+            return len(entries)
+        return next((at for at, entry in enumerate(entries) if entry.data.last_time >= least), len(entries))

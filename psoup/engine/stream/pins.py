@@ -36,15 +36,15 @@ class SourcePins:
             (streams[i].shelf, None if derived is None else derived.width_of(i)) for i in ids if i in streams
         ]
         for shelf, _ in self._pinned:
-            shelf.pins[self._stream_id] = _ALL
+            shelf.pins.set(self._stream_id, _ALL)
 
     def move(self, watermark: int | None) -> None:
         """Pin only what the stream needs after its watermark has moved. O(sources)."""
         for shelf, width in self._pinned:
             least = _ALL if watermark is None or width is None else watermark - width + 1
-            shelf.pins[self._stream_id] = least
+            shelf.pins.set(self._stream_id, least)
 
     def release(self) -> None:
         """Remove all pins, as the stream is dropped."""
         for shelf, _ in self._pinned:
-            shelf.pins.pop(self._stream_id, None)
+            shelf.pins.set(self._stream_id, None)

@@ -24,7 +24,7 @@ from psoup.data.stored_chunk import Stored
 from psoup.data.thinning import newest_time
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.deaths import Deaths
-from psoup.engine.stream.expiry import Edge, first_pinned
+from psoup.engine.stream.expiry import Edge, Pins
 from psoup.engine.stream.shelf_checks import check_chunks
 from psoup.engine.stream.store_delay import may_wait
 from psoup.invariants import ensure
@@ -72,8 +72,8 @@ class Shelf:
         """Bytes charged for tuples in memory, bytes on disk of archived chunks, and bytes of results."""
         self.turns: Turns = NO_TURNS
         """The thinnings of chunks since the start. Replaced, never changed in place, as readers share it."""
-        self.deaths, self.pins = Deaths(), dict[int, int]()
-        """For each stream that derives from this one, the least time of the tuples that it needs."""
+        self.deaths, self.pins = Deaths(), Pins(attention)
+        """The tuples that derived streams need."""
 
     # Chunks come and go ----------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Shelf:
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
         """The number of oldest chunks that are wholly past the retention at `now`, not pinned, and need no storing."""
-        past = count = min(self._before_edge(0, spec, now, next_id, 0), first_pinned(self.entries, self.pins))
+        past = count = min(self._before_edge(0, spec, now, next_id, 0), self.pins.first(self.entries))
         if self.entries and self._config is not None:  # a chunk dropped before it is stored would come back at a start
             first = self.entries[0].data.number
             count = max(min(count, self.next_to_store - first), self._passed_before - first)

@@ -184,7 +184,8 @@ class DerivedStreams:
         passed = dict[int, Passed]()
         for stream_id, pump in self.pumps.items():
             facts = pump.passed, pump.pushed_at, pump.source_ids, stream_id in resting
-            passed[stream_id] = Passed(*facts)
+            counts = pump.tuples, pump.rows, pump.errors, pump.unknown, self.reasons.get(stream_id, "")
+            passed[stream_id] = Passed(*facts, pump.reached, *counts)
         self._host.passed.note(passed)
 
     def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:

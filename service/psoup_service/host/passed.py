@@ -19,6 +19,7 @@ from psoup_service.host.worker import deliver
 class Passed:
     """What a pump has passed. `event`: all that this event and earlier ones closed is pushed. `pushed`: its last event.
 
+    `reached` to `unknown`: as in `psoup.pumps.Pump`. `failure`: why the stream is not derived further, else "".
     `rests`: whether its steps fail, so that nobody is to wait for it. `sources`: the stream IDs of its sources.
     """
 
@@ -26,6 +27,12 @@ class Passed:
     pushed: int
     sources: tuple[int, ...]
     rests: bool = False
+    reached: int | None = None
+    tuples: int = 0
+    rows: int = 0
+    errors: int = 0
+    unknown: int = 0
+    failure: str = ""
 
 
 class PassedEvents:
@@ -39,6 +46,10 @@ class PassedEvents:
     def any(self) -> bool:
         """Whether there are derived streams."""
         return bool(self._passed)
+
+    def of(self, stream_id: int) -> Passed | None:
+        """What the pump of a stream has passed. None if it has not begun, and for a stream that is not derived."""
+        return self._passed.get(stream_id)
 
     def note(self, passed: Mapping[int, Passed]) -> None:
         """Replace what the pumps have passed, and wake the waiters."""

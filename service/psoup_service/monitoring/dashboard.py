@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Readers": ("pending_reads", "reads_", "sort_bytes", "pin", "streams_behind", "results_offered", "ahead_refused"),
     "Clients of PostgreSQL": ("pg_",),
     "Queries": ("queries", "clauses", "dear_", "results_bytes", "kept_answers", "auto_", "eager_", "installed"),
-    "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table"),
+    "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table", "derived_"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
     "Webhooks": ("webhook",),
     "Process": ("loop_", "late_kernels", "background_errors", "short_of_disk", "tls_", "spans_"),

@@ -11,12 +11,13 @@ from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events.acknowledgements import Acknowledgement, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.phrases import counted
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.derived import derivation
 
 _PAGE = 100
 _MAX_PAGE = 1_000
@@ -94,7 +95,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
 
         def read(snapshot: Snapshot) -> streams_pb2.ListStreamsResponse:
             descriptions = list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
-            described = (convert.stream(description, backend.ids) for description in descriptions[:size])
+            described = (
+                self._with_derivation(convert.stream(each, backend.ids), snapshot, snapshot.by_id[each.stream_id])
+                for each in descriptions[:size]
+            )
             streams = fitting(described, backend.limits.answer_bytes)
             token = ""
             if len(descriptions) > len(streams):
@@ -136,9 +140,17 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         view, now = snapshot.stream(name, tenant), self._backend.now()
 
         def describe(_: Snapshot) -> streams_pb2.Stream:
-            return convert.stream(describe_stream(snapshot, name, tenant=tenant, now=now), self._backend.ids)
+            message = convert.stream(describe_stream(snapshot, name, tenant=tenant, now=now), self._backend.ids)
+            return self._with_derivation(message, snapshot, view)
 
         return await self._backend.made(len(view.spec.schema.attributes) + len(view.chunks), describe)
+
+    def _with_derivation(self, message: streams_pb2.Stream, snapshot: Snapshot, view: StreamView) -> streams_pb2.Stream:
+        """The message, with its derivation if the stream has one."""
+        derived = derivation(snapshot, view, self._backend.host.passed.of(view.stream_id))
+        if derived is not None:
+            message.derived.CopyFrom(derived)
+        return message
 
     def _in_use(self, problem: FailedPrecondition) -> FailedPrecondition:
         """The refusal with the client's query IDs instead of the engine's numbers."""

@@ -138,3 +138,39 @@ def test_clients_are_told_that_the_service_derives_the_stream() -> None:
             client.execute("DROP STREAM t")
         client.execute("DROP STREAM t CASCADE")
         assert not client.streams()
+
+
+def test_a_derived_stream_shows_its_definition_and_its_pump() -> None:
+    with serving() as served, Client(served.address) as client:
+        for name in ("e", "f"):
+            client.create_stream(f"CREATE STREAM {name} {TIMED}")
+        select = "SELECT e.k FROM e [RANGE 1 HOUR], f [RANGE 1 HOUR] WHERE e.k = f.k"
+        client.execute(f"CREATE STREAM x AS ({select}) RETENTION 1 DAY")
+        at = lambda *seconds: pa.array([second * SECOND for second in seconds], pa.timestamp("us"))  # noqa: E731
+        client.push("e", pa.table({"k": [1, 2], "at": at(5, 20)}))
+        client.push("f", pa.table({"k": [1, 2], "at": at(6, 9)}))
+        assert [row["k"] for row in rows_of(client, "x")] == [1]
+        info = client.describe("x")
+        derived = info.derived
+        assert derived is not None and info.time_column == ""
+        assert info.sql == f"CREATE STREAM x (k) AS ISTREAM ({select}) FROM START RETENTION 1 DAY"
+        assert (derived.select, derived.sources, derived.from_now) == (select, ("e", "f"), False)
+        assert derived.reached is not None and derived.reached.timestamp() == pytest.approx(9, abs=1e-5)
+        assert (derived.lag.total_seconds(), derived.held_by) == (pytest.approx(11, abs=1e-5), "f")
+        assert (derived.tuples, derived.rows, derived.errors, derived.failure) == (2, 1, 0, "")
+        assert next(each for each in client.streams() if each.name == "x").derived == derived
+        assert client.describe("e").derived is None
+
+
+def test_an_answer_over_a_stream_and_what_derives_from_it_has_a_line_for_each() -> None:
+    with serving() as served, Client(served.address) as client:
+        client.create_stream(f"CREATE STREAM e {TIMED}")
+        client.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k > 1)")
+        times = pa.array([SECOND, 2 * SECOND, 3 * SECOND], pa.timestamp("us"))
+        client.push("e", pa.table({"k": [1, 2, 3], "at": times}))
+        answer = client.ask("SELECT e.k FROM e JOIN x ON e.k = x.k")
+        assert [row["k"] for row in answer.to_arrow().to_pylist()] == [2]
+        first, second = answer.completeness.sources
+        assert first.watermark is not None and second.watermark is not None
+        assert (first.watermark - second.watermark).total_seconds() == pytest.approx(1e-6)
+        assert client.ask("SELECT k FROM x").completeness.final

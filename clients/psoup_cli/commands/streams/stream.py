@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
 from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
-from psoup_client import FailedPrecondition, GroupInfo, StreamInfo
+from psoup_client import DerivationInfo, FailedPrecondition, GroupInfo, StreamInfo
 from psoup_client.phrases import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -206,6 +206,25 @@ def _described(info: StreamInfo) -> list[tuple[str, Any]]:
         ("pending", waits),
         ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
         ("queries", f"{info.queries:,}"),
+        *_derived(info.derived),
+    ]
+
+
+def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
+    """The lines about how a stream is derived."""
+    if derived is None:
+        return []
+    held = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
+    counts = f"{derived.rows:,} from {counted(derived.tuples, 'tuple')} since the start of the service"
+    failed = [(derived.errors, "values could not be computed"), (derived.unknown, "rows have no known version")]
+    faults = [f"{count:,} {what}" for count, what in failed if count]
+    return [
+        ("derived by", derived.select),
+        ("derived from", ", ".join(derived.sources)),
+        ("derived up to", derived.reached or "nothing yet"),
+        ("lag", f"{_span(derived.lag)}{held}"),
+        ("rows", "; ".join([counts, *faults])),
+        *([("late, because", derived.failure)] if derived.failure else []),
     ]
 
 
@@ -238,6 +257,8 @@ def drop_group(
 
 
 def _time(info: StreamInfo) -> str:
+    if info.derived is not None:
+        return "the instant at which each row entered the answer"
     if not info.time_column:
         return "the clock at arrival"
     order = f"up to {_span(info.lateness)} late" if info.lateness else "in order"
