@@ -38,6 +38,13 @@ class Form(NamedTuple):
     widths: tuple[int | None, ...]
     specs: tuple[StreamSpec, ...]
 
+    def is_timeless(self, place: int) -> bool:
+        """Whether the times of a source say nothing about instants: a table in system time beside event-time streams.
+
+        Such a version meets the rows at whose times it holds, whenever it came.
+        """
+        return self.derived.event_time and not self.specs[place].event_time
+
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sources, in the order of FROM."""

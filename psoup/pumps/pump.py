@@ -48,7 +48,10 @@ class Pump:
         self._durable = view.watermark
         self._reached = view.watermark
         self._unlogged = 0
-        """The tuples passed since the last push. At a chunk of them the position is logged, as chunks wait for it."""
+        """The tuples passed since the last push. At a chunk of them the position is logged, as chunks wait for it.
+
+        Beside a table whose times say nothing about instants, it is logged with each step: a version that comes later
+        adds no row, also after a restart."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
         self.passed = 0
@@ -111,7 +114,8 @@ class Pump:
             if extent.at == closed:
                 self.passed = snapshot.sequence
             unpins = self._unlogged >= snapshot.config.chunk_rows
-            if not (instant or unpins) or extent.at == self._durable:
+            settles = extent.new > 0 and any(map(form.is_timeless, range(len(views))))
+            if not (instant or unpins or settles) or extent.at == self._durable:
                 return None
         positions = json.dumps({"at": extent.at, "next": [high for _, high in extent.target]}).encode()
         facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant

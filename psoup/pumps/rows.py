@@ -66,8 +66,12 @@ class DerivedRows(NamedTuple):
 def extent_of(form: Form, views: Sequence[StreamView], after: int | None, at: int) -> Extent:
     """The tuples that a step reads. Reads at most the times of two chunks of each source."""
     base, target = [], []
-    for view, width, source in zip(views, form.widths, form.sources, strict=True):
+    for place, (view, width, source) in enumerate(zip(views, form.widths, form.sources, strict=True)):
         timeline, low = view.timeline(), view.first_id
+        if form.is_timeless(place):
+            base.append((low, view.next_id))
+            target.append((low, view.next_id))
+            continue
         end = low if after is None else max(low, timeline.through(after))
         if len(views) == 1:
             low = end
@@ -96,7 +100,7 @@ def rows_of_step(
         return DerivedRows(_batch(spec, pa.table({}), np.zeros(0, np.int64)), errors, unknown)
     rows = pa.Table.from_batches(parts)
     ids, times = _integers(rows, 0, sources), _integers(rows, sources, 2 * sources)
-    instants = np.maximum.reduce(times)
+    instants = np.maximum.reduce([own for place, own in enumerate(times) if not form.is_timeless(place)])
     stays = np.ones(len(instants), np.bool_)
     for width, own in zip(form.widths, times, strict=True):
         if width is not None and sources > 1:

@@ -10,8 +10,8 @@ from psoup.published.snapshot import Snapshot, StreamView
 class DerivedStatus(NamedTuple):
     """The position of a derived stream. Times are microseconds.
 
-    `lag`: from the position to the newest tuple of a source; 0 if all are derived. `held_by`: the source whose
-    watermark holds the stream back, "" if none does. `sources`: the names of the sources, each once.
+    `lag`: from the position to the newest tuple of a source that is a stream; 0 if all are derived. `held_by`: the
+    source whose watermark holds the stream back, "" if none does. `sources`: the names of the sources, each once.
     """
 
     sources: tuple[str, ...]
@@ -24,8 +24,9 @@ def status_of(snapshot: Snapshot, view: StreamView, reached: int | None) -> Deri
     watermark."""
     derived = view.spec.derived
     sources = [] if derived is None else [snapshot.by_id[i] for i in derived.source_ids if i in snapshot.by_id]
-    times = [source.last_time for source in sources if source.last_time is not None]
-    times += [int(run[-1]) for source in sources for run in source.waiting if len(run)]
+    streams = [source for source in sources if source.spec.table is None]
+    times = [source.last_time for source in streams if source.last_time is not None]
+    times += [int(run[-1]) for source in streams for run in source.waiting if len(run)]
     position = max([at for at in (reached, view.watermark) if at is not None], default=None)
     newest = max(times, default=None)
     lag = 0 if newest is None or position is None else max(0, newest - position)

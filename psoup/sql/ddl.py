@@ -73,7 +73,7 @@ def with_derivation(spec: StreamSpec, derived: Derivation) -> StreamSpec:
     return replace(spec, schema=Schema((*columns, _INSTANT)), time_attribute=len(columns), ahead=0, derived=derived)
 
 
-_INSTANT = Attribute(INSTANT, TIMESTAMP, nullable=False, hidden=True)
+_INSTANT = Attribute(INSTANT, TIMESTAMP, hidden=True)
 
 
 def _retention_texts(span: Retention) -> list[str]:

@@ -183,9 +183,18 @@ class DerivedStreams:
         """Tell waiting readers what the pumps have passed."""
         passed = dict[int, Passed]()
         for stream_id, pump in self.pumps.items():
-            facts = pump.passed, pump.pushed_at, pump.source_ids, stream_id in resting
-            counts = pump.tuples, pump.rows, pump.errors, pump.unknown, self.reasons.get(stream_id, "")
-            passed[stream_id] = Passed(*facts, pump.reached, *counts)
+            passed[stream_id] = Passed(
+                pump.passed,
+                pump.pushed_at,
+                pump.source_ids,
+                stream_id in resting,
+                pump.reached,
+                pump.tuples,
+                pump.rows,
+                pump.errors,
+                pump.unknown,
+                self.reasons.get(stream_id, ""),
+            )
         self._host.passed.note(passed)
 
     def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange
+from psoup.events.acknowledgements import Effects
 from psoup.events.commands import Attach, Extent, Locate, Push, Recall
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
@@ -110,8 +111,13 @@ def test_a_replay_keeps_what_was_closed() -> None:
     again = Admission()
     other = LocalPSoup(clock=VirtualClock(NOW))
     log = list[Event]()
-    apply_other = other.engine.apply
-    other.engine.apply = lambda run: (log.extend(run), apply_other(run))[1]  # type: ignore[method-assign]
+    apply = other.engine.apply
+
+    def recorded(events: Sequence[Event]) -> Effects:
+        log.extend(events)
+        return apply(events)
+
+    other.engine.apply = recorded  # type: ignore[method-assign]
     other.execute("CREATE STREAM t (k BIGINT)")
     other.execute(SELECT)
     other.push("t", ROWS)

@@ -47,7 +47,7 @@ def derive(rest: str) -> StreamSpec:
 def test_a_selection_becomes_the_columns_and_the_derivation_of_a_stream() -> None:
     spec = derive("AS ISTREAM (SELECT k, v + 1 AS w FROM t WHERE v > 3) FROM NOW RETENTION 1 DAY ARCHIVE 2 DAYS")
     assert spec.declared == (Attribute("k", TEXT), Attribute("w", BIGINT))
-    assert spec.schema.attributes[-1] == Attribute(INSTANT, TIMESTAMP, nullable=False, hidden=True)
+    assert spec.schema.attributes[-1] == Attribute(INSTANT, TIMESTAMP, hidden=True)
     assert spec.time_attribute == 2
     assert spec.retention == Retention(72 * HOUR, archive=48 * HOUR)
     select = "SELECT k, v + 1 AS w FROM t WHERE v > 3"

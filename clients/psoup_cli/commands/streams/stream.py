@@ -219,7 +219,7 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     failed = [(derived.errors, "values could not be computed"), (derived.unknown, "rows have no known version")]
     faults = [f"{count:,} {what}" for count, what in failed if count]
     return [
-        ("derived by", derived.select),
+        ("derived by", " ".join(derived.select.split())),
         ("derived from", ", ".join(derived.sources)),
         ("derived up to", derived.reached or "nothing yet"),
         ("lag", f"{_span(derived.lag)}{held}"),
