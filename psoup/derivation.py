@@ -21,9 +21,8 @@ PRODUCER_PREFIX = "derived:"
 class DerivedSource:
     """A stream or table that a derived stream reads. Sources with equal names are one stream.
 
-    `columns`: the number of its columns at CREATE, with hidden ones. The SELECT sees no later column. `width`: how many
-    microseconds before an instant a tuple may be and still meet a tuple of that instant; 0 if no tuple meets a later
-    one, None without a bound.
+    `columns`: the number of its columns at CREATE, with hidden ones. The SELECT sees no later column. `width`: a tuple
+    meets no tuple that comes more than so many microseconds later. None without a bound.
     """
 
     name: str

@@ -67,7 +67,7 @@ from psoup.pumps import Pumps
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
-from psoup.work.read_budget import NO_LIMIT
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup.work.runner import Runner, serial
 
 
@@ -104,7 +104,7 @@ class LocalPSoup(LocalQueries):
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command, then derive the rows of derived streams."""
         done = self._submit(command)
-        self._pumps.run(self.engine.snapshot, self._submit, self.clock.now)
+        self._pumps.run(self.engine.snapshot, self._submit, self.clock.now, ReadBudget)
         return done
 
     def _submit(self, command: Command) -> Acknowledgement:

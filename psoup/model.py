@@ -287,7 +287,7 @@ class StreamSpec:
     by_clock: bool = False
     table: TableSpec | None = None
     derived: Derivation | None = None
-    """Of a derived stream: the SELECT that makes its rows. Its time attribute is hidden, and nobody pushes into it."""
+    """Of a derived stream: the SELECT that makes its rows. Its time attribute is hidden."""
 
     @property
     def noun(self) -> str:

@@ -52,7 +52,7 @@ class ColumnInfo(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class DerivationInfo(html.Facts):
-    """How the service derives a stream from others. Counts are since the start of the service.
+    """The SELECT of a derived stream, and how far it is. Counts are since the start of the service.
 
     `select`: the SELECT whose new rows are the tuples. `sources`: what it reads. `from_now`: the stream began at its
     CREATE. `reached`: the instant up to which it is derived, None if nothing is. `lag`: from there to the newest tuple
@@ -106,7 +106,7 @@ class StreamInfo(html.Facts):
     `deleted_for`: how long it remembers deletions. `expires_by`: the column with the time at which the clock deletes a
     row, "" without EXPIRES BY.
 
-    `derived`: how the service derives the stream from others (CREATE STREAM … AS); None for other streams.
+    `derived`: the derivation of a stream of CREATE STREAM … AS; None for every other stream.
     """
 
     name: str

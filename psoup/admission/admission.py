@@ -23,7 +23,7 @@ from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definition_commands import Standing, decide_definition
-from psoup.admission.derived import close_sources, decide_derived, promise
+from psoup.admission.derivations import close_sources, decide_derived, promise
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
 from psoup.admission.queries.alteration import decide_alter_queries

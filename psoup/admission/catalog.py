@@ -103,12 +103,12 @@ class KnownStream:
         return self.producers.nbytes - nbytes
 
 
-def refuse_derived(spec: StreamSpec, what: str) -> None:
-    """Raise FailedPrecondition, reason DERIVED, if a stream is derived. `what`: the refused change, in words."""
+def refuse_derived(spec: StreamSpec, change: str) -> None:
+    """Raise FailedPrecondition, reason DERIVED, if a stream is derived. `change`: the refused change, in words."""
     if spec.derived is not None:
         raise FailedPrecondition(
-            f"stream {spec.name!r} is derived by the service, which alone adds its rows: {what} is refused; change its"
-            " sources, or create a stream without AS",
+            f"stream {spec.name!r} is derived by the service, which alone adds its rows: {change} is refused;"
+            " change its sources, or create a stream without AS",
             reason="DERIVED",
             stream=spec.name,
         )
@@ -176,10 +176,10 @@ class KnownTenant:
             )
         return state
 
-    def writable(self, name: str, what: str) -> KnownStream:
+    def writable(self, name: str, change: str) -> KnownStream:
         """The stream of this name, as `stream`. Raises FailedPrecondition, reason DERIVED, for a derived stream."""
         state = self.stream(name)
-        refuse_derived(state.spec, what)
+        refuse_derived(state.spec, change)
         return state
 
     def no_query(self, query_id: int) -> NotFound:

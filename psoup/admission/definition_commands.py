@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
-from psoup.admission.derived import Streams
+from psoup.admission.derivations import Streams
 from psoup.admission.queries.query_streams import Owners
 from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Prepared
@@ -45,7 +45,9 @@ def decide_definition(
             return prepare_alter(tenant, command, sequence, now, config, budget)
         case DropStream():
             stream = tenant.stream(command.name)
-            return decide_drop(tenant, stream, command, lambda known: _users(known, standing.queries), sequence + 1)
+            return decide_drop(tenant, stream, command, lambda each: _users(each, standing.queries), sequence + 1)
+        case _:
+            assert_never(command)
 
 
 def _users(stream: KnownStream, queries: Owners) -> Array:

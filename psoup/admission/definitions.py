@@ -5,7 +5,7 @@ The functions change nothing. They return events, which admission then adopts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from psoup.admission.attachment import check_not_fed
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, KnownTenant, refuse_derived
-from psoup.admission.derived import (
+from psoup.admission.derivations import (
     Streams,
     derived_from,
     first_instant,
@@ -319,7 +319,7 @@ def decide_drop(
     FailedPrecondition. But with CASCADE, and if the command has the right number of queries, it drops them, too.
     """
     deriving = derived_from(stream, tenant)
-    ids = [users_of(known) for known in (*deriving, stream)]
+    ids = [users_of(each) for each in (*deriving, stream)]
     users = np.unique(np.concatenate(ids))
     _check_noun(stream.spec, "DROP", command.table)
     if command.stream_id not in (None, stream.stream_id):
@@ -352,9 +352,15 @@ def decide_drop(
             queries=queries,
             examples=some,
         )
+    *first, last = _drops((*deriving, stream), ids, command.tenant, sequence)
+    return Prepared(StreamAcknowledgement(last.sequence, False, stream.stream_id, queries), last, first=tuple(first))
+
+
+def _drops(streams: Sequence[KnownStream], ids: Sequence[Array], tenant: str, sequence: int) -> list[StreamDropped]:
+    """The events that drop some streams. `ids`: the queries over each. A query leaves with the first of its streams."""
     events, gone = list[StreamDropped](), np.zeros(0, np.int64)
-    for place, (known, own) in enumerate(zip((*deriving, stream), ids, strict=True)):
-        events.append(StreamDropped(sequence + place, command.tenant, known.stream_id, np.setdiff1d(own, gone)))
-        gone = np.union1d(gone, own)
-    last = events.pop()
-    return Prepared(StreamAcknowledgement(last.sequence, False, stream.stream_id, queries), last, first=tuple(events))
+    for place, (stream, query_ids) in enumerate(zip(streams, ids, strict=True)):
+        left = np.setdiff1d(query_ids, gone)
+        events.append(StreamDropped(sequence + place, tenant, stream.stream_id, left))
+        gone = np.union1d(gone, query_ids)
+    return events

@@ -148,8 +148,8 @@ class Prepared:
     """The result of prepare: the acknowledgement, which the caller gets after `event` is logged. None: there is
     nothing to log.
 
-    `content`: the event of the first tuples of a new table, or of the first instant of a derived stream, which follows
-    `event` in the same transaction. `first`: events before `event` in the same transaction, the drops of the streams
+    `content`: the event of the first tuples of a new table, or of the first instant of a derived stream. It follows
+    `event` in the same transaction. `first`: events before `event` in the same transaction: the drops of the streams
     that derive from a dropped one.
     """
 

@@ -194,7 +194,7 @@ class ExpireRows:
 @dataclass(frozen=True, slots=True)
 class CloseInstants:
     """Promise that no tuple of some streams in system time gets a time that has passed. The host commands it for a
-    derived stream, not a client. It makes no event (`psoup.admission.derived`)."""
+    derived stream, not a client. It makes no event (`psoup.admission.derivations`)."""
 
     stream_ids: tuple[int, ...]
     tenant: str = DEFAULT_TENANT

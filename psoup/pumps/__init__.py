@@ -8,7 +8,7 @@ Question: which rows does the next push of a derived stream have?
 
 Files, in reading order:
 
-    closed       the instants at which no tuple of a source can come any more
+    instants     the instants at which no tuple of a source can come any more
     form         a derivation, bound to the present streams, as a plan that shows tuple IDs and times
     rows         the rows that enter the answer after one instant, up to another
     pump         the position of one stream, and its next step

@@ -1,4 +1,4 @@
-"""One pump: the position of a derived stream in its sources, and its next step.
+"""A pump: it has the position of a derived stream in its sources, and makes its next step.
 
     due       are there tuples at instants that are closed, or that a promise would close?
     step      the rows of the next instants; None if there are none: then only the position moves
@@ -19,8 +19,8 @@ from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.pumps.closed import closed_instant, promise_at
 from psoup.pumps.form import Form, form_of
+from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.rows import Extent, extent_of, rows_of_step
 from psoup.work.read_budget import ReadBudget
 

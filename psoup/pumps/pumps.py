@@ -1,7 +1,7 @@
-"""All pumps of a service or of a process: one for each derived stream of the snapshot.
+"""All pumps of a service or of a process: each derived stream of the snapshot has one.
 
-follow(snapshot)   a pump for each new derived stream; those of dropped streams end
-next(snapshot)     the pump that lags most among those with a step that is due
+follow(snapshot)   makes a pump for each new derived stream, and ends the pumps of dropped streams.
+next(snapshot)     finds the pump that lags most, among the pumps with a due step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pumps:
         self.by_id = {i: self.by_id.get(i) or Pump(view) for i, view in derived.items()}
 
     def next(self, snapshot: Snapshot, now: int, without: Container[int] = ()) -> tuple[Pump, Due] | None:
-        """The pump that has reached the least instant among those with a step that is due. None if none is due.
+        """The pump that has reached the least instant, among the pumps with a due step. None if no step is due.
 
         `without`: the stream IDs of pumps that rest.
         """
@@ -45,17 +45,27 @@ class Pumps:
         due = [(pump, due) for pump, due in looked if due is not None]
         return min(due, key=lambda each: _order(each[0]), default=None)
 
-    def run(self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int]) -> int:
+    def run(
+        self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int], budget: Callable[[], ReadBudget]
+    ) -> int:
         """Do all steps that are due. Returns their number. For a process without threads (`psoup.local`)."""
         count = 0
         while (following := self.next(snapshot(), now())) is not None:
             count += 1
-            if not advance(*following, snapshot, submit):
+            if not advance(*following, snapshot, submit, budget()):
                 break
         return count
 
 
-def advance(pump: Pump, due: Due, snapshot: Callable[[], Snapshot], submit: Submit, *, instant: bool = False) -> bool:
+def advance(
+    pump: Pump,
+    due: Due,
+    snapshot: Callable[[], Snapshot],
+    submit: Submit,
+    budget: ReadBudget,
+    *,
+    instant: bool = False,
+) -> bool:
     """Do one step of a pump. Returns whether its position has moved: not if a stream was dropped meanwhile.
 
     Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
@@ -66,7 +76,7 @@ def advance(pump: Pump, due: Due, snapshot: Callable[[], Snapshot], submit: Subm
             closed = submit(CloseInstants(due.promise, pump.tenant))
             assert isinstance(closed, ClosedAcknowledgement)
             promised = closed.at
-        command = pump.step(snapshot(), promised, ReadBudget(), instant=instant)
+        command = pump.step(snapshot(), promised, budget, instant=instant)
         if command is not None:
             pump.pushed(command, submit(command).sequence)
     except NotFound:

@@ -1,13 +1,13 @@
-"""The rows of a step: those that enter the answer after one instant, up to another.
+"""The rows of a step: they enter the answer after one instant, up to another.
 
     tuples up to `at`     ┌─────────┐      new rows: at least one of their tuples came after `after`
                           │    │ new│      their instant is the greatest time of their tuples
     tuples up to `after`  │────┘    │      a row counts only if each tuple was in its window at that instant
                           └─────────┘
 
-The evaluators are those of an invocation. They read only the tuples that are new, and those that new ones may meet.
-Rows come in the order of their instants, those of one instant in the order of their tuple IDs, source by source as in
-FROM. So the rows of two steps are the rows of one step over both.
+An invocation has the same evaluators. They read only the tuples that are new, and those that new ones may meet.
+Rows come in the order of their instants. Rows of one instant come in the order of their tuple IDs, source by source as
+in FROM. So the rows of two steps are the rows of one step over both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from psoup.work.read_budget import NO_LIMIT, ReadBudget
 class Extent(NamedTuple):
     """The instants of a step: after `after`, up to `at`. `after` is None at the beginning.
 
-    `base`, `target`: for each source the tuple IDs that old rows, and all rows up to `at`, are made of.
+    `base`, `target`: for each source the tuple IDs of old rows, and of all rows up to `at`.
     """
 
     after: int | None
@@ -100,11 +100,11 @@ def rows_of_step(
         return DerivedRows(_batch(spec, pa.table({}), np.zeros(0, np.int64)), errors, unknown)
     rows = pa.Table.from_batches(parts)
     ids, times = _integers(rows, 0, sources), _integers(rows, sources, 2 * sources)
-    instants = np.maximum.reduce([own for place, own in enumerate(times) if not form.is_timeless(place)])
+    instants = np.maximum.reduce([each for place, each in enumerate(times) if not form.is_timeless(place)])
     stays = np.ones(len(instants), np.bool_)
-    for width, own in zip(form.widths, times, strict=True):
+    for width, each in zip(form.widths, times, strict=True):
         if width is not None and sources > 1:
-            stays &= instants - own <= width
+            stays &= instants - each <= width
     order = np.lexsort([*reversed(ids), instants])
     order = order[stays[order]]
     shown = rows.select(range(2 * sources, rows.num_columns)).take(pa.array(order))
@@ -121,13 +121,13 @@ def _answers(
             continue
         if len(views) == 1:
             (view,), (clause,), ((low, high),) = views, clauses, box
-            found: list[Sequence[Matches]] = [
+            matches: list[Sequence[Matches]] = [
                 matches_in(view, clause, low, high, snapshot.run, NO_LIMIT, budget, config.texts)
             ]
         else:
             wanted = [(view, clause, *ends) for view, clause, ends in zip(views, clauses, box, strict=True)]
-            found = [*found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)]
-        yield _answer(form, views, snapshot, tenant, extent, budget, found, box)
+            matches = [*found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)]
+        yield _answer(form, views, snapshot, tenant, extent, budget, matches, box)
 
 
 def _answer(
@@ -137,12 +137,12 @@ def _answer(
     tenant: str,
     extent: Extent,
     budget: ReadBudget,
-    found: Sequence[Sequence[Matches]],
+    matches: Sequence[Sequence[Matches]],
     box: Box,
 ) -> Answer:
     config = snapshot.config
     limits = config.sort_rows, config.joins, snapshot.groups_of(tenant), snapshot.run, views[0].keys
-    reading = Reading(found, extent.at, config.texts, budget, *limits)
+    reading = Reading(matches, extent.at, config.texts, budget, *limits)
     reading.tables = views
     reading.lost_before = [_lost_before(view, extent) for view in views]
     completeness = Completeness(snapshot.sequence, extent.at, 0, ())
@@ -159,7 +159,7 @@ def _lost_before(view: StreamView, extent: Extent) -> int:
 
 
 def _meets_nothing(views: Sequence[StreamView], source: int, form: Form) -> bool:
-    """Whether new tuples of a source meet no old ones: later versions of a table, each of which holds from its time.
+    """Whether new tuples of a source meet no old ones: each later version of a table holds from its time.
 
     A first version that holds from the beginning may meet old tuples.
     """

@@ -40,5 +40,5 @@ def _held_by(sources: list[StreamView], position: int | None, newest: int | None
     timed = [source for source in sources if source.spec.event_time]
     if not timed or newest is None or (position is not None and newest <= position):
         return ""
-    least = min(timed, key=lambda source: -(2**63) if source.watermark is None else source.watermark)
-    return least.spec.name if least.watermark is None or least.watermark <= newest else ""
+    slowest = min(timed, key=lambda source: -(2**63) if source.watermark is None else source.watermark)
+    return slowest.spec.name if slowest.watermark is None or slowest.watermark <= newest else ""

@@ -16,7 +16,7 @@ Files and rooms, in reading order:
     aggregates, group_by                    aggregate functions; GROUP BY and HAVING
     join_conditions, where                  conditions of a join, by source; WHERE as factors
     windows, ddl                            BEGIN and END; CREATE, ALTER and DROP STREAM
-    derived, time_domains                   CREATE STREAM … AS; streams that have no NOW in common
+    derivation, time_domains                CREATE STREAM … AS; streams that have no NOW in common
     templates                               prepared statements, bound for many rows of values
     elsewhere                               statements and functions of other dialects, and advice about them
 
@@ -33,7 +33,7 @@ from psoup.sql.ddl import (
     create_statement,
     with_derivation,
 )
-from psoup.sql.derived import bound_derivation, widths_of
+from psoup.sql.derivation import bound_derivation, widths_of
 from psoup.sql.statement import (
     alter_stream,
     create_from_stream,

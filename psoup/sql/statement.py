@@ -19,7 +19,7 @@ from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.composed.refusals import TOKENS
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec, table_of_stream
-from psoup.sql.derived import derived_spec
+from psoup.sql.derivation import derived_spec
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
 from psoup.sql.parser.guards import tokens_of

@@ -1,8 +1,8 @@
 """The time domains of the streams of a statement: streams of two domains have no NOW in common.
 
-event time              a column says the time of a tuple
-system time             the service's clock says it
-derived, system time    the clock said the time of the tuples that a row was derived from; NOW waits for the pump
+event time               a column has the time of a tuple.
+system time              the service's clock has it.
+derived, system time     the clock had the times of the tuples that a row was derived from. NOW waits for the pump.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     versions, table, now = state.versions, state.data.spec.table, state.now
     if versions is None or table is None or now is None:
         return None
-    pinned, edge = state.shelf.pins.least, now - table.history
+    pinned, edge = state.shelf.pins.first_time, now - table.history
     edge = edge if pinned is None else min(edge, pinned - 1)
     for entry in state.shelf.in_memory:
         chunk = entry.data

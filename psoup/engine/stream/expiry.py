@@ -55,24 +55,24 @@ class Pins:
 
     def __init__(self, attention: Attention) -> None:
         self._attention = attention
-        self._least: dict[int, int] = {}
+        self._times: dict[int, int] = {}
 
     @property
-    def least(self) -> int | None:
+    def first_time(self) -> int | None:
         """The least time that a tuple needs to stay. None if none needs to."""
-        return min(self._least.values(), default=None)
+        return min(self._times.values(), default=None)
 
-    def set(self, stream_id: int, least: int | None) -> None:
+    def set(self, stream_id: int, time: int | None) -> None:
         """Set the least time for a derived stream. None removes its pin."""
-        if least is None:
-            self._least.pop(stream_id, None)
+        if time is None:
+            self._times.pop(stream_id, None)
         else:
-            self._least[stream_id] = least
+            self._times[stream_id] = time
         self._attention.look_after()  # tuples may go now
 
     def first(self, entries: Sequence[ChunkEntry]) -> int:
         """The number of oldest chunks without a pinned tuple. O(1) without pins, else O(chunks)."""
-        least = self.least
-        if least is None:
+        time = self.first_time
+        if time is None:
             return len(entries)
-        return next((at for at, entry in enumerate(entries) if entry.data.last_time >= least), len(entries))
+        return next((at for at, entry in enumerate(entries) if entry.data.last_time >= time), len(entries))

@@ -41,8 +41,8 @@ class SourcePins:
     def move(self, watermark: int | None) -> None:
         """Pin only what the stream needs after its watermark has moved. O(sources)."""
         for shelf, width in self._pinned:
-            least = _ALL if watermark is None or width is None else watermark - width + 1
-            shelf.pins.set(self._stream_id, least)
+            time = _ALL if watermark is None or width is None else watermark - width + 1
+            shelf.pins.set(self._stream_id, time)
 
     def release(self) -> None:
         """Remove all pins, as the stream is dropped."""

@@ -3,7 +3,7 @@
     CREATE STREAM x (a, b) AS ISTREAM (SELECT d.k, t.v FROM d JOIN t ON …) FROM NOW RETENTION 7 DAYS ARCHIVE 90 DAYS
                     └names┘   operator └──────────── text ──────────────┘ └─────────────── options ───────────────┘
 
-The parser keeps the place of the SELECT in the statement. `psoup.sql.derived` reads the SELECT itself.
+The parser keeps the place of the SELECT in the statement. `psoup.sql.derivation` reads the SELECT itself.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
            └────────────────────────────── sequencer <────────────────────────────┘
 
 The writer and the event loop do none of this work. A step that finds no room in memory waits for it. A step that fails
-is done again; after `MOST_FAILURES` in a row its pump rests for `REST_S` seconds, and the reason is reported. Once in
-`INSTANT_S` seconds, the last closed instant of each stream is logged, if queries stand on the stream.
+is done again. After `MOST_FAILURES` failures in a row its pump rests for `REST_S` seconds, and the reason is reported.
+Once in `INSTANT_S` seconds, the last closed instant of each stream is logged, if queries stand on the stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot
 from psoup.pumps import Due, Pump, Pumps, advance
 from psoup_service.host.host import Host
-from psoup_service.host.passed import Passed
+from psoup_service.host.pump_progress import Passed
 
 T = TypeVar("T")
 
@@ -34,6 +34,7 @@ INSTANT_S = 1.0
 MOST_FAILURES = 3
 REST_S = 60.0
 _PATIENCE_S = 60.0
+_NO_ROOM = "MEMORY_BUDGET"
 _NO_ROOM_S = 0.05
 """Seconds of pause after a step that found no room."""
 
@@ -146,19 +147,20 @@ class DerivedStreams:
 
     def _done(self, pump: Pump, due: Due, *, instant: bool = False) -> bool:
         """Do a step of a pump. Returns whether it has moved."""
-        began = time.thread_time()
+        began, budget = time.thread_time(), self._host.budget(pump.tenant)
         try:
-            moved = advance(pump, due, self._host.snapshot, self._submit, instant=instant)
-        except ResourceExhausted as problem:
-            self.reasons[pump.stream_id] = problem.message
-            self._stopping.wait(_NO_ROOM_S)
-            return True
+            moved = advance(pump, due, self._host.snapshot, self._submit, budget, instant=instant)
         except Unavailable:
             raise
         except (PSoupError, TimeoutError) as problem:
-            self._failed(pump, problem)
+            if not isinstance(problem, ResourceExhausted) or problem.reason != _NO_ROOM:
+                self._failed(pump, problem)
+                return True
+            self.reasons[pump.stream_id] = problem.message
+            self._stopping.wait(_NO_ROOM_S)
             return True
         finally:
+            budget.close()
             self._host.charge(pump.tenant, time.thread_time() - began)
         self.steps += 1
         self._failures.pop(pump.stream_id, None)

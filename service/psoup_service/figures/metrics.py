@@ -44,7 +44,7 @@ FIGURES = {
     "derived_failures": "Steps of derived streams that failed since the start; each is done again",
     "derived_rows": "Rows that were derived since the start (CREATE STREAM … AS)",
     "derived_steps": "Steps of derived streams that were done since the start",
-    "derived_streams": "Streams that the service derives from others",
+    "derived_streams": "Derived streams (CREATE STREAM … AS)",
     "dear_clauses_left_index": "Clauses that left the index since the start, as a query took too much time of arrival",
     "dear_queries": "Queries that took more than warn_share of the time of arrival at the last look",
     "eager_queries": "COMPLETE queries whose kept answers are updated after new tuples",

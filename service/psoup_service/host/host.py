@@ -33,9 +33,9 @@ from psoup_service.figures.durations import StageTimes
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.line import Submission
-from psoup_service.host.passed import PassedEvents
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
+from psoup_service.host.pump_progress import PassedEvents
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.reads.held_snapshots import carried
 from psoup_service.host.reads.pins import Pins

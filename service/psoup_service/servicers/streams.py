@@ -17,7 +17,7 @@ from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.derived import derivation
+from psoup_service.wire.derivation import derivation
 
 _PAGE = 100
 _MAX_PAGE = 1_000

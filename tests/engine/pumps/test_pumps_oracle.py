@@ -19,6 +19,7 @@ from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.pumps import pump
 from psoup.work.clock import VirtualClock
+from psoup_testing.oracles.questions import again
 
 Random = np.random.Generator
 Row = tuple[object, ...]
@@ -34,11 +35,11 @@ NEVER = 10**6
 
 def source_of(random: Random, name: str) -> tuple[str, int]:
     """The CREATE statement of a source, and for how many seconds it keeps its tuples."""
-    kept = int(random.choice([NEVER, NEVER, 30]))
-    retention = "" if kept == NEVER else f" RETENTION {kept} SECONDS"
+    seconds = int(random.choice([NEVER, NEVER, 30]))
+    clause = "" if seconds == NEVER else f" RETENTION {seconds} SECONDS"
     lateness = int(random.integers(0, 4))
     columns = "(k BIGINT, v DOUBLE, w TEXT, stamp TIMESTAMP)"
-    return f"CREATE STREAM {name} {columns} TIMESTAMP BY stamp LATENESS {lateness} SECONDS{retention}", kept
+    return f"CREATE STREAM {name} {columns} TIMESTAMP BY stamp LATENESS {lateness} SECONDS{clause}", seconds
 
 
 def condition(random: Random, name: str) -> str:
@@ -59,7 +60,7 @@ def condition(random: Random, name: str) -> str:
 class Derived:
     """A random derived stream: its statement, and the query of DuckDB for its rows with their instants."""
 
-    def __init__(self, random: Random, kept: dict[str, int], name: str) -> None:
+    def __init__(self, random: Random, retention: dict[str, int], name: str) -> None:
         self.name = name
         count = int(random.choice([1, 1, 2, 2, 2, 3]))
         names = [str(name) for name in random.choice(STREAMS, count, replace=False)]
@@ -77,7 +78,7 @@ class Derived:
         self.statement = f"CREATE STREAM {self.name} AS (SELECT {select} FROM {origin} WHERE {where})"
         times = [f"epoch_us({name}.stamp)" for name in names]
         instant = f"greatest({', '.join(times)})" if count > 1 else times[0]
-        widths = {name: min(width, kept[name]) for name, width in windows.items()}
+        widths = {name: min(width, retention[name]) for name, width in windows.items()}
         inside = [
             f"{instant} - epoch_us({n}.stamp) <= {widths[n] * SECOND}" for n in names if count > 1 and widths[n] < NEVER
         ]
@@ -91,13 +92,13 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
-        self.kept = dict[str, int]()
+        self.retention = dict[str, int]()
         self.creates = list[str]()
         for name in STREAMS:
-            statement, self.kept[name] = source_of(self.random, name)
+            statement, self.retention[name] = source_of(self.random, name)
             self.creates.append(statement)
-        self.derived = [Derived(self.random, self.kept, f"x{number}") for number in range(STREAMS_EACH)]
-        self.before = int(self.random.integers(0, 8)) if min(self.kept.values()) == NEVER else 0
+        self.derived = [Derived(self.random, self.retention, f"x{number}") for number in range(STREAMS_EACH)]
+        self.before = int(self.random.integers(0, 8)) if min(self.retention.values()) == NEVER else 0
         """The number of pushes before the stream is derived: 0 if tuples may be gone by then."""
         self.pushes = list(self._pushes())
 
@@ -140,14 +141,15 @@ class History:
 
 def rows_of(soup: LocalPSoup, name: str) -> list[Row]:
     """The rows of a derived stream, with their instants, in the order of their IDs."""
-    rows = soup.ask(f"SELECT *, epoch_us(_time) AS instant, _id FROM {name} ORDER BY _id").to_table().to_pylist()
+    statement = f"SELECT *, epoch_us(_time) AS instant, _id FROM {name} ORDER BY _id"
+    rows = again(soup.ask, statement).to_table().to_pylist()
     assert [row.pop("_id") for row in rows] == list(range(len(rows)))
     return [tuple(row.values()) for row in rows]
 
 
 def accepted(soup: LocalPSoup, name: str, duck: duckdb.DuckDBPyConnection) -> None:
     """Give the tuples that a source has accepted to DuckDB. `soup` keeps all of them."""
-    rows = soup.ask(f"SELECT k, v, w, stamp FROM {name} BEGIN (START)").to_table()
+    rows = again(soup.ask, f"SELECT k, v, w, stamp FROM {name} BEGIN (START)").to_table()
     duck.register(f"given_{name}", rows)
     duck.execute(f"CREATE TABLE {name} AS SELECT k, v, w, stamp FROM given_{name}")
 
@@ -176,7 +178,7 @@ def test_the_rows_of_many_more_streams_are_those_that_enter_the_answer(seed: int
 
 
 def compare(seed: int) -> None:
-    """Compare the streams of a history with DuckDB, and with those of a pump that takes smaller steps."""
+    """Compare the streams of a history with DuckDB, and with the streams of a pump that takes smaller steps."""
     history = History(seed)
     soup, in_small_steps = history.run(pump.MOST_TUPLES), history.run(24)
     duck, all_tuples = duckdb.connect(), everything(history)

@@ -31,7 +31,7 @@ class Late:
         soup.execute(f"CREATE STREAM x AS ({select})")
 
     def catch_up(self) -> None:
-        self._run(self.soup.engine.snapshot, self.soup._submit, self.soup.clock.now)
+        self._run(self.soup.engine.snapshot, self.soup._submit, self.soup.clock.now, ReadBudget)
 
 
 def rows(first: int, count: int) -> pa.Table:

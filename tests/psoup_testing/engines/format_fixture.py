@@ -44,7 +44,7 @@ from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_testing.engines.fixture_amounts import keep_otherwise, shown_amounts
-from psoup_testing.engines.fixture_derived import derive, shown_derived
+from psoup_testing.engines.fixture_derivations import derive, shown_derived
 from psoup_testing.engines.fixture_table import fill_table, shown_table, thin_chunks
 from psoup_testing.engines.fixture_tenants import let_in, part, shown_tenants, shown_tokens
 from psoup_testing.histories.follower_groups import share_matches, shown_groups

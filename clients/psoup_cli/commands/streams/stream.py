@@ -214,15 +214,15 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     """The lines about how a stream is derived."""
     if derived is None:
         return []
-    held = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
+    cause = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
     counts = f"{derived.rows:,} from {counted(derived.tuples, 'tuple')} since the start of the service"
     failed = [(derived.errors, "values could not be computed"), (derived.unknown, "rows have no known version")]
-    faults = [f"{count:,} {what}" for count, what in failed if count]
+    faults = [f"{count:,} {words}" for count, words in failed if count]
     return [
         ("derived by", " ".join(derived.select.split())),
         ("derived from", ", ".join(derived.sources)),
         ("derived up to", derived.reached or "nothing yet"),
-        ("lag", f"{_span(derived.lag)}{held}"),
+        ("lag", f"{_span(derived.lag)}{cause}"),
         ("rows", "; ".join([counts, *faults])),
         *([("late, because", derived.failure)] if derived.failure else []),
     ]

@@ -263,8 +263,7 @@ class Decoder:
                 return self._push(row, facts)
             case "stream":
                 spec = self._streams.specs[row.stream] = created(facts)
-                stored = self._restore(row.stream, spec)
-                place = row.sequence, facts["tenant"], row.stream
+                place, stored = (row.sequence, facts["tenant"], row.stream), self._restore(row.stream, spec)
                 text = facts["sql"] if spec.derived is None else create_statement(spec)
                 return StreamCreated(*place, spec, text, facts["time"], stored)
             case "alter":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.status import status_of
 from psoup_proto.v1 import streams_pb2
-from psoup_service.host.passed import Passed
+from psoup_service.host.pump_progress import Passed
 from psoup_service.wire.convert import duration, timestamp
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.local import LocalPSoup
+from psoup_testing.oracles.questions import again
 
 STREAMS = ("dear", "named", "later")
 DERIVED = (
@@ -35,9 +36,9 @@ def shown_derived(soup: LocalPSoup) -> list[Any]:
     """The definitions and the tuples of the derived streams. Nothing in a directory of format 18."""
     streams = soup.engine.snapshot().streams
     names = [name for name in STREAMS if (soup.tenant, name) in streams]
-    rows = [soup.ask(f"SELECT *, _id, _time FROM {name}").to_table().to_pylist() for name in names]
+    rows = [again(soup.ask, f"SELECT *, _id, _time FROM {name}").to_table().to_pylist() for name in names]
     views = [streams[soup.tenant, name] for name in names]
     return [
-        [view.sql, view.watermark, [[str(value) for value in row.values()] for row in own]]
-        for view, own in zip(views, rows, strict=True)
+        [view.sql, view.watermark, [[str(value) for value in row.values()] for row in table]]
+        for view, table in zip(views, rows, strict=True)
     ]

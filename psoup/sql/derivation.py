@@ -91,16 +91,16 @@ def widths_of(query: StandingQuery) -> tuple[int | None, ...]:
 
 
 def _width(query: StandingQuery, source: Source) -> int | None:
-    """How long a tuple of a source may meet later tuples. A version meets only tuples of instants at which it holds."""
+    """The `DerivedSource.width` of a source. A version meets only tuples of instants at which it holds."""
     return 0 if len(query.sources) == 1 or source.spec.table is not None else _window_width(source)
 
 
 def _window_width(source: Source) -> int | None:
-    begin, kept = source.window.begin, source.spec.retention.duration
+    begin, retention = source.window.begin, source.spec.retention.duration
     if source.spec.table is not None:
         return None
     stated = begin.offset if begin.anchor is Anchor.NOW else None
-    bounds = [bound for bound in (stated, kept) if bound is not None]
+    bounds = [bound for bound in (stated, retention) if bound is not None]
     return min(bounds) if bounds else None
 
 
@@ -174,7 +174,7 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
 
 
 def _of_sources(query: StandingQuery) -> tuple[str, str]:
-    """What a derived stream cannot have yet in the sources of its SELECT, and the way out."""
+    """The first property of a source that a derived stream cannot have yet, and the way out."""
     several = len(query.sources) > 1
     for each in query.sources:
         spec = each.spec

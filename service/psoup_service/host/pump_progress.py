@@ -17,10 +17,12 @@ from psoup_service.host.worker import deliver
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a pump has passed. `event`: all that this event and earlier ones closed is pushed. `pushed`: its last event.
+    """The progress of a pump. `event`: the rows of all instants that it and earlier events closed are pushed.
+
+    `pushed`: the sequence of its last push.
 
     `reached` to `unknown`: as in `psoup.pumps.Pump`. `failure`: why the stream is not derived further, else "".
-    `rests`: whether its steps fail, so that nobody is to wait for it. `sources`: the stream IDs of its sources.
+    `rests`: whether its steps fail, so that no read waits for it. `sources`: the stream IDs of its sources.
     """
 
     event: int
@@ -36,7 +38,7 @@ class Passed:
 
 
 class PassedEvents:
-    """What each pump has passed, by the ID of its stream. Any thread may note; waiters are on the event loop."""
+    """The progress of each pump, by the ID of its stream. Any thread may note; waiters are on the event loop."""
 
     def __init__(self) -> None:
         self._passed: Mapping[int, Passed] = {}
@@ -48,7 +50,7 @@ class PassedEvents:
         return bool(self._passed)
 
     def of(self, stream_id: int) -> Passed | None:
-        """What the pump of a stream has passed. None if it has not begun, and for a stream that is not derived."""
+        """The progress of the pump of a stream. None if it has not begun, and for a stream that is not derived."""
         return self._passed.get(stream_id)
 
     def note(self, passed: Mapping[int, Passed]) -> None:
@@ -59,12 +61,12 @@ class PassedEvents:
 
     def has_passed(self, stream_id: int, sequence: int) -> bool:
         """Whether readers of a stream see all that an event has closed. True for a stream that is not derived."""
-        own = self._passed.get(stream_id)
-        if own is None or own.rests:
+        pump = self._passed.get(stream_id)
+        if pump is None or pump.rests:
             return True
-        passed = [self._passed.get(source) for source in own.sources]
-        least = max([sequence, *(source.pushed for source in passed if source is not None)])
-        return own.event >= least and all(self.has_passed(source, sequence) for source in own.sources)
+        passed = [self._passed.get(source) for source in pump.sources]
+        event = max([sequence, *(source.pushed for source in passed if source is not None)])
+        return pump.event >= event and all(self.has_passed(source, sequence) for source in pump.sources)
 
     async def reach(self, stream_ids: Iterable[int], sequence: int, timeout: float) -> None:
         """Wait until `has_passed` for all of some derived streams. Raises TimeoutError."""

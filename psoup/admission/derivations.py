@@ -1,4 +1,4 @@
-"""Derived streams in admission: who may push into them, which instants are closed, what their sources may do.
+"""Derived streams in admission: rows that pumps push, instants that are closed, and changes of their sources.
 
     CloseInstants ──> closed = max(clock, last times): later tuples of these streams get greater times
     PushDerived ────> an ordinary push of the producer derived:<stream ID>, with the watermark of the pump's position
@@ -83,8 +83,8 @@ def _decide_close(command: CloseInstants, streams: Streams, sequence: int, now: 
 
     Raises NotFound for a stream that was dropped.
     """
-    known = [_known(streams, stream_id) for stream_id in command.stream_ids]
-    at = max([now, *(stream.watermark for stream in known if stream.watermark is not None)])
+    sources = [_known(streams, stream_id) for stream_id in command.stream_ids]
+    at = max([now, *(stream.watermark for stream in sources if stream.watermark is not None)])
     return Prepared(ClosedAcknowledgement(sequence, at=at))
 
 

@@ -1,8 +1,8 @@
 """Closed instants: no tuple with such a time, or an earlier one, can come any more.
 
-event time     below the watermark; a tuple at the watermark itself is still accepted
-derived        up to the watermark, as a pump pushes an instant as a whole
-system time    up to the instant that the sequencer has promised (`psoup.admission.derived`)
+source in event time     closed below the watermark: a tuple at the watermark itself is still accepted.
+derived source           closed up to the watermark: a pump pushes an instant as a whole.
+source in system time    closed up to the promise of the sequencer (`psoup.admission.derivations`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Derived streams in admission: who may change them and their sources, and what goes with a dropped source."""
+"""Derived streams in admission: changes of them and of their sources, and what goes with a dropped source."""
 
 from __future__ import annotations
 
