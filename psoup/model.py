@@ -290,6 +290,11 @@ class StreamSpec:
     """Of a derived stream: the SELECT that makes its rows. Its time attribute is hidden."""
 
     @property
+    def select(self) -> str:
+        """The SELECT of a derived stream. Empty for other streams."""
+        return "" if self.derived is None else self.derived.select
+
+    @property
     def noun(self) -> str:
         """`table` or `stream`, for messages."""
         return "stream" if self.table is None else "table"

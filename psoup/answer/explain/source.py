@@ -28,6 +28,7 @@ from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
 from psoup.published.shown_rows import count_shown, shown_rows
 from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.sql.time_domains import time_domain
 from psoup.work.read_budget import ReadBudget
 
 
@@ -84,6 +85,8 @@ class SourceExplanation:
     """The use of its tuples: a value of `SourceRole`."""
     may_take_away: bool = False
     """Whether its tuples may take rows away from the answer."""
+    derived_by: str = ""
+    """The SELECT that a derived stream is derived by."""
 
     @property
     def name(self) -> str:
@@ -149,6 +152,7 @@ class SourceExplanation:
     def head_lines(self) -> list[str]:
         """The window and the clause as text for a terminal."""
         lines = [
+            *([f"  derived  by {' '.join(self.derived_by.split())}"] if self.derived_by else []),
             *self._window_lines(),
             f"  clause   {self.clause}",
             f"           shared by {counted(self.shared_by, 'query')}",
@@ -236,17 +240,17 @@ def explain_source(
     begin, end = _ends(seen.window, view, extent)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
-    aside = folded.intersection(unknown)
-    on_disk = _on_disk(_to_evaluate(view, clause, sorted({*unknown} - aside), extent), config.archive_rows, budget)
+    on_disk = _on_disk(_to_evaluate(view, clause, sorted({*unknown} - folded), extent), config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
     sample = NO_SAMPLE if outside else sample_of(selection.factors, view, config.texts, budget)
-    left_out = aside.union(_not_counted(forms, outside) if on_disk["counted"] else unknown)
+    left_out = folded.intersection(unknown).union(_not_counted(forms, outside) if on_disk["counted"] else unknown)
     parts = _parts(view, clause, extent, left_out, budget, config.texts)
     return SourceExplanation(
         stream=view.spec.name,
         kind=view.spec.noun,
         alias=source.alias,
-        time_domain="event time" if view.spec.event_time else "system time",
+        time_domain=time_domain(view.spec),
+        derived_by=view.spec.select,
         clause=selection.written,
         shared_by=len(clause.members),
         window=source.window_text,
@@ -265,7 +269,7 @@ def explain_source(
         archived_covered=view.archived - len(unknown),
         uncovered=spans(view.chunks[k] for k in unknown),
         **on_disk,
-        folded=sum(len(view.chunks[k].data) for k in aside),
+        folded=sum(len(view.chunks[k].data) for k in folded.intersection(unknown)),
         outside=tuple(map(str, outside)),
         sample=sample.rows,
         idle=seen.idle,

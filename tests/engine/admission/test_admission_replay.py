@@ -171,7 +171,7 @@ def test_a_log_may_have_gaps() -> None:
 def test_a_defect_costs_one_command_and_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
 
-    def broken(text: str, *, new: bool) -> None:
+    def broken(text: str, **_: object) -> None:
         raise KeyError(text)
 
     monkeypatch.setattr("psoup.admission.definitions.create_stream", broken)

@@ -153,6 +153,14 @@ def test_three_streams_derive_from_one_another(soup: LocalPSoup) -> None:
     assert soup.invoke(query).to_table().to_pylist() == [{"k": 31}]
 
 
+def test_explain_names_the_select_of_a_derived_stream(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k\n FROM t)")
+    lines = soup.explain(soup.register("SELECT k FROM x")).lines("q")
+    assert lines[0] == "query q on stream x (derived, system time)"
+    assert "  derived  by SELECT k FROM t" in lines
+
+
 def test_new_columns_of_a_source_change_nothing(soup: LocalPSoup) -> None:
     soup.execute("CREATE STREAM t (k BIGINT)")
     soup.execute("CREATE STREAM x AS (SELECT * FROM t)")
