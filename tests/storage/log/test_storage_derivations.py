@@ -1,0 +1,82 @@
+"""Derived streams on disk: a start goes on where the last push of the pump has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from psoup.admission.derivations import producer_of
+from psoup.model import DAY, SECOND
+from psoup_storage.durable.tools.backup import restore
+from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.engines.format_fixture import START, Soup
+
+
+def rows(first: int, count: int) -> pa.Table:
+    return pa.table({"k": range(first, first + count)})
+
+
+def shown(soup: Soup) -> list[dict[str, object]]:
+    return soup.ask("SELECT k, _id, epoch_us(_time) AS at FROM x").to_table().to_pylist()
+
+
+def filled(path: Path) -> Soup:
+    """A derived stream with chunks on disk, and an open one."""
+    soup = Soup(path, START)
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t WHERE k % 3 <> 1) RETENTION 3650 DAYS ARCHIVE 1 DAY")
+    for step in range(12):
+        soup.push("t", rows(40 * step, 40))
+        soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
+        soup.maintain()
+    return soup
+
+
+def test_a_start_goes_on_after_the_log_has_forgotten_stored_rows(tmp_path: Path) -> None:
+    soup = filled(tmp_path / "data")
+    before = shown(soup)
+    assert [row["k"] for row in before] == [k for k in range(480) if k % 3 != 1]
+    soup.store.close()
+    again = Soup(tmp_path / "data", soup.clock.now())
+    assert shown(again) == before
+    again.push("t", rows(480, 2))
+    after = shown(again)
+    assert after[:-1] == before
+    assert (after[-1]["k"], after[-1]["_id"]) == (480, len(before))
+    again.check()
+    again.store.close()
+    assert examine(tmp_path / "data").findings == []
+
+
+def test_a_pump_that_was_silent_for_long_goes_on(tmp_path: Path) -> None:
+    """Its producer is forgotten by then. Its position is the watermark, which stays."""
+    soup = filled(tmp_path / "data")
+    before = shown(soup)
+    soup.store.close()
+    again = Soup(tmp_path / "data", soup.clock.now() + 400 * DAY)
+    again.push("t", rows(480, 2))
+    again.maintain()
+    again.store.close()
+    last = Soup(tmp_path / "data", again.clock.now() + SECOND)
+    last.push("t", rows(482, 3))
+    after = shown(last)
+    assert after[: len(before)] == before
+    assert [row["k"] for row in after[len(before) :]] == [480, 482, 483]
+    view = last.engine.snapshot().stream("x", last.tenant)
+    assert producer_of(view.stream_id) == "derived:2"
+    last.check()
+    last.store.close()
+    assert examine(tmp_path / "data").findings == []
+
+
+def test_a_backup_has_the_position_with_the_rows(tmp_path: Path) -> None:
+    soup = filled(tmp_path / "data")
+    before = shown(soup)
+    soup.store.close()
+    restore(tmp_path / "data", tmp_path / "copy")
+    copy = Soup(tmp_path / "copy", soup.clock.now())
+    assert shown(copy) == before
+    copy.push("t", rows(480, 1))
+    assert [row["_id"] for row in shown(copy)] == list(range(len(before) + 1))
+    copy.store.close()
