@@ -126,7 +126,8 @@ def _create(
         node = parse(source, tokens)
     if isinstance(node, DeriveNode):
         if lookup is None:
-            raise source.error("a derived stream needs the streams of a service", node)
+            hint = "work on its sources; a job or a program without a service cannot read derived streams yet"
+            raise source.error("a derived stream needs the streams of a service", node, hint=hint)
         return "", derived_spec(source, node, lookup, names)
     if not isinstance(node, CreateStreamNode):
         raise refuse_node(source, node)
