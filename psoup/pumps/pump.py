@@ -74,6 +74,10 @@ class Pump:
         """Go back to the durable position, as the sequencer has refused a step."""
         self._durable = self._reached = view.watermark
 
+    def back(self) -> None:
+        """Go back to the last position that is known to be durable, as a step was perhaps not logged."""
+        self._reached = self._durable
+
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
         if snapshot.sequence < self.pushed_at:

@@ -1,7 +1,7 @@
 """All pumps of a service or of a process: each derived stream of the snapshot has one.
 
 follow(snapshot)   makes a pump for each new derived stream, and ends the pumps of dropped streams.
-next(snapshot)     finds the pump that lags most, among the pumps with a due step.
+due(snapshot)      finds the pumps with a due step, each with its tenant's turn. The pump that lags most is the first.
 """
 
 from __future__ import annotations
@@ -35,25 +35,32 @@ class Pumps:
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or Pump(view) for i, view in derived.items()}
 
-    def next(self, snapshot: Snapshot, now: int, without: Container[int] = ()) -> tuple[Pump, Due] | None:
-        """The pump that has reached the least instant, among the pumps with a due step. None if no step is due.
+    def due(
+        self,
+        snapshot: Snapshot,
+        now: int,
+        without: Container[int] = (),
+        turn: Callable[[str], float] = lambda _: 0.0,
+    ) -> list[tuple[Pump, Due]]:
+        """The pumps with a due step, by the turns of their tenants, then by the instants that they have reached.
 
-        `without`: the stream IDs of pumps that rest.
+        `without`: the stream IDs of pumps that rest. `turn`: the tenant with the least value is first. O(pumps).
         """
         self.follow(snapshot)
         looked = [(pump, pump.due(snapshot, now)) for i, pump in self.by_id.items() if i not in without]
         due = [(pump, due) for pump, due in looked if due is not None]
-        return min(due, key=lambda each: _order(each[0]), default=None)
+        return sorted(due, key=lambda each: (turn(each[0].tenant), _order(each[0])))
 
     def run(
         self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int], budget: Callable[[], ReadBudget]
     ) -> int:
         """Do all steps that are due. Returns their number. For a process without threads (`psoup.local`)."""
-        count = 0
-        while (following := self.next(snapshot(), now())) is not None:
-            count += 1
-            if not advance(*following, snapshot, submit, budget()):
-                break
+        count, moved = 0, True
+        while moved:
+            moved = False
+            for pump, due in self.due(snapshot(), now()):
+                count += 1
+                moved |= advance(pump, due, snapshot, submit, budget())
         return count
 
 
@@ -78,7 +85,7 @@ def advance(
             promised = closed.at
         command = pump.step(snapshot(), promised, budget, instant=instant)
         if command is not None:
-            pump.pushed(command, submit(command).sequence)
+            _push(pump, command, submit)
     except NotFound:
         return False
     except FailedPrecondition as problem:
@@ -88,6 +95,15 @@ def advance(
         pump.again(view)
         return True
     return pump.reached != before
+
+
+def _push(pump: Pump, command: PushDerived, submit: Submit) -> None:
+    """Push the rows of a step. If that fails, the next step makes them again."""
+    try:
+        pump.pushed(command, submit(command).sequence)
+    except BaseException:
+        pump.back()
+        raise
 
 
 def _order(pump: Pump) -> int:

@@ -1,6 +1,6 @@
 """The thread of the pumps: it derives the rows of derived streams after publications (`psoup.pumps`).
 
-    writer publishes ──> wakes the thread, if there are derived streams ──> the pump that lags most does a step
+    writer publishes ──> wakes the thread, if there are derived streams ──> each pump that is due does a step
            ^                                                                      │ CloseInstants, PushDerived
            └────────────────────────────── sequencer <────────────────────────────┘
 
@@ -26,6 +26,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.pumps import Due, Pump, Pumps, advance
 from psoup_service.host.host import Host
 from psoup_service.host.pump_progress import Passed
+from psoup_service.host.turns.fair_turns import TenantTimes
 
 T = TypeVar("T")
 
@@ -36,7 +37,9 @@ REST_S = 60.0
 _PATIENCE_S = 60.0
 _NO_ROOM = "MEMORY_BUDGET"
 _NO_ROOM_S = 0.05
-"""Seconds of pause after a step that found no room."""
+"""Seconds of pause of a pump after a step that found no room."""
+_ROUND_S = 0.05
+"""Seconds after which a round of steps ends, so that a tenant waits no longer for its turn."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +58,9 @@ class DerivedStreams:
         self._waiting: Future[Any] | None = None
         self._failures: dict[int, int] = {}
         self._resting: dict[int, float] = {}
+        self._without_room: dict[int, float] = {}
+        """The time until which a pump waits for room in memory, by stream ID."""
+        self._times = TenantTimes()
         self._instant_at = 0.0
         self.steps = self.failed = 0
         """Steps that were done, and that failed, since the start."""
@@ -117,33 +123,36 @@ class DerivedStreams:
                 self._stopping.wait(INSTANT_S)
 
     def _step(self) -> bool:
-        """Do the next step. Returns False if none is due."""
+        """Do a round of steps: one of each pump that is due, as far as the time of a round allows.
+
+        Returns False if none is due.
+        """
         snapshot, now = self._host.snapshot(), time.monotonic()
         self._streams = len(snapshot.by_id)
-        instant = now - self._instant_at >= INSTANT_S
-        resting = {stream_id for stream_id, until in self._resting.items() if until > now}
-        following = self._pumps.next(snapshot, self._host.clock.now(), without=resting)
-        if following is None and instant:
+        resting, waiting = _until(self._resting, now), _until(self._without_room, now)
+        steps = self._pumps.due(snapshot, self._host.clock.now(), resting | waiting, self._times.begins)
+        if not steps and now - self._instant_at >= INSTANT_S:
             self._instant_at = now
             self._log_instants(snapshot, resting)
+        moved = False
+        for pump, due in steps:
+            moved |= self._done(pump, due)
+            if self._stopping.is_set() or time.monotonic() - now >= _ROUND_S:
+                break
         self._note(resting)
-        return following is not None and self._done(*following)
+        if not steps and waiting:
+            self._stopping.wait(_NO_ROOM_S)
+        return moved or bool(waiting)
 
     def _log_instants(self, snapshot: Snapshot, resting: set[int]) -> None:
         """Log the last closed instant of each stream with queries."""
+        queried = _queried(snapshot)
         for stream_id, pump in list(self.pumps.items()):
-            if stream_id in resting or not self._has_queries(snapshot, stream_id):
+            if stream_id in resting or stream_id not in queried:
                 continue
             due = pump.due(self._host.snapshot(), self._host.clock.now(), instant=True)
             if due is not None:
                 self._done(pump, due, instant=True)
-
-    def _has_queries(self, snapshot: Snapshot, stream_id: int) -> bool:
-        """Whether queries stand on a stream, or on a stream that derives from it."""
-        if snapshot.by_id[stream_id].queries:
-            return True
-        below = [i for i, v in snapshot.by_id.items() if v.spec.derived and stream_id in v.spec.derived.source_ids]
-        return any(self._has_queries(snapshot, other) for other in below)
 
     def _done(self, pump: Pump, due: Due, *, instant: bool = False) -> bool:
         """Do a step of a pump. Returns whether it has moved."""
@@ -157,15 +166,21 @@ class DerivedStreams:
                 self._failed(pump, problem)
                 return True
             self.reasons[pump.stream_id] = problem.message
-            self._stopping.wait(_NO_ROOM_S)
+            self._without_room[pump.stream_id] = time.monotonic() + _NO_ROOM_S
             return True
         finally:
             budget.close()
-            self._host.charge(pump.tenant, time.thread_time() - began)
+            self._charge(pump.tenant, time.thread_time() - began)
         self.steps += 1
         self._failures.pop(pump.stream_id, None)
         self.reasons.pop(pump.stream_id, None)
         return moved
+
+    def _charge(self, tenant: str, seconds: float) -> None:
+        """Charge a tenant for a step, and give the next turn to another one."""
+        self._host.charge(tenant, seconds)
+        self._times.now = self._times.begins(tenant)
+        self._times.charge(tenant, seconds)
 
     def _failed(self, pump: Pump, problem: Exception) -> None:
         """Count a failed step. After several, the pump rests."""
@@ -214,3 +229,22 @@ class DerivedStreams:
             return waiting.result()
         finally:
             self._waiting = None
+
+
+def _until(ends: dict[int, float], now: float) -> set[int]:
+    """The streams whose time has not ended. The remaining ones are removed."""
+    for stream_id in [stream_id for stream_id, end in ends.items() if end <= now]:
+        del ends[stream_id]
+    return set(ends)
+
+
+def _queried(snapshot: Snapshot) -> set[int]:
+    """The streams with queries, and the streams from which they derive. O(streams)."""
+    queried, ahead = set[int](), [stream_id for stream_id, view in snapshot.by_id.items() if view.queries]
+    while ahead:
+        stream_id = ahead.pop()
+        view = snapshot.by_id.get(stream_id)
+        if view is not None and stream_id not in queried:
+            queried.add(stream_id)
+            ahead += () if view.spec.derived is None else view.spec.derived.source_ids
+    return queried

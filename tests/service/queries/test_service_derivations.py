@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import InvalidBatch, ResourceExhausted
+from psoup.pumps import Pump
 from psoup_client import Client
 from psoup_client.errors import FailedPrecondition
 from psoup_service.chores import derived_streams
@@ -174,3 +175,49 @@ def test_an_answer_over_a_stream_and_what_derives_from_it_has_a_line_for_each() 
         assert first.watermark is not None and second.watermark is not None
         assert (first.watermark - second.watermark).total_seconds() == pytest.approx(1e-6)
         assert client.ask("SELECT k FROM x").completeness.final
+
+
+def test_a_pump_without_room_does_not_stop_other_pumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream without room lags most. Another stream is derived meanwhile. Afterwards no row is missing."""
+    full, submit = [True], derived_streams.DerivedStreams._submit
+
+    def refusing(pumps: derived_streams.DerivedStreams, command: Any) -> Any:
+        if full[0] and getattr(command, "stream_id", None) == blocked:
+            raise ResourceExhausted("the memory budget is used up", reason="MEMORY_BUDGET")
+        return submit(pumps, command)
+
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        blocked = served.service.host.snapshot().stream("x", "default").stream_id
+        monkeypatch.setattr(derived_streams.DerivedStreams, "_submit", refusing)
+        client.execute("CREATE STREAM y AS (SELECT k FROM t)")
+        for k in range(20):
+            client.push("t", [{"k": k}])
+            assert [row["k"] for row in rows_of(client, "y")] == [*range(k + 1)]
+        assert "memory budget" in client.describe("x").derived.failure
+        full[0] = False
+        assert [row["k"] for row in rows_of(client, "x")] == [*range(20)]
+
+
+def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at all pumps serves a step of each."""
+    looks, due = [0], Pump.due
+
+    def counted(pump: Pump, *arguments: Any, **options: Any) -> Any:
+        looks[0] += 1
+        return due(pump, *arguments, **options)
+
+    monkeypatch.setattr(Pump, "due", counted)
+    monkeypatch.setattr(derived_streams, "_ROUND_S", 60.0)
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        for number in range(60):
+            client.execute(f"CREATE STREAM x{number} AS (SELECT k FROM t WHERE k > {number})")
+        client.push("t", [{"k": k} for k in range(100)])
+        assert len(rows_of(client, "x59")) == 40 and len(rows_of(client, "x0")) == 99
+        looks[0] = 0
+        done = client.push("t", [{"k": 100}])
+        for number in range(60):
+            assert len(client.ask(f"SELECT k FROM x{number} WHERE k = 100", wait_for=done.sequence)) == 1
+        assert looks[0] < 60 * 20
