@@ -201,7 +201,7 @@ def test_a_pump_without_room_does_not_stop_other_pumps(monkeypatch: pytest.Monke
 
 
 def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look at all pumps serves a step of each."""
+    """All pumps are looked at a few times for all steps together."""
     looks, due = [0], Pump.due
 
     def counted(pump: Pump, *arguments: Any, **options: Any) -> Any:
