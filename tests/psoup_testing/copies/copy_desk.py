@@ -162,6 +162,9 @@ class Desk:
         async def reflecting(sequence: int) -> None:
             assert sequence == 0
 
+        async def derived_of_tenant(tenant: str, sequence: int) -> None:
+            assert sequence == 0
+
         async def evaluate(read: Callable[[Any, ReadBudget], Any], *, tenant: str = "") -> Any:
             self.hops += 1
             return read(soup.engine.snapshot(), ReadBudget())
@@ -175,6 +178,7 @@ class Desk:
                 evaluate=evaluate, snapshot=lambda: soup.engine.snapshot(), clock=soup.clock, listen=self._listen
             ),
             reflecting=reflecting,
+            derived_of_tenant=derived_of_tenant,
             now=soup.clock.now,
             tenant=lambda context: soup.tenant,
         )
