@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from psoup_testing.suite.kept_structures import KEPT, observe  # noqa: E402
 from psoup_testing.suite.late import be_late  # noqa: E402
 from psoup_testing.suite.scheduling import rank, unit  # noqa: E402
 
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job of a shell
 gc.disable()  # while tests are collected: what comes then stays, and each process looked at it for tenths of a second
 settings.register_profile(
     "psoup", max_examples=scaled(100), derandomize=True, deadline=None, database=None, print_blob=True
