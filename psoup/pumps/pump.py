@@ -52,6 +52,8 @@ class Pump:
 
         Beside a table whose times say nothing about instants, it is logged with each step: a version that comes later
         adds no row, also after a restart."""
+        self._first_ids = dict[int, int]()
+        """For each source the least tuple ID so far. Attached history has lesser ones."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
         self.passed = 0
@@ -75,14 +77,14 @@ class Pump:
         self._durable = self._reached = view.watermark
 
     def back(self) -> None:
-        """Go back to the last position that is known to be durable, as a step was perhaps not logged."""
+        """Go back to the last position that is known to be durable, and look again from there."""
         self._reached = self._durable
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
         if snapshot.sequence < self.pushed_at:
             return None
-        views = self._bound(snapshot).views(snapshot)
+        views = self._views(self._bound(snapshot), snapshot)
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
         if at is not None and self._has_new(views, at):
@@ -105,7 +107,7 @@ class Pump:
         cannot be bound.
         """
         form = self._bound(snapshot)
-        views = form.views(snapshot)
+        views = self._views(form, snapshot)
         closed = closed_instant(views, promised)
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
@@ -142,6 +144,16 @@ class Pump:
             if low + share < timeline.through(closed):
                 at = min(at, timeline.time_of(low + share) - 1)
         return extent_of(form, views, self._reached, max(at, first))
+
+    def _views(self, form: Form, snapshot: Snapshot) -> list[StreamView]:
+        """The views of the sources. Goes back to the durable position if history was attached after it."""
+        views = form.views(snapshot)
+        for view in views:
+            first = self._first_ids.setdefault(view.stream_id, view.first_id)
+            if view.first_id < first:
+                self._first_ids[view.stream_id] = view.first_id
+                self.back()
+        return views
 
     def _bound(self, snapshot: Snapshot) -> Form:
         """The form for the present definitions of the sources."""

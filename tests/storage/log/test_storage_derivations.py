@@ -10,6 +10,7 @@ from psoup.admission.derivations import producer_of
 from psoup.model import DAY, SECOND
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.format_fixture import START, Soup
 
 
@@ -80,3 +81,24 @@ def test_a_backup_has_the_position_with_the_rows(tmp_path: Path) -> None:
     copy.push("t", rows(480, 1))
     assert [row["_id"] for row in shown(copy)] == list(range(len(before) + 1))
     copy.store.close()
+
+
+def test_attached_history_is_derived_though_the_pump_has_looked_past_it(tmp_path: Path) -> None:
+    """No earlier tuple had a row, so the pump has looked further than its logged position."""
+    soup = Soup(tmp_path / "data", START)
+    soup.execute("CREATE STREAM e (k BIGINT, at TIMESTAMP) TIMESTAMP BY at RETENTION 3650 DAYS ARCHIVE 1 DAY")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k > 10)")
+
+    def timed(keys: list[int], seconds: list[int]) -> tuple[pa.Table, list[int]]:
+        times = [START + at * SECOND for at in seconds]
+        return pa.table({"k": keys, "at": pa.array(times, pa.timestamp("us"))}), times
+
+    soup.push("e", timed([1, 2], [-100, -99])[0])
+    (pump,) = soup._pumps.by_id.values()
+    assert pump.reached == START - 99 * SECOND - 1
+    spec = soup.engine.snapshot().stream("e", soup.tenant).spec
+    write(tmp_path / "job", spec, *timed([11, 3], [-120, -110]), [])
+    attach(soup, "e", "job", tmp_path / "job")  # type: ignore[arg-type]
+    soup.heartbeat("e", START - 10 * SECOND)
+    assert [row["k"] for row in shown(soup)] == [11]
+    soup.store.close()
