@@ -25,7 +25,7 @@ from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot
 from psoup.pumps import Due, Pump, Pumps, advance
 from psoup_service.host.host import Host
-from psoup_service.host.pump_progress import Passed
+from psoup_service.host.pump_progress import Passed, mark_of
 from psoup_service.host.turns.fair_turns import TenantTimes
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class DerivedStreams:
     def __init__(self, host: Host[Snapshot]) -> None:
         self._host = host
         self._pumps = Pumps()
-        self._streams = -1
+        self._streams: tuple[int, ...] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end_listening: Callable[[], None] = lambda: None
         self._wake, self._stopping = threading.Event(), threading.Event()
@@ -105,7 +105,7 @@ class DerivedStreams:
 
     def _published(self) -> None:
         """Wake the thread if there are derived streams. On the writer's thread: some microseconds without them."""
-        if not self._wake.is_set() and (self.pumps or len(self._host.snapshot().by_id) != self._streams):
+        if not self._wake.is_set() and (self.pumps or mark_of(self._host.snapshot().by_id) != self._streams):
             self._wake.set()
 
     def _run(self) -> None:
@@ -128,7 +128,7 @@ class DerivedStreams:
         Returns False if none is due.
         """
         snapshot, now = self._host.snapshot(), time.monotonic()
-        self._streams = len(snapshot.by_id)
+        self._streams = mark_of(snapshot.by_id)
         resting, waiting = _until(self._resting, now), _until(self._without_room, now)
         steps = self._pumps.due(snapshot, self._host.clock.now(), resting | waiting, self._times.begins)
         if not steps and now - self._instant_at >= INSTANT_S:

@@ -9,9 +9,11 @@ The thread of the pumps notes what they pass. A stream that derives from derived
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from psoup.published.snapshot import StreamView
 from psoup_service.host.worker import deliver
 
 
@@ -37,17 +39,34 @@ class Passed:
     failure: str = ""
 
 
+def mark_of(streams: Mapping[int, StreamView]) -> tuple[int, ...]:
+    """A mark of some streams by ID, the newest last: it differs after each CREATE and DROP. O(1) for a dict."""
+    order = streams if isinstance(streams, dict) else list(streams)
+    return len(order), next(iter(order), 0), next(reversed(order), 0)
+
+
 class PassedEvents:
     """The progress of each pump, by the ID of its stream. Any thread may note; waiters are on the event loop."""
 
     def __init__(self) -> None:
         self._passed: Mapping[int, Passed] = {}
         self._waiters: list[asyncio.Future[None]] = []
+        self._lock = threading.Lock()
+        """Held while the list of waiters changes, so that no waiter is left out."""
+        self._derived: tuple[tuple[int, ...], dict[str, tuple[int, ...]]] = (), {}
+        """The IDs of derived streams by tenant, and a mark of the streams among which they were found."""
 
-    @property
-    def any(self) -> bool:
-        """Whether there are derived streams."""
-        return bool(self._passed)
+    def derived(self, streams: Mapping[int, StreamView], tenant: str) -> tuple[int, ...]:
+        """The IDs of a tenant's derived streams, with those whose pump has not begun. O(streams) after a change of
+        the streams, else O(1). `streams`: all streams by ID, a new one last."""
+        mark, (before, by_tenant) = mark_of(streams), self._derived
+        if before != mark:
+            by_tenant = {}
+            for stream_id, view in streams.items():
+                if view.spec.derived is not None:
+                    by_tenant[view.tenant] = (*by_tenant.get(view.tenant, ()), stream_id)
+            self._derived = mark, by_tenant
+        return by_tenant.get(tenant, ())
 
     def of(self, stream_id: int) -> Passed | None:
         """The progress of the pump of a stream. None if it has not begun, and for a stream that is not derived."""
@@ -55,30 +74,48 @@ class PassedEvents:
 
     def note(self, passed: Mapping[int, Passed]) -> None:
         """Replace what the pumps have passed, and wake the waiters."""
-        self._passed = passed
-        waiters, self._waiters = self._waiters, []
+        with self._lock:
+            self._passed = passed
+            waiters, self._waiters = self._waiters, []
         deliver([(waiter, None) for waiter in waiters])
 
     def has_passed(self, stream_id: int, sequence: int) -> bool:
-        """Whether readers of a stream see all that an event has closed. True for a stream that is not derived."""
-        pump = self._passed.get(stream_id)
-        if pump is None or pump.rests:
-            return True
-        passed = [self._passed.get(source) for source in pump.sources]
-        event = max([sequence, *(source.pushed for source in passed if source is not None)])
-        return pump.event >= event and all(self.has_passed(source, sequence) for source in pump.sources)
+        """Whether readers of a stream see all that an event has closed. True for a stream that is not derived.
 
-    async def reach(self, stream_ids: Iterable[int], sequence: int, timeout: float) -> None:
-        """Wait until `has_passed` for all of some derived streams. Raises TimeoutError."""
+        O(streams from which it derives).
+        """
+        noted, seen, ahead = self._passed, {stream_id}, [stream_id]
+        while ahead:
+            pump = noted.get(ahead.pop())
+            if pump is None or pump.rests:
+                continue
+            pushed = [noted[source].pushed for source in pump.sources if source in noted]
+            if pump.event < max([sequence, *pushed]):
+                return False
+            ahead += [source for source in pump.sources if source not in seen]
+            seen.update(pump.sources)
+        return True
+
+    async def reach(
+        self, stream_ids: Iterable[int], sequence: int, timeout: float, present: Callable[[int], bool]
+    ) -> None:
+        """Wait until `has_passed` for all of some derived streams. Raises TimeoutError.
+
+        `present`: whether a stream is still there. The wait for a dropped one ends.
+        """
         ids = list(stream_ids)
 
         def done() -> bool:  # a new stream is not noted yet
-            return all(stream_id in self._passed and self.has_passed(stream_id, sequence) for stream_id in ids)
+            return all(
+                (stream_id in self._passed and self.has_passed(stream_id, sequence)) or not present(stream_id)
+                for stream_id in ids
+            )
 
         async with asyncio.timeout(timeout):
             while not done():
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
+                with self._lock:
+                    self._waiters.append(waiter)
                 if done():  # noted meanwhile
                     return
                 await waiter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -124,21 +124,23 @@ class Backend:
         Returns at once for other streams, and if `min_sequence` is 0. The deadline of the call ends the wait.
         """
         ids = [view.stream_id for view in streams if view.spec.derived is not None] if min_sequence else []
-        if ids:
-            await self.host.passed.reach(ids, min_sequence, _WAIT_S)
+        await self._reach(ids, min_sequence)
 
     async def derived_of_query(self, query_id: int, min_sequence: int) -> None:
         """Wait as `derived` for the streams of a query. Returns at once for an unknown query."""
         snapshot = self.host.snapshot()
-        record = snapshot.queries.get(query_id) if min_sequence and self.host.passed.any else None
-        if record is not None:
+        record = snapshot.queries.get(query_id) if min_sequence else None
+        if record is not None and self.host.passed.derived(snapshot.by_id, record.tenant):
             await self.derived([snapshot.by_id[i] for i in snapshot.streams_of(record)], min_sequence)
 
     async def derived_of_tenant(self, tenant: str, min_sequence: int) -> None:
         """Wait as `derived` for all streams of a tenant, for a call about many queries."""
-        if min_sequence and self.host.passed.any:
-            views = self.host.snapshot().by_id.values()
-            await self.derived([view for view in views if view.tenant == tenant], min_sequence)
+        if min_sequence:
+            await self._reach(self.host.passed.derived(self.host.snapshot().by_id, tenant), min_sequence)
+
+    async def _reach(self, ids: Sequence[int], sequence: int) -> None:
+        if ids:
+            await self.host.passed.reach(ids, sequence, _WAIT_S, lambda i: i in self.host.snapshot().by_id)
 
     async def change(
         self, command: Command, place: TakenRoom | None = None, sender: str = ""

@@ -1,0 +1,75 @@
+"""Reads that wait for derived streams: new ones, dropped ones, and those with many sources."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from psoup.local import LocalPSoup
+from psoup_client import Client
+from psoup_service.chores.derived_streams import DerivedStreams
+from psoup_service.host.pump_progress import Passed, PassedEvents, mark_of
+from psoup_testing.services.threaded_service import serving
+
+TIMEOUT_S = 30.0
+
+
+def test_a_read_waits_for_a_pump_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first derived stream of a service: nothing is noted of it when the read comes."""
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        backend, begun = served.service._backend, [False]
+        step = DerivedStreams._step
+        monkeypatch.setattr(DerivedStreams, "_step", lambda pumps: begun[0] and step(pumps))
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        query = client.register("SELECT k FROM x")
+        done = client.push("t", [{"k": 1}])
+        waits = [
+            asyncio.run_coroutine_threadsafe(work, served._loop)
+            for work in (
+                backend.derived_of_tenant("default", done.sequence),
+                backend.derived_of_query(backend.ids.read_query(query.id), done.sequence),
+            )
+        ]
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), served._loop).result(TIMEOUT_S)
+        assert not any(wait.done() for wait in waits)
+        begun[0] = True
+        client.push("t", [{"k": 2}])
+        for wait in waits:
+            wait.result(TIMEOUT_S)
+
+
+def test_a_read_of_a_stream_that_is_dropped_does_not_wait_for_it() -> None:
+    async def read() -> None:
+        events, present = PassedEvents(), {1, 2}
+        events.note({2: Passed(5, 0, (1,))})
+        wait = asyncio.create_task(events.reach([2], 7, TIMEOUT_S, present.__contains__))
+        await asyncio.sleep(0)
+        assert not wait.done()
+        present.clear()
+        events.note({})
+        await wait
+
+    asyncio.run(read())
+
+
+def test_the_look_at_streams_that_meet_again_and_again_is_linear() -> None:
+    """Each stream derives from both of the layer below: there are 2^400 ways down."""
+    events, layers = PassedEvents(), 400
+    pairs = {2 * layer + side: (2 * layer - 2, 2 * layer - 1) for layer in range(1, layers) for side in (0, 1)}
+    events.note({stream_id: Passed(9, 8, sources) for stream_id, sources in pairs.items()})
+    assert events.has_passed(2 * layers - 1, 9)
+    assert not events.has_passed(2 * layers - 1, 10)
+
+
+def test_a_stream_that_replaces_another_in_one_publication_is_seen() -> None:
+    """The number of streams is the same before and after."""
+    soup = LocalPSoup()
+    marks = list[tuple[int, ...]]()
+    for statement in ("CREATE STREAM t (k BIGINT)", "CREATE STREAM u (k BIGINT)", "DROP STREAM u"):
+        soup.execute(statement)
+        marks.append(mark_of(soup.engine.snapshot().by_id))
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    assert mark_of(soup.engine.snapshot().by_id) not in marks
+    assert PassedEvents().derived(soup.engine.snapshot().by_id, soup.tenant) == (3,)
