@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from psoup.derivation import Derivation
+from psoup.errors import NotFound, PSoupError
 from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
@@ -84,7 +85,13 @@ class Pump:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
         if snapshot.sequence < self.pushed_at:
             return None
-        views = self._views(self._bound(snapshot), snapshot)
+        try:
+            form = self._bound(snapshot)
+        except NotFound:  # a source was dropped, and the stream with it
+            return None
+        except PSoupError:  # the step says why
+            return Due(())
+        views = self._views(form, snapshot)
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
         if at is not None and self._has_new(views, at):
@@ -156,9 +163,11 @@ class Pump:
         return views
 
     def _bound(self, snapshot: Snapshot) -> Form:
-        """The form for the present definitions of the sources."""
+        """The form for the present definitions of the sources. Raises NotFound if one was dropped, and SqlError."""
         form, streams = self._form, snapshot.by_id
         ids = [source.stream_id for source in self._derived.sources]
+        if any(i not in streams for i in ids):
+            raise NotFound(f"a source of stream {self._spec.name!r} was dropped", reason="UNKNOWN_STREAM")
         if form is None or any(streams[i].spec is not spec for i, spec in zip(ids, form.specs, strict=True)):
             form = self._form = form_of(self._derived, streams)
         return form

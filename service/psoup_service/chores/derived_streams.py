@@ -159,9 +159,11 @@ class DerivedStreams:
         began, budget = time.thread_time(), self._host.budget(pump.tenant)
         try:
             moved = advance(pump, due, self._host.snapshot, self._submit, budget, instant=instant)
-        except Unavailable:
+        except (Unavailable, CancelledError):
             raise
-        except (PSoupError, TimeoutError) as problem:
+        except Exception as problem:
+            if not isinstance(problem, PSoupError):
+                _log.exception("a step of a derived stream failed", extra={"stream": pump.stream_id})
             if not isinstance(problem, ResourceExhausted) or problem.reason != _NO_ROOM:
                 self._failed(pump, problem)
                 return True
@@ -186,7 +188,8 @@ class DerivedStreams:
         """Count a failed step. After several, the pump rests."""
         self.failed += 1
         failures = self._failures[pump.stream_id] = self._failures.get(pump.stream_id, 0) + 1
-        self.reasons[pump.stream_id] = str(problem)
+        kind = "" if isinstance(problem, PSoupError) else f"{type(problem).__name__}: "
+        self.reasons[pump.stream_id] = kind + str(problem)
         view = self._host.snapshot().by_id.get(pump.stream_id)
         if view is not None:
             pump.again(view)
@@ -215,9 +218,13 @@ class DerivedStreams:
         self._host.passed.note(passed)
 
     def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:
-        """Log a command, and wait until readers see its event."""
+        """Log a command, and wait until readers see its event. Rows that are logged stay pushed if that takes long."""
         acknowledgement = self._on_loop(self._host.submit(command, patience=_PATIENCE_S))
-        self._on_loop(self._host.wait_for(acknowledgement.sequence, _PATIENCE_S))
+        try:
+            self._on_loop(self._host.wait_for(acknowledgement.sequence, _PATIENCE_S))
+        except TimeoutError:
+            if not isinstance(command, PushDerived):
+                raise  # a promise holds only for a snapshot that has all earlier events
         return acknowledgement
 
     def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:

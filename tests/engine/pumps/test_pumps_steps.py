@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from psoup.errors import FailedPrecondition
+from psoup.errors import FailedPrecondition, NotFound
 from psoup.events.acknowledgements import ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
@@ -241,3 +241,14 @@ def test_batches_have_the_producer_of_the_stream_and_contiguous_numbers(soup: Lo
         assert (event.producer, event.epoch, event.number) == ("derived:2", 1, number)  # type: ignore[union-attr]
         assert event.source == b'{"at": %d, "next": [%d]}' % (command.at, number + 1)  # type: ignore[union-attr]
         assert event.watermark == command.at  # type: ignore[union-attr]
+
+
+def test_a_pump_whose_source_was_dropped_has_no_step(soup: LocalPSoup) -> None:
+    """The thread of the pumps may look at a later snapshot than the one that it began with."""
+    stepped = Stepped(soup)
+    soup.push("t", pa.table({"k": [1]}))
+    assert stepped.pump.due(soup.engine.snapshot(), soup.clock.now()) is not None
+    soup.execute("DROP STREAM t CASCADE")
+    assert stepped.pump.due(soup.engine.snapshot(), soup.clock.now(), instant=True) is None
+    with pytest.raises(NotFound, match="a source of stream 'x' was dropped"):
+        stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())

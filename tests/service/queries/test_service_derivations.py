@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,25 +109,70 @@ def test_a_full_memory_delays_a_step_and_loses_nothing(monkeypatch: pytest.Monke
         assert not left[0] and not pump.reasons
 
 
-def test_a_step_that_fails_is_reported_and_does_not_hold_up_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as served, Client(served.address) as client:
+def refuse(pump: Pump) -> None:
+    """Let each step be refused."""
+    pump.step = lambda *_, **__: throw(InvalidBatch("row 1: the value is bad"))  # type: ignore[method-assign]
+
+
+def fail(pump: Pump) -> None:
+    """Let each step fail with an unexpected error."""
+    pump.step = lambda *_, **__: throw(IndexError("row 1: the value is bad"))  # type: ignore[method-assign]
+
+
+def unbind(pump: Pump) -> None:
+    """Let the SELECT be one that cannot be bound any more."""
+    pump._form, pump._derived = None, replace(pump._derived, select="SELECT row FROM t")
+
+
+def throw(problem: Exception) -> None:
+    raise problem
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (refuse, "row 1: the value is bad"),
+        (fail, "IndexError: row 1: the value is bad"),
+        (unbind, "column"),
+    ],
+)
+def test_a_step_that_fails_is_reported_and_does_not_hold_up_reads(spoil: Callable[[Pump], None], reason: str) -> None:
+    """Other streams are derived meanwhile."""
+    with serving() as served, Client(served.address, timeout=20) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         client.execute("CREATE STREAM x AS (SELECT k FROM t)")
         client.execute("CREATE STREAM good AS (SELECT k FROM t)")
         pumps = served.service.regular.derived
         served.wait_until(lambda: len(pumps.pumps) == 2)
         bad = min(pumps.pumps)
-
-        def fail(*_: Any, **__: Any) -> None:
-            raise InvalidBatch("row 1: the value is bad")
-
-        monkeypatch.setattr(pumps.pumps[bad], "step", fail)
+        spoil(pumps.pumps[bad])
         client.push("t", [{"k": 1}])
         assert [row["k"] for row in rows_of(client, "good")] == [1]
         served.wait_until(lambda: bad in pumps._resting)
-        assert pumps.reasons[bad] == "row 1: the value is bad"
+        assert reason in pumps.reasons[bad]
         assert pumps.failed == derived_streams.MOST_FAILURES
         assert rows_of(client, "x") == []
+
+
+def test_rows_that_are_logged_and_applied_late_are_not_pushed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for the writer ends too early, after the rows are logged."""
+    with serving() as served, Client(served.address) as client:
+        client.create_stream(f"CREATE STREAM e {TIMED}")
+        client.execute("CREATE STREAM x AS (SELECT k FROM e)")
+        pumps = served.service.regular.derived
+        on_loop = pumps._on_loop
+
+        def impatient(work: Any) -> Any:
+            if "wait_for" not in work.__qualname__:
+                return on_loop(work)
+            work.close()
+            raise TimeoutError
+
+        monkeypatch.setattr(pumps, "_on_loop", impatient)
+        for at in range(1, 9):
+            client.push("e", pa.table({"k": [at], "at": pa.array([at * SECOND], pa.timestamp("us"))}))
+            assert [row["k"] for row in rows_of(client, "x")] == [*range(1, at)]
+        assert not pumps.failed
 
 
 def test_clients_are_told_that_the_service_derives_the_stream() -> None:
