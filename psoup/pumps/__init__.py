@@ -18,6 +18,6 @@ Never here: a thread, a clock, a state that a restart would have to restore. The
 """
 
 from psoup.pumps.pump import Due, Pump
-from psoup.pumps.pumps import Pumps, advance
+from psoup.pumps.pumps import NO_ROOM, Pumps, advance
 
-__all__ = ["Due", "Pump", "Pumps", "advance"]
+__all__ = ["NO_ROOM", "Due", "Pump", "Pumps", "advance"]

@@ -22,11 +22,13 @@ from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import closed_instant, promise_at
-from psoup.pumps.rows import Extent, extent_of, rows_of_step
+from psoup.pumps.rows import DerivedRows, Extent, extent_of, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
 MOST_TUPLES = 8_192
 """The most new tuples of sources in one step, unless one instant has more."""
+MOST_BYTES = 32 * 2**20
+"""The most bytes of rows in one step, unless one instant has more."""
 
 
 class Due(NamedTuple):
@@ -53,6 +55,8 @@ class Pump:
 
         Beside a table whose times say nothing about instants, it is logged with each step: a version that comes later
         adds no row, also after a restart."""
+        self._share = MOST_TUPLES
+        """The most new tuples in the next step: less after a step that was too large."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has lesser ones."""
         self.pushed_at = 0
@@ -80,6 +84,11 @@ class Pump:
     def back(self) -> None:
         """Go back to the last position that is known to be durable, and look again from there."""
         self._reached = self._durable
+
+    def shrink(self) -> bool:
+        """Let the next step have half as many tuples, as one was too large. Returns False if it has one already."""
+        before, self._share = self._share, max(1, self._share // 2)
+        return self._share < before
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
@@ -118,12 +127,12 @@ class Pump:
         closed = closed_instant(views, promised)
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
-        extent = self._extent(form, views, closed)
-        derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        extent, derived = self._rows(form, views, closed, snapshot, budget)
         self.tuples += extent.new
         self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
         self._reached, self._unlogged = extent.at, self._unlogged + extent.new
         if not len(derived.batch):
+            self._grow()
             if extent.at == closed:
                 self.passed = snapshot.sequence
             unpins = self._unlogged >= snapshot.config.chunk_rows
@@ -134,14 +143,32 @@ class Pump:
         facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant
         return PushDerived(self.stream_id, derived.batch, *facts)
 
+    def _rows(
+        self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
+    ) -> tuple[Extent, DerivedRows]:
+        """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one instant's."""
+        extent = self._extent(form, views, closed)
+        derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        while derived.batch.nbytes > MOST_BYTES and self.shrink():
+            fewer = self._extent(form, views, closed)
+            if fewer != extent:
+                extent = fewer
+                derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        return extent, derived
+
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Take notice that a step is logged as the event `sequence`."""
         self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
         self.rows += len(command.batch)
+        if command.batch.nbytes < MOST_BYTES // 4:
+            self._grow()
+
+    def _grow(self) -> None:
+        self._share = min(MOST_TUPLES, 2 * self._share)
 
     def _extent(self, form: Form, views: Sequence[StreamView], closed: int) -> Extent:
-        """The next instants: all closed ones, or as many as have `MOST_TUPLES` new tuples of streams."""
-        share, at, first = MOST_TUPLES // len(views), closed, closed
+        """The next instants: all closed ones, or as many as have `_share` new tuples of streams."""
+        share, at, first = max(1, self._share // len(views)), closed, closed
         for view in views:
             if view.spec.table is not None or not _new_until(view, self._reached, closed):
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from psoup.errors import FailedPrecondition, NotFound
+from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot
@@ -17,6 +17,9 @@ from psoup.work.read_budget import ReadBudget
 
 Submit = Callable[[CloseInstants | PushDerived], Acknowledgement]
 """Prepares, logs and applies a command, and returns once readers see its event."""
+
+NO_ROOM = "MEMORY_BUDGET"
+"""The reason of a refusal for want of memory: the step waits for room."""
 
 
 class Pumps:
@@ -75,7 +78,8 @@ def advance(
 ) -> bool:
     """Do one step of a pump. Returns whether its position has moved: not if a stream was dropped meanwhile.
 
-    Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
+    A step that is too large is tried again with fewer tuples. Raises the errors of `Pump.step`, and of `submit` apart
+    from refusals of an outdated step.
     """
     before, promised = pump.reached, 0
     try:
@@ -88,6 +92,10 @@ def advance(
             _push(pump, command, submit)
     except NotFound:
         return False
+    except ResourceExhausted as problem:
+        if not pump.shrink() or problem.reason == NO_ROOM:
+            raise
+        return True
     except FailedPrecondition as problem:
         view = snapshot().by_id.get(pump.stream_id)
         if problem.reason != "STEP_OUTDATED" or view is None:

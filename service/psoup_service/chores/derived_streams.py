@@ -23,7 +23,7 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot
-from psoup.pumps import Due, Pump, Pumps, advance
+from psoup.pumps import NO_ROOM, Due, Pump, Pumps, advance
 from psoup_service.host.host import Host
 from psoup_service.host.pump_progress import Passed, mark_of
 from psoup_service.host.turns.fair_turns import TenantTimes
@@ -35,7 +35,6 @@ INSTANT_S = 1.0
 MOST_FAILURES = 3
 REST_S = 60.0
 _PATIENCE_S = 60.0
-_NO_ROOM = "MEMORY_BUDGET"
 _NO_ROOM_S = 0.05
 """Seconds of pause of a pump after a step that found no room."""
 _ROUND_S = 0.05
@@ -80,7 +79,7 @@ class DerivedStreams:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the step under way, which is not pushed if it is not logged yet."""
+        """End the thread, and the step under way, which is not pushed if it is not logged yet."""
         self._end_listening()
         self._stopping.set()
         self._wake.set()
@@ -157,6 +156,7 @@ class DerivedStreams:
     def _done(self, pump: Pump, due: Due, *, instant: bool = False) -> bool:
         """Do a step of a pump. Returns whether it has moved."""
         began, budget = time.thread_time(), self._host.budget(pump.tenant)
+        budget.ask = self._check
         try:
             moved = advance(pump, due, self._host.snapshot, self._submit, budget, instant=instant)
         except (Unavailable, CancelledError):
@@ -164,7 +164,7 @@ class DerivedStreams:
         except Exception as problem:
             if not isinstance(problem, PSoupError):
                 _log.exception("a step of a derived stream failed", extra={"stream": pump.stream_id})
-            if not isinstance(problem, ResourceExhausted) or problem.reason != _NO_ROOM:
+            if not isinstance(problem, ResourceExhausted) or problem.reason != NO_ROOM:
                 self._failed(pump, problem)
                 return True
             self.reasons[pump.stream_id] = problem.message
@@ -177,6 +177,11 @@ class DerivedStreams:
         self._failures.pop(pump.stream_id, None)
         self.reasons.pop(pump.stream_id, None)
         return moved
+
+    def _check(self) -> None:
+        """End a step whose service stops. A restart makes its rows again."""
+        if self._stopping.is_set():
+            raise Unavailable("the service is shutting down", reason="DRAINING")
 
     def _charge(self, tenant: str, seconds: float) -> None:
         """Charge a tenant for a step, and give the next turn to another one."""

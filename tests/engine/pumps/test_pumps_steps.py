@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from psoup.errors import FailedPrecondition, NotFound
-from psoup.events.acknowledgements import ClosedAcknowledgement
+from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
+from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Pump
+from psoup.pumps import Pump, advance, pump
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 
@@ -252,3 +252,40 @@ def test_a_pump_whose_source_was_dropped_has_no_step(soup: LocalPSoup) -> None:
     assert stepped.pump.due(soup.engine.snapshot(), soup.clock.now(), instant=True) is None
     with pytest.raises(NotFound, match="a source of stream 'x' was dropped"):
         stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())
+
+
+def test_a_step_with_too_many_bytes_is_several(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows and their order are the same as in one step."""
+    monkeypatch.setattr(pump, "MOST_BYTES", 20_000)
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+        soup.push(name, rows(*[(at, at) for at in range(1, 61)]))
+    before = soup.engine.snapshot().sequence
+    soup.execute("CREATE STREAM x AS (SELECT e.k, f.k AS other FROM e, f)")
+    last = soup.engine.snapshot()
+    assert len(shown(soup, "x")) == 59 * 59
+    assert shown(soup, "x") == sorted(shown(soup, "x"), key=lambda row: (row[2], row[0], row[1]))
+    view = last.stream("x", soup.tenant)
+    pushes = last.sequence - before - 1
+    assert 59 * 59 * 24 / 20_000 <= pushes < 40
+    assert view.watermark == 60 * SECOND - 1
+
+
+def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup) -> None:
+    Stepped(soup)
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.push("e", rows(*[(at, at) for at in range(1, 66)]))
+    soup.execute("CREATE STREAM y AS (SELECT k FROM e)")
+    made = Pump(soup.engine.snapshot().stream("y", soup.tenant))
+
+    def submit(command: CloseInstants | PushDerived) -> Acknowledgement:
+        if isinstance(command, PushDerived) and len(command.batch) > 10:
+            raise ResourceExhausted("too many rows", reason="ROWS")
+        return soup._submit(command)
+
+    steps = 0
+    while (due := made.due(soup.engine.snapshot(), soup.clock.now())) and steps < 100:
+        assert advance(made, due, soup.engine.snapshot, submit, ReadBudget())
+        steps += 1
+    assert [k for k, _ in shown(soup, "y")] == [*range(1, 65)]
+    assert 10 < steps < 40
