@@ -10,7 +10,7 @@ the promises by which rows were derived, whatever the clock says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -160,18 +160,21 @@ def close_sources(stream: KnownStream, streams: Mapping[int, KnownStream]) -> No
 
 
 def derived_from(stream: KnownStream, tenant: KnownTenant) -> list[KnownStream]:
-    """The streams that derive from a stream, directly or not, each before those that it derives from."""
+    """The streams that derive from a stream, directly or not, each before those that it derives from.
+
+    O(streams of the tenant).
+    """
     by_source = dict[int, list[KnownStream]]()
     for other in tenant.streams.values():
         for stream_id in () if other.spec.derived is None else other.spec.derived.source_ids:
             by_source.setdefault(stream_id, []).append(other)
-
-    def below(stream_id: int) -> Iterator[KnownStream]:
-        for other in by_source.get(stream_id, ()):
-            yield from below(other.stream_id)
-            yield other
-
-    return list({other.stream_id: other for other in below(stream.stream_id)}.values())
+    deriving, ahead = dict[int, KnownStream](), [stream.stream_id]
+    while ahead:
+        for other in by_source.get(ahead.pop(), ()):
+            if other.stream_id not in deriving:
+                deriving[other.stream_id] = other
+                ahead.append(other.stream_id)
+    return [deriving[stream_id] for stream_id in sorted(deriving, reverse=True)]  # a source has a lesser ID
 
 
 def refuse_deriving(stream: KnownStream, deriving: list[KnownStream]) -> None:

@@ -125,3 +125,35 @@ def test_a_replay_keeps_what_was_closed() -> None:
         again.replay(event)
     pushed = again.prepare(Push("t", ROWS), NOW - 1_000_000).event
     assert pushed.batch.times.tolist() == [NOW + 1]  # type: ignore[union-attr]
+
+
+def test_a_drop_looks_once_at_each_stream_of_many_layers(soup: LocalPSoup) -> None:
+    """Both streams of a layer derive from both streams below: there are 2^30 ways up."""
+    soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+    names = "x", "x"
+    for layer in range(30):
+        select = "SELECT a.k FROM {} a [RANGE 1 SECOND], {} b [RANGE 1 SECOND] WHERE a.k = b.k".format(*names)
+        names = f"a{layer}", f"b{layer}"
+        for name in names:
+            soup.execute(f"CREATE STREAM {name} AS ({select})")
+    with pytest.raises(FailedPrecondition, match="streams derive from stream 't': b29, a29, b28,"):
+        soup.execute("DROP STREAM t")
+    soup.execute("DROP STREAM t CASCADE")
+    assert not soup.engine.snapshot().by_id
+
+
+def test_a_push_without_rows_closes_nothing(soup: LocalPSoup) -> None:
+    for k in ([1], [], [], [2]):
+        soup.push("t", pa.table({"k": pa.array(k, pa.int64())}))
+    assert soup.ask(f"SELECT epoch_us(_time) - {NOW} AS at FROM x").to_table().to_pylist() == [
+        {"at": 0},
+        {"at": 1},
+    ]
+    view = soup.engine.snapshot().stream("t", soup.tenant)
+    assert view.last_time == view.watermark
+
+
+def test_all_columns_of_a_derived_stream_are_those_of_its_select(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM y AS (SELECT * FROM x)")
+    soup.push("t", ROWS)
+    assert soup.ask("SELECT * FROM y").to_table().to_pylist() == [{"k": 1}]
