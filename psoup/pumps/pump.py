@@ -32,9 +32,13 @@ MOST_BYTES = 32 * 2**20
 
 
 class Due(NamedTuple):
-    """A step that is due. `promise`: the sources in system time, for which the present must be closed first."""
+    """A step that is due. `promise`: the sources in system time, for which the present must be closed first.
+
+    `instant`: the last closed instant is to be logged, also without rows.
+    """
 
     promise: tuple[int, ...]
+    instant: bool = False
 
 
 class Pump:
@@ -90,8 +94,12 @@ class Pump:
         before, self._share = self._share, max(1, self._share // 2)
         return self._share < before
 
-    def due(self, snapshot: Snapshot, now: int, *, instant: bool = False) -> Due | None:
-        """Whether a step is due at the time `now`. `instant`: also if only the position can move."""
+    def due(self, snapshot: Snapshot, now: int, *, instant: bool = False, awaited: int | None = None) -> Due | None:
+        """Whether a step is due at the time `now`. `instant`: also if only the position can move.
+
+        `awaited`: the time of a tuple that waits for this stream in a join. Then the position is to be logged as soon
+        as it has this time.
+        """
         if snapshot.sequence < self.pushed_at:
             return None
         try:
@@ -105,10 +113,22 @@ class Pump:
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
         if at is not None and self._has_new(views, at):
             return Due(promise)
+        moves = at is not None and (self._durable is None or at > self._durable)
+        if moves and awaited is not None and at is not None and at >= awaited:
+            return Due(promise, instant=True)
         self.passed = snapshot.sequence
-        if not instant:
+        return Due(promise, instant=True) if instant and moves else None
+
+    def awaits(self, snapshot: Snapshot, now: int) -> int | None:
+        """The time of the first tuple in a join with derived streams whose instant is not closed in all sources.
+
+        None if there is none.
+        """
+        views = [snapshot.by_id[i] for i in self.source_ids if i in snapshot.by_id]
+        if len(views) < 2 or all(view.spec.derived is None for view in views):
             return None
-        return Due(promise) if at is not None and (self._durable is None or at > self._durable) else None
+        at = closed_instant(views, promise_at(views, now))
+        return min([time for view in views if (time := _first_after(view, at)) is not None], default=None)
 
     def _has_new(self, views: Sequence[StreamView], at: int) -> bool:
         return any(_new_until(view, self._reached, at) for view in views)
@@ -207,3 +227,11 @@ def _new_until(view: StreamView, reached: int | None, at: int) -> bool:
     timeline = view.timeline()
     low = view.first_id if reached is None else max(view.first_id, timeline.through(reached))
     return low < timeline.through(at)
+
+
+def _first_after(view: StreamView, at: int | None) -> int | None:
+    """The time of the first tuple of a stream after an instant. None without one, and for a table."""
+    if view.spec.table is not None or view.last_time is None or (at is not None and view.last_time <= at):
+        return None
+    timeline = view.timeline()
+    return timeline.time_of(view.first_id if at is None else max(view.first_id, timeline.through(at)))

@@ -50,9 +50,29 @@ class Pumps:
         `without`: the stream IDs of pumps that rest. `turn`: the tenant with the least value is first. O(pumps).
         """
         self.follow(snapshot)
-        looked = [(pump, pump.due(snapshot, now)) for i, pump in self.by_id.items() if i not in without]
+        awaited = self._awaited(snapshot, now)
+        pumps = [(i, pump) for i, pump in self.by_id.items() if i not in without]
+        looked = [(pump, pump.due(snapshot, now, awaited=awaited.get(i))) for i, pump in pumps]
         due = [(pump, due) for pump, due in looked if due is not None]
         return sorted(due, key=lambda each: (turn(each[0].tenant), _order(each[0])))
+
+    def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
+        """The derived streams that hold a join back, by ID, each with the time of a tuple that waits.
+
+        With them, those that hold such a stream back. O(derived streams).
+        """
+        awaited = dict[int, int]()
+        ahead = [(i, at) for i, pump in self.by_id.items() if (at := pump.awaits(snapshot, now)) is not None]
+        while ahead:
+            stream_id, at = ahead.pop()
+            for source in self.by_id[stream_id].source_ids if stream_id in self.by_id else ():
+                view = snapshot.by_id.get(source)
+                if view is None or view.spec.derived is None or (view.watermark is not None and view.watermark >= at):
+                    continue
+                if awaited.get(source, at + 1) > at:
+                    awaited[source] = at
+                    ahead.append((source, at))
+        return awaited
 
     def run(
         self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int], budget: Callable[[], ReadBudget]
@@ -73,10 +93,8 @@ def advance(
     snapshot: Callable[[], Snapshot],
     submit: Submit,
     budget: ReadBudget,
-    *,
-    instant: bool = False,
 ) -> bool:
-    """Do one step of a pump. Returns whether its position has moved: not if a stream was dropped meanwhile.
+    """Do one step of a pump. Returns whether it has done anything: not if a stream was dropped meanwhile.
 
     A step that is too large is tried again with fewer tuples. Raises the errors of `Pump.step`, and of `submit` apart
     from refusals of an outdated step.
@@ -87,7 +105,7 @@ def advance(
             closed = submit(CloseInstants(due.promise, pump.tenant))
             assert isinstance(closed, ClosedAcknowledgement)
             promised = closed.at
-        command = pump.step(snapshot(), promised, budget, instant=instant)
+        command = pump.step(snapshot(), promised, budget, instant=due.instant)
         if command is not None:
             _push(pump, command, submit)
     except NotFound:
@@ -102,7 +120,7 @@ def advance(
             raise
         pump.again(view)
         return True
-    return pump.reached != before
+    return command is not None or pump.reached != before
 
 
 def _push(pump: Pump, command: PushDerived, submit: Submit) -> None:

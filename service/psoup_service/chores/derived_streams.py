@@ -15,6 +15,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
@@ -133,12 +134,12 @@ class DerivedStreams:
         if not steps and now - self._instant_at >= INSTANT_S:
             self._instant_at = now
             self._log_instants(snapshot, resting)
-        moved = False
-        for pump, due in steps:
-            moved |= self._done(pump, due)
+        moved, left = False, deque(steps)
+        while left:
+            moved |= self._done(*left.popleft())
             if self._stopping.is_set() or time.monotonic() - now >= _ROUND_S:
                 break
-        self._note(resting)
+        self._note(resting, {pump.stream_id for pump, due in left if due.instant})
         if not steps and waiting:
             self._stopping.wait(_NO_ROOM_S)
         return moved or bool(waiting)
@@ -151,14 +152,14 @@ class DerivedStreams:
                 continue
             due = pump.due(self._host.snapshot(), self._host.clock.now(), instant=True)
             if due is not None:
-                self._done(pump, due, instant=True)
+                self._done(pump, due)
 
-    def _done(self, pump: Pump, due: Due, *, instant: bool = False) -> bool:
+    def _done(self, pump: Pump, due: Due) -> bool:
         """Do a step of a pump. Returns whether it has moved."""
         began, budget = time.thread_time(), self._host.budget(pump.tenant)
         budget.ask = self._check
         try:
-            moved = advance(pump, due, self._host.snapshot, self._submit, budget, instant=instant)
+            moved = advance(pump, due, self._host.snapshot, self._submit, budget)
         except (Unavailable, CancelledError):
             raise
         except Exception as problem:
@@ -204,12 +205,12 @@ class DerivedStreams:
             name = str(pump.stream_id) if view is None else view.spec.name
             _log.error("a derived stream is late: its step fails", extra={"stream": name, "why": str(problem)})
 
-    def _note(self, resting: set[int]) -> None:
-        """Tell waiting readers what the pumps have passed."""
+    def _note(self, resting: set[int], awaited: set[int]) -> None:
+        """Tell waiting readers what the pumps have passed. `awaited`: streams that hold a join back."""
         passed = dict[int, Passed]()
         for stream_id, pump in self.pumps.items():
             passed[stream_id] = Passed(
-                pump.passed,
+                0 if stream_id in awaited else pump.passed,
                 pump.pushed_at,
                 pump.source_ids,
                 stream_id in resting,

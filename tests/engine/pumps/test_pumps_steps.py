@@ -289,3 +289,28 @@ def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup
         steps += 1
     assert [k for k, _ in shown(soup, "y")] == [*range(1, 65)]
     assert 10 < steps < 40
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_quiet_derived_stream_does_not_hold_a_join_back(soup: LocalPSoup, timed: bool) -> None:
+    """Its last closed instant is logged if tuples of other sources wait for it."""
+    for name in ("a", "b"):
+        soup.execute(f"CREATE STREAM {name} {TIMED if timed else '(k BIGINT)'}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM a)")
+    soup.execute("CREATE STREAM near AS (SELECT k FROM b WHERE k > 0)")
+    soup.execute("CREATE STREAM z AS (SELECT k FROM near)")
+    soup.execute("CREATE STREAM y AS (SELECT x.k FROM x [RANGE 1 HOUR], z [RANGE 1 HOUR] WHERE x.k = z.k)")
+
+    def push(name: str, k: int, at: int) -> None:
+        soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
+        soup.push(name, rows((k, at)) if timed else pa.table({"k": [k]}))
+
+    push("b", 1, 1)
+    push("b", -1, 2)
+    push("a", 1, 50)
+    push("a", 2, 60)
+    push("b", -1, 100)
+    assert [k for k, _ in shown(soup, "y")] == [1]
+    last = soup.engine.snapshot().sequence
+    push("b", -1, 101)
+    assert soup.engine.snapshot().sequence == last + 1, "no tuple waits"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
 from psoup_client import Client
+from psoup_service.chores import derived_streams
 from psoup_service.chores.derived_streams import DerivedStreams
 from psoup_service.host.pump_progress import Passed, PassedEvents, mark_of
 from psoup_testing.services.threaded_service import serving
 
 TIMEOUT_S = 30.0
+SECOND = 1_000_000
 
 
 def test_a_read_waits_for_a_pump_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,3 +76,24 @@ def test_a_stream_that_replaces_another_in_one_publication_is_seen() -> None:
     soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
     assert mark_of(soup.engine.snapshot().by_id) not in marks
     assert PassedEvents().derived(soup.engine.snapshot().by_id, soup.tenant) == (3,)
+
+
+def test_a_read_of_a_join_waits_for_a_source_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round has one step. There is no query, for which instants would be logged."""
+    monkeypatch.setattr(derived_streams, "_ROUND_S", 0.0)
+    with serving() as served, Client(served.address) as client:
+        for name in ("a", "b"):
+            client.create_stream(f"CREATE STREAM {name} (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
+        client.execute("CREATE STREAM x AS (SELECT k FROM a)")
+        client.execute("CREATE STREAM z AS (SELECT k FROM b WHERE k > 0)")
+        client.execute("CREATE STREAM y AS (SELECT x.k FROM x [RANGE 1 DAY], z [RANGE 1 DAY] WHERE x.k = z.k)")
+
+        def push(name: str, k: int, second: int) -> None:
+            client.push(name, pa.table({"k": [k], "at": pa.array([second * SECOND], pa.timestamp("us"))}))
+
+        push("b", 1, 1)
+        for count in range(10):
+            push("b", 0, 10 * count + 11)
+            push("a", 1, 10 * count + 5)
+            push("a", 2, 10 * count + 9)
+            assert [row["k"] for row in client.ask("SELECT k FROM y")] == [1] * (count + 1)
