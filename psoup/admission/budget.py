@@ -155,7 +155,7 @@ class MemoryBudget:
 
     def check_queries(self, needed: int, count: int) -> None:
         """Raise ResourceExhausted if `count` queries of `needed` bytes do not fit."""
-        if self.used + needed > self.limit:
+        if self.used + needed > self.limit - self.reserve:
             some = "this query needs" if count == 1 else f"these {count:,} queries need"
             raise self._refusal(f"{some} about {needed:,} more", needed)
 
@@ -235,9 +235,10 @@ class MemoryBudget:
         taken = f": {self.tuples:,} by tuples, about {self.queries:,} by queries{some}" if alone else " by all tenants"
         facts = MEMORY.over(used, self.limit) | {"would_need": used + needed} if alone else MEMORY.facts(self.limit)
         way = "try again when older tuples are on disk, or " if waits else ""
+        reserved = f", less {self.reserve:,} for derived streams," if used + needed <= self.limit else ""
         return ResourceExhausted(
-            f"the memory budget of {self.limit:,} bytes is used up{taken}, and {wanted}; {way}{_more(self.producers)},"
-            f" {less}",
+            f"the memory budget of {self.limit:,} bytes{reserved} is used up{taken}, and {wanted};"
+            f" {way}{_more(self.producers)}, {less}",
             reason="MEMORY_BUDGET",
             needed=needed,
             **facts,

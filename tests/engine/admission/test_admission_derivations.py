@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange
+from psoup.config import EngineConfig
+from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.events.acknowledgements import Effects
 from psoup.events.commands import Attach, Extent, Locate, Push, Recall
 from psoup.events.events import Event
@@ -157,3 +158,18 @@ def test_all_columns_of_a_derived_stream_are_those_of_its_select(soup: LocalPSou
     soup.execute("CREATE STREAM y AS (SELECT * FROM x)")
     soup.push("t", ROWS)
     assert soup.ask("SELECT * FROM y").to_table().to_pylist() == [{"k": 1}]
+
+
+def test_neither_tuples_nor_queries_take_the_memory_for_derived_rows() -> None:
+    """Otherwise a pump would have no room for its rows, and the sources would keep their chunks for ever."""
+    limit = 1_000_000
+    soup = LocalPSoup(EngineConfig(memory_bytes=limit), VirtualClock(NOW))
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    budget, spec = soup.admission._budget, soup.engine.snapshot().stream("t", soup.tenant).spec
+    budget.check_queries(limit - 100, 1)
+    soup.execute(SELECT)
+    with pytest.raises(ResourceExhausted, match="of 1,000,000 bytes, less 62,500 for derived streams, is used up"):
+        budget.check_queries(limit - 50_000, 1)
+    with pytest.raises(ResourceExhausted, match="less 62,500 for derived streams"):
+        budget.check_batch(spec, limit - 50_000)
+    budget.check_batch(soup.engine.snapshot().stream("x", soup.tenant).spec, limit - 50_000)
