@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.pumps import Pump
+from psoup.work.read_budget import ReadBudget
 from psoup_client import Client
 from psoup_client.errors import FailedPrecondition
 from psoup_service.chores import derived_streams
@@ -268,3 +270,25 @@ def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monke
         for number in range(60):
             assert len(client.ask(f"SELECT k FROM x{number} WHERE k = 100", wait_for=done.sequence)) == 1
         assert looks[0] < 60 * 20
+
+
+def test_a_service_stops_during_a_long_step() -> None:
+    """The step ends at its next check of the budget."""
+    begun = threading.Event()
+
+    def endless(_snapshot: Any, _promised: int, budget: ReadBudget, **_: Any) -> None:
+        begun.set()
+        while True:
+            budget.check()
+
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        pumps = served.service.regular.derived
+        served.wait_until(lambda: bool(pumps.pumps))
+        (pump,) = pumps.pumps.values()
+        pump.step = endless  # type: ignore[method-assign]
+        client.push("t", [{"k": 1}])
+        assert begun.wait(30)
+    assert not pumps._thread.is_alive()
+    assert not pumps.failed
