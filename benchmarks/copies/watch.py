@@ -64,7 +64,8 @@ class Soup:
     def __init__(self, service: Served, clients: int) -> None:
         self.there, self.client = service, Client(service.address)
         self.client.create_stream("CREATE STREAM s (a BIGINT, sent BIGINT, pad TEXT) RETENTION 100000 ROWS")
-        sql = "SELECT sent FROM s WHERE a = ? BEGIN (NOW - 1000 ROWS)"
+        # Two seconds of tuples: a message that is late by less has all rows that came.
+        sql = "SELECT sent FROM s WHERE a = ? BEGIN (NOW - 20000 ROWS)"
         self.queries = [query.id for query in self.client.register_many(sql, [(n,) for n in range(clients)])]
         self._draw = np.random.default_rng(7)
 
