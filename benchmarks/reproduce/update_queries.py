@@ -22,6 +22,8 @@ from benchmarks.reproduce.update_views import BY_HAND, KEPT, PRODUCT, Question, 
 from benchmarks.tool.run import Run
 
 Windows = Sequence[int]
+_LEVEL = 0.8
+"""Times of 0.1 us vary by a tenth from run to run."""
 _TINY = (40, 80)
 _SOURCE = "Update patterns (SIGMOD 2005), query"
 _TEXT = "seeded trace in place of LBL-CONN-7; a tuple a link and unit of time; the lazy interval is 5 % of the window"
@@ -105,9 +107,9 @@ def distinct(run: Run) -> Experiment:
     pairs = figures(run, {"": (by_pair, strategies)}, of_pairs)
     at, of_pair = windows[-1], _nearest(of_pairs, 20_000)
     shapes = [
-        *_against(sources.times, at, (5, Differs(2, _INDEXED)), 5),
+        *_against(sources.times, at, (5, Differs(4, _INDEXED)), 5),
         *_space(sources.stored, at, 50),
-        *_against(pairs.times, of_pair, (1.5, Differs(0.5, _SCANS)), 5, "of pairs, "),
+        *_against(pairs.times, of_pair, (1.5, Differs(0.35, _SCANS)), 5, "of pairs, "),
         *_space(pairs.stored, of_pair, 2, "of pairs, "),
     ]
     series = dict(sources.times)
@@ -129,19 +131,21 @@ def negation(run: Run) -> Experiment:
     alone = figures(run, cases, windows, common=0.0).times
     series |= {f"{strategy.name}, none premature": alone[strategy.name] for strategy in strategies}
     gains = {window: alone["NT"][window] / alone["UPA(10)"][window] for window in windows}
-    first, last = windows[0], windows[-1]
+    first, before, last = windows[0], _nearest(windows, 5_000), windows[-1]
     smallest = min(gains.values())
     shapes = [
         Shape(
-            f"at {first:,} UPA(10) is slightly faster than NT", ratio(series["NT"], series["UPA(10)"], first, 0.95, 3)
+            f"at {first:,} UPA(10) is slightly faster than NT",
+            ratio(series["NT"], series["UPA(10)"], first, 0.95, 3),
+            Differs(0.8, _ALL_PARTITIONS),
         ),
         Shape(
-            "from 500 KB (10,000 units) on UPA(10) is slower",
-            crossover(series["NT"], series["UPA(10)"], 5_000, 20_000),
-            Differs(1_000, _ALL_PARTITIONS),
+            f"at {before:,}, below 500 KB (10,000 units), UPA(10) is still faster",
+            ratio(series["NT"], series["UPA(10)"], before, 0.95, 3),
+            Differs(0.08, _ALL_PARTITIONS),
         ),
         Shape(f"at {last:,} UPA(10) is slower than NT", order(last, series["NT"], series["UPA(10)"])),
-        Shape("without premature results UPA(10) is slower at no window", Measured(smallest, smallest > 0.9)),
+        Shape("without premature results UPA(10) is slower at no window", Measured(smallest, smallest > _LEVEL)),
     ]
     published = "UPA is slightly faster up to 500 KB, then slower: 40 % of the results expire prematurely"
     return _experiment("R19", "update_negation", "3", published, series, shapes)
