@@ -262,7 +262,8 @@ def test_psoup_sql_carries_out_a_file(psoup: Psoup, tmp_path: Path) -> None:
     assert said[1] == "Altered stream scripted with 3 columns."
     assert said[3] == "Done: DROP STREAM IF EXISTS scripted_gone."
     assert psoup("sql", str(path)).code == 5
-    assert "a statement itself is given to psoup ask" in psoup("sql", "SELECT a FROM scripted").err
+    hint = "give a SELECT to psoup ask, and other statements on standard input"
+    assert hint in psoup("sql", "SELECT a FROM scripted").err
     two = psoup("sql", stdin=b"SELECT a FROM scripted; SELECT b FROM scripted")
     assert two.out == '"a"\n\n"b"\n'
     both = psoup("sql", "-", "--if-not-exists", stdin=b"CREATE STREAM scripted (a BIGINT, t TEXT, b BIGINT);")

@@ -99,6 +99,9 @@ def _values(statements: list[Statement], param: list[str] | None, params: str | 
     return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
 
 
+_HINT = "; give a SELECT to psoup ask, and other statements on standard input: echo '…' | psoup sql"
+
+
 def _read(file: str) -> str:
     try:
         if file == "-":
@@ -106,8 +109,7 @@ def _read(file: str) -> str:
         with open(file, encoding="utf-8") as opened:
             return opened.read().removeprefix(_MARK)
     except OSError as problem:
-        hint = "; a statement itself is given to psoup ask, or on standard input" if " " in file else ""
-        raise typer.BadParameter(unreadable(problem) + hint) from None
+        raise typer.BadParameter(unreadable(problem) + _HINT * (" " in file)) from None
     except ValueError as problem:
         raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
 
