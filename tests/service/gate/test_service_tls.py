@@ -129,6 +129,7 @@ def test_a_new_certificate_is_taken_up_and_a_bad_one_is_not(
     folder: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     trusting(monkeypatch, ca=authority.ca)
+    monkeypatch.setattr("psoup_service.gate.certificates.EVERY_S", 3_600.0)  # only the test looks
     caplog.set_level(logging.INFO, "psoup_service.gate.certificates")
     with serving(with_tls(folder)) as service, Client(service.address, timeout=20) as standing:
         certificates = service.service.certificates
