@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -23,6 +25,15 @@ async def queued(rig: Rig) -> None:
     """All events answered so far are with the writer: a group begins when the one before it has been handed over."""
     with pytest.raises(NotFound):
         await rig.host.submit(BAD)
+
+
+@pytest.fixture
+def all_at_once() -> Iterator[None]:
+    """Let no other thread interrupt the event loop while its tasks put commands in line."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1)
+    yield
+    sys.setswitchinterval(before)
 
 
 def test_a_command_is_logged_answered_and_applied() -> None:
@@ -54,7 +65,7 @@ def test_answered_only_after_the_log_and_before_the_writer() -> None:
     asyncio.run(scenario())
 
 
-def test_what_waits_while_a_group_is_logged_becomes_one_group() -> None:
+def test_what_waits_while_a_group_is_logged_becomes_one_group(all_at_once: None) -> None:
     async def scenario() -> None:
         async with serving() as rig:
             rig.store.inside.clear()
