@@ -70,10 +70,16 @@ def draw(experiment: Experiment, folder: Path, note: str = "", kinds: Sequence[s
     return paths
 
 
+_HEIGHT = 5.2
+"""Inches of a picture, unless its legend is longer."""
+_ROW = 0.13
+"""Inches of a line of the legend or of the note."""
+
+
 def figure(experiment: Experiment, note: str = "") -> Figure:
     """The picture. `note`: a line below it, as the machine of the run."""
     panels = _panels(experiment)
-    drawn = Figure(figsize=(9.5 if len(panels) == 1 else 11.5, 5.2), layout="constrained")
+    drawn = Figure(figsize=(9.5 if len(panels) == 1 else 11.5, _HEIGHT), layout="constrained")
     every = [
         *drawn.subplots(1, len(panels), squeeze=False, width_ratios=[1 if panel.named else 2 for panel in panels])[0]
     ]
@@ -86,6 +92,8 @@ def figure(experiment: Experiment, note: str = "") -> Figure:
     lines = [line for text in texts if text for line in textwrap.wrap(text, _NOTE_WIDTH)]
     drawn.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7.5, color="#404040")
     handles, labels = _legend(every)
+    rows = len(lines) + sum(label.count("\n") + 1.4 for label in labels)  # an entry, and the space above it
+    drawn.set_figheight(max(_HEIGHT, rows * _ROW))
     drawn.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
     return drawn
 

@@ -222,7 +222,8 @@ def _experiment(
     kinds |= {name: "by hand: the last time of each key" for name in every if BY_HAND in name}
     kinds[KEPT] = "waits for derived streams"
     facts = "window", "ms for 1,000 tuples", every, shapes, kinds
-    return Experiment(number, name, f"{_SOURCE} {query}", published, *facts, parameters=_TEXT)
+    units = {name: "stored tuples" for name in every if name.endswith("stored tuples")}
+    return Experiment(number, name, f"{_SOURCE} {query}", published, *facts, parameters=_TEXT, units=units)
 
 
 def _nearest(windows: Windows, wanted: int) -> int:
