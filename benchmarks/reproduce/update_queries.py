@@ -62,7 +62,7 @@ def ftp_join(run: Run) -> Experiment:
         Shape(
             f"at {last:,} UPA(10) is nearly twice as fast as NT",
             ratio(negative, ten, last, 1.3),
-            Differs(0.85, _SCANS),
+            Differs(0.6, _SCANS),
         ),
         Shape(f"at {first:,} DIRECT is faster than NT", order(first, direct, negative)),
         Shape("DIRECT grows faster with the window than NT", ratio(*growth, 0, 1.5)),
@@ -176,7 +176,7 @@ def negated_join(run: Run) -> Experiment:
         Shape(f"at {last:,} NT (join up) is at least as fast as NT", ratio(negative, up, last, 0.9)),
         Shape(f"at {first:,} NT (join up) is faster than NT", order(first, up, negative), Differs(0.8, _EVEN)),
         Shape(f"at {first:,} NT (join up) is the fastest", ratio(direct, up, first, 1), Differs(0.55, _NO_NEGATIVES)),
-        Shape(f"at {last:,} UPA is the fastest", ratio(up, direct, last, 1), Differs(0.16, _LEFT_STATE)),
+        Shape(f"at {last:,} UPA is the fastest", ratio(up, direct, last, 1), Differs(0.12, _LEFT_STATE)),
         Shape(
             f"at {last:,} both orders have the same number of results",
             ratio(rows[" (join up)"], rows[""], last, 1, 1),
