@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, InvalidRequest
+from psoup_testing.services.reply_wait import asked_until
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.spark.session import needs_java
 
@@ -126,7 +127,7 @@ def test_a_write_is_taken_once(spark: Any, client: Client, make_stream: Make, ps
     broken = spark.range(0, 10, 1, 2).selectExpr("if(id = 9, raise_error('no'), id) AS id")
     with pytest.raises(Exception, match="no"):
         psoup(broken.write, stream=name).mode("append").save()
-    assert client.describe(name).tuples == 6_000
+    asked_until(lambda: client.describe(name).tuples, lambda tuples: tuples == 6_000)
 
 
 def test_a_stream_is_followed_and_fed_into_another(

@@ -16,7 +16,8 @@ from psoup_client import Client, InvalidRequest
 from psoup_kafka import Figures, KafkaSource, PartitionLag, divide, read_config
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.kafka import MockKafka
-from psoup_testing.services.kafka_feeds import rows
+from psoup_testing.services.kafka_feeds import count, rows
+from psoup_testing.services.reply_wait import asked_until
 from psoup_testing.services.threaded_service import Serving
 
 
@@ -129,7 +130,7 @@ def test_a_signal_ends_the_feed_with_all_batches_acknowledged(
     said = process.communicate(timeout=30)[1]
     assert process.returncode == 0, said
     taken = int(said.split(" ")[0])
-    assert client.describe(stream).next_tuple_id == taken
+    asked_until(lambda: count(client, stream), lambda rows: rows == taken)
 
 
 @pytest.mark.long

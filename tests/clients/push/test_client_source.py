@@ -178,6 +178,7 @@ def test_entries_whose_replies_are_lost_come_once(
                 follows = {"position": b"%d" % end, "after": b"%d" % (end - 1) if end > 1 else b""}
                 producer.push({"k": [end % 3], "v": [end]}, **(follows if positions else {}))  # type: ignore[arg-type]
         assert proxy.connections > 2
+        client.note_sequence(cut.last_sequence)
     assert client.describe(name).next_tuple_id == 200
     answer = again(client.ask, f"SELECT k, v FROM {name} ORDER BY k").to_arrow()
     assert answer.to_pydict() == {"k": [0, 1, 2], "v": [198, 199, 200]}
