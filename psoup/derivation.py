@@ -10,11 +10,23 @@ the SELECT (`psoup.pumps`), so that a log can be read without the definitions of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 INSTANT = "_instant"
 """The name of the hidden last column of a derived stream: the instant at which the row entered the answer."""
 PRODUCER_PREFIX = "derived:"
 """The beginning of the names of producers that only the service may use."""
+
+
+class StreamOperator(Enum):
+    """Which rows of the answers R of a SELECT are pushed at an instant t. The differences are of multisets."""
+
+    ISTREAM = "ISTREAM"
+    """The rows of R(t) that R did not have at the instant before."""
+    DSTREAM = "DSTREAM"
+    """The rows that R had at the instant before, and R(t) does not have."""
+    RSTREAM = "RSTREAM"
+    """All rows of R(t)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +49,18 @@ class Derivation:
 
     `event_time`: whether the instants are times of an event-time source. False if they are of the service's clock.
     `from_now`: whether the stream began at its CREATE (FROM NOW), not with all tuples that its sources kept.
+    `every`: the instants are the multiples of so many microseconds; None for all instants. `lag_limit`: LAG AT MOST, in
+    microseconds. `state_limit`: STATE AT MOST, in bytes. None if the statement does not say it.
     """
 
     select: str
     sources: tuple[DerivedSource, ...]
     event_time: bool
     from_now: bool = False
+    operator: StreamOperator = StreamOperator.ISTREAM
+    every: int | None = None
+    lag_limit: int | None = None
+    state_limit: int | None = None
 
     @property
     def source_ids(self) -> tuple[int, ...]:

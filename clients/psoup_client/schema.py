@@ -59,6 +59,9 @@ class DerivationInfo(html.Facts):
     of a source. `held_by`: the source whose watermark holds it back, "" if none does. `tuples`: tuples of the sources
     that were read. `rows`: rows that were derived. `errors`: values that could not be computed. `unknown`: rows without
     a version of a table, which is older than HISTORY. `failure`: why it is not derived further at present, else "".
+
+    `operator`: ISTREAM, DSTREAM or RSTREAM. `every`: the time between two instants, None for all instants. `lag_limit`:
+    LAG AT MOST, None without it. `state_limit`: STATE AT MOST in bytes, 0 without it.
     """
 
     select: str
@@ -72,6 +75,10 @@ class DerivationInfo(html.Facts):
     errors: int
     unknown: int
     failure: str
+    operator: str = "ISTREAM"
+    every: dt.timedelta | None = None
+    lag_limit: dt.timedelta | None = None
+    state_limit: int = 0
 
     @staticmethod
     def of(message: streams_pb2.Derivation) -> DerivationInfo:
@@ -88,6 +95,10 @@ class DerivationInfo(html.Facts):
             message.errors,
             message.unknown,
             message.failure,
+            message.operator,
+            message.every.ToTimedelta() if message.HasField("every") else None,
+            message.lag_limit.ToTimedelta() if message.HasField("lag_limit") else None,
+            message.state_limit,
         )
 
 

@@ -11,6 +11,7 @@ the promises by which rows were derived, whatever the clock says.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def with_source_ids(derived: Derivation, tenant: KnownTenant) -> Derivation:
     """The derivation with the IDs of its sources, which exist."""
     ids = [(source, tenant.stream(source.name).stream_id) for source in derived.sources]
     sources = tuple([DerivedSource(each.name, stream_id, each.columns, each.width) for each, stream_id in ids])
-    return Derivation(derived.select, sources, derived.event_time, derived.from_now)
+    return replace(derived, sources=sources)
 
 
 def first_instant(event: StreamCreated, streams: Streams) -> Pushed | None:

@@ -22,6 +22,7 @@ from sqlglot import exp
 from psoup.derivation import INSTANT, Derivation
 from psoup.model import RESERVED_NAMES, TIMESTAMP, Attribute, Kind, Retention, Schema, StreamSpec
 from psoup.plan.canonical import describe_duration
+from psoup.sql.derive_options import option_texts
 from psoup.sql.identifiers import name_text
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.table_spec import table_options, table_schema
@@ -57,9 +58,8 @@ def create_statement(spec: StreamSpec) -> str:
 
 def _derive_statement(spec: StreamSpec, derived: Derivation) -> str:
     names = ", ".join(name_text(attribute.name) for attribute in spec.declared)
-    begins = "NOW" if derived.from_now else "START"
-    create = f"CREATE STREAM {name_text(spec.name)} ({names}) AS ISTREAM ({derived.select}) FROM {begins}"
-    return " ".join([create, *_retention_texts(spec.retention)])
+    create = f"CREATE STREAM {name_text(spec.name)} ({names}) AS {derived.operator.value} ({derived.select})"
+    return " ".join([create, *option_texts(derived), *_retention_texts(spec.retention)])
 
 
 def columns_statement(spec: StreamSpec) -> str:

@@ -36,6 +36,7 @@ from psoup.plan.nodes import (
 )
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.ddl import MAX_ATTRIBUTES, retention_of, stated_name, with_derivation
+from psoup.sql.derive_options import derive_options
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
 from psoup.sql.select import Lookup
@@ -48,6 +49,7 @@ _NAMES_TO_READ = "query the derived stream instead, as in SELECT … FROM {}"
 def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names: Sequence[str] = ()) -> StreamSpec:
     """The stream of a `DeriveNode`. Its sources have no stream IDs yet. Raises SqlError."""
     start, end = node.args["start"], node.args["end"]
+    options = derive_options(source, node)
     select = source.text[start:end].strip()
     query = query_of(StatementText(select), lookup, names)
     name = stated_name(source, node.this, "stream")
@@ -63,7 +65,7 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     retention = retention_of(source, node.args.get("retention"), node.args.get("archive"))
     event_time, from_now = time_domain(streams[0]) == EVENT_TIME, node.args.get("begins") == "NOW"
     spec = StreamSpec(name, Schema(columns), retention=retention)
-    return with_derivation(spec, Derivation(select, sources, event_time, from_now))
+    return with_derivation(spec, Derivation(select, sources, event_time, from_now, *options))
 
 
 def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:

@@ -241,6 +241,10 @@ class Derivation(_message.Message):
     ERRORS_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    EVERY_FIELD_NUMBER: _builtins.int
+    LAG_LIMIT_FIELD_NUMBER: _builtins.int
+    STATE_LIMIT_FIELD_NUMBER: _builtins.int
     select: _builtins.str
     """The SELECT whose new rows are the tuples of the stream."""
     from_now: _builtins.bool
@@ -257,6 +261,10 @@ class Derivation(_message.Message):
     """Rows without a version of a table, because the version is older than HISTORY."""
     failure: _builtins.str
     """Why the service does not derive the stream further at present. Empty if it does."""
+    operator: _builtins.str
+    """Which rows of the answers are pushed: ISTREAM, DSTREAM or RSTREAM."""
+    state_limit: _builtins.int
+    """STATE AT MOST, in bytes. 0 without it."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the streams and tables that the SELECT reads, each once."""
@@ -270,6 +278,14 @@ class Derivation(_message.Message):
     @_builtins.property
     def lag(self) -> _duration_pb2.Duration:
         """From there to the newest tuple of a source."""
+
+    @_builtins.property
+    def every(self) -> _duration_pb2.Duration:
+        """EVERY: the instants are the multiples of this duration since 1970. Unset: all instants."""
+
+    @_builtins.property
+    def lag_limit(self) -> _duration_pb2.Duration:
+        """LAG AT MOST. Unset without it."""
 
     def __init__(
         self,
@@ -285,10 +301,14 @@ class Derivation(_message.Message):
         errors: _builtins.int = ...,
         unknown: _builtins.int = ...,
         failure: _builtins.str = ...,
+        operator: _builtins.str = ...,
+        every: _duration_pb2.Duration | None = ...,
+        lag_limit: _duration_pb2.Duration | None = ...,
+        state_limit: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag", "reached", b"reached"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["every", b"every", "lag", b"lag", "lag_limit", b"lag_limit", "reached", b"reached"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "failure", b"failure", "from_now", b"from_now", "held_by", b"held_by", "lag", b"lag", "reached", b"reached", "rows", b"rows", "select", b"select", "sources", b"sources", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "every", b"every", "failure", b"failure", "from_now", b"from_now", "held_by", b"held_by", "lag", b"lag", "lag_limit", b"lag_limit", "operator", b"operator", "reached", b"reached", "rows", b"rows", "select", b"select", "sources", b"sources", "state_limit", b"state_limit", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -305,7 +325,8 @@ class CreateStreamRequest(_message.Message):
     statement: _builtins.str
     """CREATE STREAM name (column TYPE [NOT NULL], …) [TIMESTAMP BY column [LATENESS n unit] [WATERMARK BY CLOCK]
     [IDLE AFTER n unit] [AHEAD n unit]] [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]; at most 64 KiB.
-    Or CREATE STREAM name [(column, …)] AS [ISTREAM] (SELECT …) [FROM START | FROM NOW] with the same RETENTION.
+    Or CREATE STREAM name [(column, …)] AS [ISTREAM | DSTREAM | RSTREAM] (SELECT …) [EVERY n unit]
+    [FROM START | FROM NOW] [LAG AT MOST n unit] [STATE AT MOST n MB] with the same RETENTION.
     """
     allow_existing: _builtins.bool
     """If a stream of that name with the same definition exists, reply with it instead of ALREADY_EXISTS. Set it

@@ -1,15 +1,17 @@
 """The grammar of CREATE STREAM … AS: a stream that the service derives from other streams.
 
-    CREATE STREAM x (a, b) AS ISTREAM (SELECT d.k, t.v FROM d JOIN t ON …) FROM NOW RETENTION 7 DAYS ARCHIVE 90 DAYS
-                    └names┘   operator └──────────── text ──────────────┘ └─────────────── options ───────────────┘
+    CREATE STREAM x (a, b) AS ISTREAM (SELECT d.k, t.v FROM d JOIN t ON …) EVERY 1 MINUTE FROM NOW RETENTION 7 DAYS
+                    └names┘   operator └──────────── text ──────────────┘ └────────────── options ──────────────┘
 
-The parser keeps the place of the SELECT in the statement. `psoup.sql.derivation` reads the SELECT itself.
+The parser keeps the place of the SELECT in the statement. `psoup.sql.derivation` reads the SELECT itself, and
+`psoup.sql.derive_options` the options.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from psoup.sql.parser.compositions import Compositions
@@ -20,13 +22,10 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 
 _OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM")
 _FORM = "CREATE STREAM name AS (SELECT …)"
-_OPTIONS = "FROM START, FROM NOW, RETENTION, ARCHIVE"
-_NOT_YET = {
-    "EVERY": "leave EVERY out: the stream gets each row at the instant at which the row enters the answer",
-    "LAG": "leave LAG AT MOST out: a derived stream keeps its sources' tuples until it has read them",
-    "STATE": "leave STATE AT MOST out: the queries that a stream can be derived by keep no state",
-}
-"""Options that are not supported yet, and the way out."""
+_OPTIONS = "EVERY, FROM START, FROM NOW, LAG AT MOST, STATE AT MOST, RETENTION, ARCHIVE"
+_EVERY_NEEDS = "EVERY needs a duration, as in EVERY 1 MINUTE"
+_LAG_NEEDS = "LAG AT MOST needs a duration, as in LAG AT MOST 1 DAY"
+_STATE_NEEDS = "STATE AT MOST needs a size in MB, as in STATE AT MOST 64 MB"
 
 
 class Derivations(Compositions):
@@ -52,15 +51,11 @@ class Derivations(Compositions):
                     f"a derived stream has names of columns without types, as the SELECT has the types: {_FORM}"
                 )
         self._match(TokenType.ALIAS)
-        operator = self._curr.text.upper() if self._curr else ""
-        operator_at = self._curr
-        if operator in _OPERATORS:
-            self._advance()
-        if operator in ("DSTREAM", "RSTREAM"):
-            hint = "write ISTREAM, or leave the word out: the stream gets the rows that enter the answer"
-            self.refuse(f"{operator} is not supported yet", operator_at, hint)
-        start, end = self._skip_select()
         options: dict[str, Any] = {}
+        if self._curr and self._curr.text.upper() in _OPERATORS:
+            options["operator"] = self.expression(exp.Identifier(this=self._curr.text.upper()), self._curr)
+            self._advance()
+        start, end = self._skip_select()
         while self._curr:
             at = self._curr
             key, value = self._parse_derive_option()
@@ -94,13 +89,22 @@ class Derivations(Compositions):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
         if self._match_text_seq("ARCHIVE"):
             return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
-        word = self._curr.text.upper()
-        if word in _NOT_YET:
-            self.refuse(f"{word} is not supported yet for derived streams", hint=_NOT_YET[word])
-        if word == "BY":
+        if self._match_text_seq("EVERY"):
+            return "every", self._parse_duration(_EVERY_NEEDS)
+        if self._match_text_seq("LAG"):
+            return "lag", self._parse_at_most(_LAG_NEEDS)
+        if self._match_text_seq("STATE"):
+            return "state", self._parse_at_most(_STATE_NEEDS)
+        if self._curr.text.upper() == "BY":
             hint = "leave BY JOB out: the service derives the stream itself"
             self.refuse("BY JOB is not supported yet for derived streams", hint=hint)
         self.refuse(f"expected {_OPTIONS} or the end")
+
+    def _parse_at_most(self, problem: str) -> Any:
+        """AT MOST and an amount with a unit."""
+        if not self._match_text_seq("AT", "MOST"):
+            self.refuse(problem)
+        return self._parse_duration(problem)
 
     def _name(self, problem: str) -> Any:
         if not self._curr:

@@ -81,14 +81,19 @@ class CreateStreamNode(exp.Expression):
 
 class DeriveNode(exp.Expression):
     """CREATE STREAM … AS. `expressions`: the identifiers of the columns, if it has any. `start`, `end`: the offsets of
-    the text of the SELECT. `begins`: START or NOW. The other options are as in `CreateStreamNode`."""
+    the text of the SELECT. `operator`: the identifier ISTREAM, DSTREAM or RSTREAM. `begins`: START or NOW. `every`,
+    `lag` and `state` are Durations, `state` with the unit MB. The other options are as in `CreateStreamNode`."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
         "expressions": False,
         "start": True,
         "end": True,
+        "operator": False,
         "begins": False,
+        "every": False,
+        "lag": False,
+        "state": False,
         "retention": False,
         "archive": False,
     }

@@ -21,6 +21,10 @@ def derivation(snapshot: Snapshot, view: StreamView, passed: Passed | None) -> s
         from_now=derived.from_now,
         lag=duration(status.lag),
         held_by=status.held_by,
+        operator=derived.operator.value,
+        every=None if derived.every is None else duration(derived.every),
+        lag_limit=None if derived.lag_limit is None else duration(derived.lag_limit),
+        state_limit=derived.state_limit or 0,
     )
     if passed is not None:
         if (reached := timestamp(passed.reached)) is not None:

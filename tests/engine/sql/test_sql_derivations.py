@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from psoup.derivation import INSTANT, Derivation, DerivedSource
+from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.errors import NotSupported, SqlError
 from psoup.model import BIGINT, DOUBLE, TEXT, TIMESTAMP, Attribute, Retention, StreamSpec
 from psoup.sql import (
@@ -18,6 +18,7 @@ from psoup.sql import (
     widths_of,
     with_derivation,
 )
+from psoup.sql.derive_options import MB
 
 HOUR = 3_600_000_000
 STREAMS = {
@@ -72,6 +73,24 @@ def test_the_text_of_a_definition_gives_the_definition_again(rest: str) -> None:
     assert with_derivation(create_stream(columns_statement(spec)), spec.derived) == spec
 
 
+@pytest.mark.parametrize("operator", StreamOperator)
+def test_the_options_stand_in_the_text_of_a_definition(operator: StreamOperator) -> None:
+    derived = Derivation(
+        "SELECT k FROM t",
+        (),
+        event_time=False,
+        operator=operator,
+        every=90_000_000,
+        lag_limit=HOUR,
+        state_limit=64 * MB,
+    )
+    text = create_statement(with_derivation(create_stream("CREATE STREAM x (k TEXT) RETENTION 1 DAY"), derived))
+    options = "EVERY 90 SECONDS FROM START LAG AT MOST 1 HOUR STATE AT MOST 64 MB RETENTION 1 DAY"
+    assert text == f"CREATE STREAM x (k) AS {operator.value} (SELECT k FROM t) {options}"
+    with pytest.raises(NotSupported):
+        derive(text.partition(" (k) ")[2])
+
+
 def test_a_tuple_of_a_join_stays_as_long_as_its_window_and_its_retention_say() -> None:
     ways = {
         "e, f WHERE e.k = f.k": (3 * HOUR, None),
@@ -98,11 +117,10 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
 @pytest.mark.parametrize(
     ("rest", "problem", "hint"),
     [
-        ("AS RSTREAM (SELECT k FROM t)", "RSTREAM is not supported yet", "write ISTREAM"),
         ("AS DSTREAM (SELECT k FROM t)", "DSTREAM is not supported yet", "write ISTREAM"),
         ("AS (SELECT k FROM t) EVERY 1 SECOND", "EVERY is not supported yet", "leave EVERY out"),
-        ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG is not supported yet", "leave LAG AT MOST out"),
-        ("AS (SELECT k FROM t) STATE AT MOST 5 MB", "STATE is not supported yet", "leave STATE AT MOST out"),
+        ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG AT MOST is not supported yet", "leave LAG AT MOST out"),
+        ("AS (SELECT k FROM t) STATE AT MOST 5 MB", "STATE AT MOST is not supported yet", "leave STATE AT MOST out"),
         ("AS (SELECT k FROM t) BY JOB", "BY JOB is not supported yet", "leave BY JOB out"),
         ("AS (SELECT DISTINCT k FROM t)", "DISTINCT in a derived stream", "SELECT DISTINCT … FROM x"),
         ("AS (SELECT count(*) AS n FROM t)", "an aggregate in a derived stream", "FROM x GROUP BY"),
@@ -146,7 +164,20 @@ def test_what_needs_state_is_refused_by_name_with_a_way_out(rest: str, problem: 
         ("AS (SELECT k FROM nowhere)", "there is no stream or table 'nowhere'"),
         ("AS (SELECT k FROM t) FROM NOW FROM START", "FROM is given twice"),
         ("AS (SELECT k FROM t) FROM THEN", "FROM needs START or NOW"),
-        ("AS (SELECT k FROM t) TIMESTAMP BY k", "expected FROM START, FROM NOW, RETENTION, ARCHIVE"),
+        ("AS (SELECT k FROM t) TIMESTAMP BY k", "expected EVERY, FROM START, FROM NOW, LAG AT MOST, STATE AT MOST"),
+        ("AS RSTREAM (SELECT k FROM t)", "RSTREAM needs EVERY"),
+        ("AS (SELECT k FROM t) EVERY 0 SECONDS", "EVERY must be longer than 0"),
+        ("AS (SELECT k FROM t) EVERY 5", "EVERY 5 has no unit"),
+        ("AS (SELECT k FROM t) EVERY", "EVERY needs a duration"),
+        ("AS (SELECT k FROM t) EVERY -1 SECOND", "cannot be negative"),
+        ("AS (SELECT k FROM t) EVERY 1 FORTNIGHT", "'FORTNIGHT' is not a unit of time"),
+        ("AS (SELECT k FROM t) EVERY 1 SECOND EVERY 2 SECONDS", "EVERY is given twice"),
+        ("AS (SELECT k FROM t) LAG 1 DAY", "LAG AT MOST needs a duration"),
+        ("AS (SELECT k FROM t) LAG AT MOST 0 DAYS", "LAG AT MOST must be longer than 0"),
+        ("AS (SELECT k FROM t) STATE AT MOST 0 MB", "STATE AT MOST 0 MB is no size"),
+        ("AS (SELECT k FROM t) STATE AT MOST 5 GB", "STATE AT MOST 5 GB is no size"),
+        ("AS (SELECT k FROM t) STATE AT MOST 1.5 MB", "STATE AT MOST 1.5 MB is no size"),
+        ("AS (SELECT k FROM t) STATE AT MOST MB", "STATE AT MOST needs a size in MB"),
         ("AS (DROP STREAM t)", "a SELECT is needed here"),
         ("AS ()", "empty"),
     ],

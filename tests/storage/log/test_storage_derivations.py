@@ -7,7 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from psoup.admission.derivations import producer_of
+from psoup.derivation import Derivation, DerivedSource, StreamOperator
+from psoup.events.events import StreamCreated
 from psoup.model import DAY, SECOND
+from psoup.sql import create_statement, create_stream, with_derivation
+from psoup_storage.durable.log.definitions import created, definition_facts, definition_text
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.attachments import attach, write
@@ -81,6 +85,17 @@ def test_a_backup_has_the_position_with_the_rows(tmp_path: Path) -> None:
     copy.push("t", rows(480, 1))
     assert [row["_id"] for row in shown(copy)] == list(range(len(before) + 1))
     copy.store.close()
+
+
+def test_the_log_keeps_the_options_of_a_derivation() -> None:
+    plain = create_stream("CREATE STREAM x (k BIGINT) RETENTION 1 DAY")
+    sources = (DerivedSource("t", 7, 3, DAY), DerivedSource("c", 8, 2, None))
+    for operator in StreamOperator:
+        for limits in ((None, None, None), (SECOND, 2 * DAY, 5_000_000)):
+            derived = Derivation("SELECT k FROM t", sources, True, True, operator, *limits)
+            spec = with_derivation(plain, derived)
+            event = StreamCreated(1, "default", 9, spec, create_statement(spec), START)
+            assert created({"sql": definition_text(event), **definition_facts(event)}) == spec
 
 
 def test_attached_history_is_derived_though_the_pump_has_looked_past_it(tmp_path: Path) -> None:

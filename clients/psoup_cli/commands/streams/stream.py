@@ -219,7 +219,8 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     failed = [(derived.errors, "values could not be computed"), (derived.unknown, "rows have no known version")]
     faults = [f"{count:,} {words}" for count, words in failed if count]
     return [
-        ("derived by", " ".join(derived.select.split())),
+        ("derived by", f"{derived.operator} of {' '.join(derived.select.split())}"),
+        *([] if derived.every is None else [("every", _span(derived.every))]),
         ("derived from", ", ".join(derived.sources)),
         ("derived up to", derived.reached or "nothing yet"),
         ("lag", f"{_span(derived.lag)}{cause}"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from psoup.derivation import Derivation, DerivedSource
+from psoup.derivation import Derivation, DerivedSource, StreamOperator
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import NO_EDGE, StreamSpec
 from psoup.sql import alter_stream, columns_statement, create_stream, with_derivation
@@ -17,9 +17,7 @@ def definition_facts(event: StreamCreated | StreamAltered) -> dict[str, Any]:
     facts: dict[str, Any] = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
     table, derived = event.spec.table, event.spec.derived
     if derived is not None:
-        sources = [[each.name, each.stream_id, each.columns, each.width] for each in derived.sources]
-        facts["derived"] = {"select": derived.select, "sources": sources, "event_time": derived.event_time}
-        facts["derived"] |= {"from_now": derived.from_now}
+        facts["derived"] = _derivation_facts(derived)
     if table is not None and (table.exact_from, table.forgotten_before) != (NO_EDGE, NO_EDGE):
         facts["edges"] = [table.exact_from, table.forgotten_before]
     return facts
@@ -37,8 +35,7 @@ def created(facts: Mapping[str, Any]) -> StreamSpec:
     """
     spec, ahead, derived = create_stream(facts["sql"]), facts.get("ahead"), facts.get("derived")
     if derived is not None:
-        sources = tuple([DerivedSource(*each) for each in derived["sources"]])
-        return with_derivation(spec, Derivation(**{**derived, "sources": sources}))
+        return with_derivation(spec, _derivation(derived))
     return spec if ahead is None else replace(spec, ahead=ahead, ahead_stated=False)
 
 
@@ -49,3 +46,24 @@ def altered(spec: StreamSpec, sql: str, facts: Mapping[str, Any]) -> StreamSpec:
     if edges is None or spec.table is None:
         return spec
     return replace(spec, table=replace(spec.table, exact_from=edges[0], forgotten_before=edges[1]))
+
+
+def _derivation_facts(derived: Derivation) -> dict[str, Any]:
+    """The facts of a derivation. Options that the statement does not have are left out."""
+    sources = [[each.name, each.stream_id, each.columns, each.width] for each in derived.sources]
+    limits = {"every": derived.every, "lag_limit": derived.lag_limit, "state_limit": derived.state_limit}
+    return {
+        "select": derived.select,
+        "sources": sources,
+        "event_time": derived.event_time,
+        "from_now": derived.from_now,
+        "operator": derived.operator.value,
+        **{name: limit for name, limit in limits.items() if limit is not None},
+    }
+
+
+def _derivation(facts: Mapping[str, Any]) -> Derivation:
+    """The inverse of `_derivation_facts`."""
+    sources = tuple([DerivedSource(*each) for each in facts["sources"]])
+    operator = StreamOperator(facts.get("operator", "ISTREAM"))
+    return Derivation(**{**facts, "sources": sources, "operator": operator})
