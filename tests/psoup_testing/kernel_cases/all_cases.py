@@ -22,6 +22,7 @@ from psoup_testing.kernel_cases import (
     automaton,
     batch_body,
     clause_names,
+    deltas,
     frame_extremes,
     group_states,
     key_index,
@@ -391,4 +392,4 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "names.tuple_queries.count_bits": slot_runs.count_bits,
     "names.tuple_queries.place_bits": slot_runs.place_bits,
     "names.tuple_queries.write_out": slot_runs.write_out,
-} | match_pairs.CASES | segments.CASES | postgres.CASES  # fmt: skip
+} | match_pairs.CASES | segments.CASES | postgres.CASES | deltas.CASES  # fmt: skip

@@ -1,0 +1,22 @@
+"""Operators with state: the changes of a relation from the spans of the rows of its inputs.
+
+    spans of rows (value, start, end) ──> an operator: state up to an instant ──> deltas (value, sign, instant)
+
+Question: which rows enter or leave the result, and when?
+
+Files, in reading order:
+
+    spans         the input of an operator, its output, and the protocol of all operators
+    buffers       the rows of a state, found by the instant at which they expire
+    value_table   the values of a state, as numbers
+    distinct      DISTINCT, and UNION
+
+Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
+the inputs. So one step with these rows makes it again.
+"""
+
+from psoup.delta.buffers import BufferKind
+from psoup.delta.distinct import Distinct
+from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, netted
+
+__all__ = ["FOREVER", "BufferKind", "Deltas", "Distinct", "Operator", "Spans", "netted"]

@@ -1,0 +1,165 @@
+"""Spans, the input of an operator with state, and deltas, its output.
+
+    spans      value  start  end           deltas of DISTINCT     value  sign  instant
+               IBM    3      7                                    IBM    +1    3
+               IBM    5      9                                    IBM    -1    10
+               SUN    5      FOREVER                              SUN    +1    5
+
+A row is in the relation R(t) at all instants t from `start` to `end`, both inclusive, in microseconds. So it enters at
+`start` and leaves at `end + 1`. Deltas are the differences between R(t) and R(t - 1) as multisets of values. NULL
+equals NULL, NaN equals NaN, and -0.0 equals 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from psoup.aggregates.keys import Keys
+from psoup.aggregates.state import places_in
+from psoup.invariants import ensure
+from psoup.model import DataType
+from psoup.values.columns import Array, Column, concat_columns, empty_column
+
+FOREVER = 2**63 - 1
+"""The end of a row that never leaves its window."""
+ENTERS, LEAVES = np.int8(1), np.int8(-1)
+
+
+class Spans(NamedTuple):
+    """Rows of an input, in order of `start`.
+
+    `columns`: columns of n rows. `start`, `end`: the first and the last instant of each row, int64[n].
+    """
+
+    columns: tuple[Column, ...]
+    start: Array
+    end: Array
+
+    @classmethod
+    def empty(cls, types: Sequence[DataType]) -> Spans:
+        """Spans without rows."""
+        none = np.zeros(0, np.int64)
+        return cls(tuple(map(empty_column, types)), none, none)
+
+    def take(self, rows: Array) -> Spans:
+        """The spans at positions `rows` (int64[k]), copied. O(k)."""
+        return Spans(tuple([column.take(rows) for column in self.columns]), self.start[rows], self.end[rows])
+
+
+class Deltas(NamedTuple):
+    """Changes of a relation, ordered by instant, then by sign, then by value, with NULL last.
+
+    `sign`: int8[n], 1 for a row that enters, -1 for one that leaves. `instant`: int64[n]. At one instant, no value both
+    enters and leaves. A value that enters twice has two rows.
+    """
+
+    columns: tuple[Column, ...]
+    sign: Array
+    instant: Array
+
+    def take(self, rows: Array) -> Deltas:
+        """The changes at positions `rows` (int64[k]), copied. O(k)."""
+        return Deltas(tuple([column.take(rows) for column in self.columns]), self.sign[rows], self.instant[rows])
+
+
+class Operator(Protocol):
+    """An operator with state.
+
+    The state after a step up to W depends only on the spans with start <= W <= end. So a new operator gets
+    the same state from one step with these spans, whose deltas the caller ignores.
+    """
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, values or groups in the state."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the state."""
+        ...
+
+    def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
+        """Compute the changes at the instants after the last step, up to `until`.
+
+        `inputs`: for each input, all spans that start after the last step, up to `until`. The first step may have
+        spans with any start.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise Corrupt if an invariant of the state does not hold. O(state)."""
+        ...
+
+
+def merged(inputs: Sequence[Spans]) -> Spans:
+    """The spans of several inputs with equal types, in order of start. O(n log n)."""
+    if len(inputs) == 1:
+        return inputs[0]
+    columns = [concat_columns(parts) for parts in zip(*[spans.columns for spans in inputs], strict=True)]
+    start = np.concatenate([spans.start for spans in inputs])
+    whole = Spans(tuple(columns), start, np.concatenate([spans.end for spans in inputs]))
+    return whole.take(np.argsort(start, kind="stable"))
+
+
+def checked(spans: Spans, after: int | None, until: int) -> Spans:
+    """The spans without those that end before they start. Raises Corrupt if a start is not in order or in the step.
+
+    `after`: the end of the last step, or None for the first step. O(n).
+    """
+    start, end = spans.start, spans.end
+    ensure(bool((start[1:] >= start[:-1]).all()), "spans", "the spans are not in order of start")
+    if len(start):
+        ensure(int(start[-1]) <= until, "spans", "a span starts after the step", start=start[-1], until=until)
+        first = int(start[0])
+        ensure(after is None or first > after, "spans", "a span starts before the step", start=first, after=after)
+    empty = end < start
+    return spans.take(np.flatnonzero(~empty)) if empty.any() else spans
+
+
+def in_order(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
+    """Deltas in their order. At no instant may a value enter and leave. O(n log n)."""
+    order = np.lexsort((sign, instant))
+    sign, instant = sign[order], instant[order]
+    ties = (instant[1:] == instant[:-1]) & (sign[1:] == sign[:-1])
+    if ties.any():
+        tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+        ranks: Array = np.zeros(len(order), np.int64)
+        ranks[tied] = value_ranks([column.take(order[tied]) for column in columns])
+        order = order[np.lexsort((ranks, sign, instant))]
+    return Deltas(tuple([column.take(order) for column in columns]), sign, instant)
+
+
+def netted(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
+    """The deltas of changes in any order: at each instant, a value's entries and departures cancel out. O(n log n).
+
+    `sign`: int8[n], 1 or -1. `instant`: int64[n].
+    """
+    ranks = value_ranks(columns) if len(sign) else np.zeros(0, np.int64)
+    order = np.lexsort((ranks, instant))
+    ranks, at = ranks[order], instant[order]
+    first = np.flatnonzero(np.append(True, (ranks[1:] != ranks[:-1]) | (at[1:] != at[:-1]))[: len(order)])
+    net = np.add.reduceat(sign[order].astype(np.int64), first) if len(first) else first
+    rows = np.repeat(first, np.abs(net))
+    signs = np.repeat(np.sign(net), np.abs(net)).astype(np.int8)
+    by_sign = np.lexsort((signs, at[rows]))
+    rows = rows[by_sign]
+    return Deltas(tuple([column.take(order[rows]) for column in columns]), signs[by_sign], at[rows])
+
+
+def value_ranks(columns: Sequence[Column]) -> Array:
+    """The ranks of rows in the order of their values, int64[n]. Equal values have equal ranks. O(n log n)."""
+    if not columns:
+        return np.zeros(0, np.int64)
+    keys = Keys([column.type for column in columns], len(columns[0]) + 1, lambda size: None)
+    numbers = keys.number([without_errors(column) for column in columns])
+    ranks: Array = places_in(keys.order())[numbers]
+    return ranks
+
+
+def without_errors(column: Column) -> Column:
+    """The column with NULL where an expression failed. O(1)."""
+    return column if column.error is None else Column(column.type, column.values, column.valid, column.data)
