@@ -9,12 +9,18 @@ Question: which rows does the next push of a derived stream have?
 Files, in reading order:
 
     instants     the instants at which no tuple of a source can come any more
-    form         a derivation, bound to the present streams, as a plan that shows tuple IDs and times
+    form         a derivation, bound to the present streams, as plans that show tuple IDs and times
+    operators    the operator with state of a derivation, and the plans of its inputs
+    extents      the tuples of a step
     rows         the rows that enter the answer after one instant, up to another
+    spans        the same for an input of an operator with state: from when to when each row is in the input's answer
+    above        HAVING and the columns of the SELECT, over the rows of an operator
+    kept_state   the state of a pump: how it goes on, and how it is made again
     pump         the position of one stream, and its next step
     pumps        all pumps of a service or of a process, and which of them goes next
 
-Never here: a thread, a clock, a state that a restart would have to restore. The rows of a step depend on the log alone.
+Never here: a thread, a clock, a state that is not made again from the tuples of the sources. The rows of a step depend
+on the log alone.
 """
 
 from psoup.pumps.pump import Due, Pump

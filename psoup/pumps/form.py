@@ -1,9 +1,10 @@
-"""The form of a derivation: its query, bound to the present streams, as a plan that shows tuple IDs and times.
+"""The form of a derivation: its query, bound to the present streams, as plans that show tuple IDs and times.
 
     Project k, w          Project _id1, _id2, _time1, _time2, k, w
       Join …        ──>     Join …
 
 The times of a row decide its instant, and whether each tuple was in its window then. The IDs order rows of one instant.
+A query with an operator that keeps state has a plan for each input of the operator (`psoup.pumps.operators`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from psoup.derivation import Derivation
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import corrupt
-from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.model import BIGINT, ID_COLUMN, StreamSpec
+from psoup.plan.derived_shape import shape_of
 from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.operators import Binding, binding_of, time_outputs
 from psoup.results.chunk_results import ALL
-from psoup.sql import bound_derivation, widths_of
+from psoup.sql import bound_derivation, lates_of, widths_of
 
 _NO_QUERY = -1
 
@@ -28,14 +31,16 @@ _NO_QUERY = -1
 class Form(NamedTuple):
     """A bound derivation. `specs`: the definitions of its sources when it was bound, in the order of FROM.
 
-    `plan`: shows the tuple IDs of all sources, their times, then the columns of the SELECT. `widths`: as in
-    `psoup.sql.widths_of`.
+    `plan`: shows the tuple IDs of all sources, their times, then the columns of the SELECT. None for a query with an
+    operator that keeps state, which has a `binding`. `widths`, `lates`: as in `psoup.sql.widths_of` and `lates_of`.
     """
 
     derived: Derivation
     query: StandingQuery
-    plan: Project
+    plan: Project | None
+    binding: Binding | None
     widths: tuple[int | None, ...]
+    lates: tuple[int, ...]
     specs: tuple[StreamSpec, ...]
 
     def is_timeless(self, place: int) -> bool:
@@ -44,6 +49,11 @@ class Form(NamedTuple):
         Such a version meets the rows at whose times it holds, whenever it came.
         """
         return self.derived.event_time and not self.specs[place].event_time
+
+    def shifts(self, place: int) -> tuple[int, ...]:
+        """How long after its time a tuple of a source enters, and for an operator with state also when it leaves."""
+        width, late = self.widths[place], self.lates[place]
+        return (late,) if self.binding is None or width is None else (late, width + 1)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -72,11 +82,16 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
     """Bind a derivation. `streams`: all streams, by ID; the sources are among them. Raises SqlError."""
     specs = {source.name.lower(): streams[source.stream_id].spec for source in derived.sources}
     query = bound_derivation(derived, lambda name: specs.get(name.lower()))
+    shape = shape_of(query.plan)
+    if shape is None:
+        raise corrupt("derivation", "its plan has operators that no pump has", select=derived.select)
+    now = tuple([streams[source.stream_id].spec for source in derived.sources])
+    facts = widths_of(query), lates_of(query), now
+    if shape.operator is not None:
+        return Form(derived, query, None, binding_of(shape), *facts)
     if not isinstance(query.plan, Project):
         raise corrupt("derivation", "its plan shows no columns", select=derived.select)
     places = range(len(query.sources))
     ids = [Output(f"_id{place}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
-    times = [Output(f"_time{place}", AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in places]
-    plan = Project(query.plan.input, (*ids, *times, *query.plan.outputs))
-    now = tuple([streams[source.stream_id].spec for source in derived.sources])
-    return Form(derived, query, plan, widths_of(query), now)
+    plan = Project(query.plan.input, (*ids, *time_outputs(places), *query.plan.outputs))
+    return Form(derived, query, plan, None, *facts)

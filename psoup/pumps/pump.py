@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
+
+import numpy as np
 
 from psoup.derivation import Derivation
 from psoup.errors import NotFound, PSoupError
@@ -20,9 +23,11 @@ from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.extents import Extent, has_new, next_extent
 from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import closed_instant, promise_at
-from psoup.pumps.rows import DerivedRows, Extent, extent_of, rows_of_step
+from psoup.pumps.kept_state import KeptState
+from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
 MOST_TUPLES = 8_192
@@ -70,6 +75,11 @@ class Pump:
         self.tuples = self.rows = self.errors = self.unknown = 0
         """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
         versions of a table."""
+        self.stopped = ""
+        """Why the pump makes no further step until the next start. "" while it goes on."""
+        self._kept = KeptState(derived)
+        self._unpushed = list[PushDerived]()
+        """The parts of a step that found no room in memory. They are pushed without being made again."""
 
     @property
     def source_ids(self) -> tuple[int, ...]:
@@ -81,13 +91,34 @@ class Pump:
         """The instant up to which the pump has looked at its sources. None at the beginning."""
         return self._reached
 
+    @property
+    def state_rows(self) -> int:
+        """The rows, values or groups in the state. 0 for a query without state."""
+        return self._kept.rows
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of the state."""
+        return self._kept.nbytes
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether the state is being made again from the tuples of the sources."""
+        return self._kept.rebuilding
+
     def again(self, view: StreamView) -> None:
         """Go back to the durable position, as the sequencer has refused a step."""
         self._durable = self._reached = view.watermark
+        self._unpushed = []
 
     def back(self) -> None:
         """Go back to the last position that is known to be durable, and look again from there."""
         self._reached = self._durable
+        self._unpushed = []
+
+    def hold(self, command: PushDerived) -> None:
+        """Keep a step that found no room in memory, in two halves, so that its rows need not be made again."""
+        self._unpushed = [*halves(command), *self._unpushed[1:]]
 
     def shrink(self) -> bool:
         """Let the next step have half as many tuples, as one was too large. Returns False if it has one already."""
@@ -100,7 +131,7 @@ class Pump:
         `awaited`: the time of a tuple that waits for this stream in a join. Then the position is to be logged as soon
         as it has this time.
         """
-        if snapshot.sequence < self.pushed_at:
+        if snapshot.sequence < self.pushed_at or self.stopped:
             return None
         try:
             form = self._bound(snapshot)
@@ -109,9 +140,11 @@ class Pump:
         except PSoupError:  # the step says why
             return Due(())
         views = self._views(form, snapshot)
+        if self._unpushed:
+            return Due(())
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
-        if at is not None and self._has_new(views, at):
+        if at is not None and has_new(form, views, self._reached, at):
             return Due(promise)
         moves = at is not None and (self._durable is None or at > self._durable)
         if moves and awaited is not None and at is not None and at >= awaited:
@@ -130,9 +163,6 @@ class Pump:
         at = closed_instant(views, promise_at(views, now))
         return min([time for view in views if (time := _first_after(view, at)) is not None], default=None)
 
-    def _has_new(self, views: Sequence[StreamView], at: int) -> bool:
-        return any(_new_until(view, self._reached, at) for view in views)
-
     def step(
         self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
     ) -> PushDerived | None:
@@ -144,6 +174,8 @@ class Pump:
         """
         form = self._bound(snapshot)
         views = self._views(form, snapshot)
+        if self._unpushed:
+            return self._unpushed[0]
         closed = closed_instant(views, promised)
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
@@ -167,37 +199,32 @@ class Pump:
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
         """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one instant's."""
-        extent = self._extent(form, views, closed)
-        derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        extent = next_extent(form, views, self._reached, closed, self._share)
+        derived = self._derive(form, views, extent, snapshot, budget)
         while derived.batch.nbytes > MOST_BYTES and self.shrink():
-            fewer = self._extent(form, views, closed)
+            fewer = next_extent(form, views, self._reached, closed, self._share)
             if fewer != extent:
                 extent = fewer
-                derived = rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+                derived = self._derive(form, views, extent, snapshot, budget)
         return extent, derived
+
+    def _derive(
+        self, form: Form, views: Sequence[StreamView], extent: Extent, snapshot: Snapshot, budget: ReadBudget
+    ) -> DerivedRows:
+        if form.binding is None:
+            return rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
+        return self._kept.rows_of_step(form, form.binding, self._spec, views, snapshot, self.tenant, extent, budget)
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Take notice that a step is logged as the event `sequence`."""
         self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
+        self._unpushed = self._unpushed[1:]
         self.rows += len(command.batch)
         if command.batch.nbytes < MOST_BYTES // 4:
             self._grow()
 
     def _grow(self) -> None:
         self._share = min(MOST_TUPLES, 2 * self._share)
-
-    def _extent(self, form: Form, views: Sequence[StreamView], closed: int) -> Extent:
-        """The next instants: all closed ones, or as many as have `_share` new tuples of streams."""
-        share, at, first = max(1, self._share // len(views)), closed, closed
-        for view in views:
-            if view.spec.table is not None or not _new_until(view, self._reached, closed):
-                continue
-            timeline = view.timeline()
-            low = view.first_id if self._reached is None else max(view.first_id, timeline.through(self._reached))
-            first = min(first, timeline.time_of(low))
-            if low + share < timeline.through(closed):
-                at = min(at, timeline.time_of(low + share) - 1)
-        return extent_of(form, views, self._reached, max(at, first))
 
     def _views(self, form: Form, snapshot: Snapshot) -> list[StreamView]:
         """The views of the sources. Goes back to the durable position if history was attached after it."""
@@ -220,13 +247,17 @@ class Pump:
         return form
 
 
-def _new_until(view: StreamView, reached: int | None, at: int) -> bool:
-    """Whether a stream has tuples after `reached`, up to `at`."""
-    if view.last_time is None or (reached is not None and view.last_time <= reached):
-        return False
-    timeline = view.timeline()
-    low = view.first_id if reached is None else max(view.first_id, timeline.through(reached))
-    return low < timeline.through(at)
+def halves(command: PushDerived) -> list[PushDerived]:
+    """The push in two parts, each of whole instants. As it is if all of its rows have one instant."""
+    times = command.batch.times
+    middle = int(np.searchsorted(times, times[len(times) // 2])) if len(times) else 0
+    middle = middle or int(np.searchsorted(times, times[:1], "right").sum())
+    if middle == len(times):
+        return [command]
+    at = int(times[middle - 1])
+    positions = json.dumps({"at": at}).encode()
+    first = replace(command, batch=command.batch.slice(0, middle), at=at, positions=positions)
+    return [first, replace(command, batch=command.batch.slice(middle, len(times)), before=at)]
 
 
 def _first_after(view: StreamView, at: int | None) -> int | None:

@@ -12,6 +12,7 @@ from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot
+from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
 from psoup.work.read_budget import ReadBudget
 
@@ -111,7 +112,9 @@ def advance(
     except NotFound:
         return False
     except ResourceExhausted as problem:
-        if not pump.shrink() or problem.reason == NO_ROOM:
+        if problem.reason == STATE_LIMIT:
+            pump.stopped = problem.message
+        if problem.reason in (STATE_LIMIT, NO_ROOM) or not pump.shrink():
             raise
         return True
     except FailedPrecondition as problem:
@@ -127,6 +130,12 @@ def _push(pump: Pump, command: PushDerived, submit: Submit) -> None:
     """Push the rows of a step. If that fails, the next step makes them again."""
     try:
         pump.pushed(command, submit(command).sequence)
+    except ResourceExhausted as problem:
+        if problem.reason == NO_ROOM:
+            pump.hold(command)
+        else:
+            pump.back()
+        raise
     except BaseException:
         pump.back()
         raise

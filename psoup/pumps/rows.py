@@ -20,35 +20,18 @@ import pyarrow as pa
 
 from psoup.answer.answer import Answer
 from psoup.answer.completeness import Completeness
-from psoup.answer.copies.id_boxes import Box, steps
+from psoup.answer.copies.id_boxes import steps
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.select.clause_matches import matches_in
 from psoup.execution.select.match_forms import Matches
 from psoup.model import TIMESTAMP, Schema, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
-
-
-class Extent(NamedTuple):
-    """The instants of a step: after `after`, up to `at`. `after` is None at the beginning.
-
-    `base`, `target`: for each source the tuple IDs of old rows, and of all rows up to `at`.
-    """
-
-    after: int | None
-    at: int
-    base: Box
-    target: Box
-
-    @property
-    def new(self) -> int:
-        """The number of new tuples in all sources."""
-        pairs = zip(self.base, self.target, strict=True)
-        return sum(high - low for (_, low), (_, high) in pairs)
 
 
 class DerivedRows(NamedTuple):
@@ -61,25 +44,6 @@ class DerivedRows(NamedTuple):
     batch: Batch
     errors: int
     unknown: int
-
-
-def extent_of(form: Form, views: Sequence[StreamView], after: int | None, at: int) -> Extent:
-    """The tuples that a step reads. Reads at most the times of two chunks of each source."""
-    base, target = [], []
-    for place, (view, width, source) in enumerate(zip(views, form.widths, form.sources, strict=True)):
-        timeline, low = view.timeline(), view.first_id
-        if form.is_timeless(place):
-            base.append((low, view.next_id))
-            target.append((low, view.next_id))
-            continue
-        end = low if after is None else max(low, timeline.through(after))
-        if len(views) == 1:
-            low = end
-        elif source.as_of is None and width is not None and after is not None:
-            low = min(end, max(low, timeline.before(after - width)))
-        base.append((low, end))
-        target.append((low, max(end, timeline.through(at))))
-    return Extent(after, at, tuple(base), tuple(target))
 
 
 def rows_of_step(
@@ -97,13 +61,14 @@ def rows_of_step(
         unknown += answer.unknown
     sources = len(views)
     if not parts:
-        return DerivedRows(_batch(spec, pa.table({}), np.zeros(0, np.int64)), errors, unknown)
+        return DerivedRows(no_rows(spec), errors, unknown)
     rows = pa.Table.from_batches(parts)
     ids, times = _integers(rows, 0, sources), _integers(rows, sources, 2 * sources)
-    instants = np.maximum.reduce([each for place, each in enumerate(times) if not form.is_timeless(place)])
+    starts = [each + form.lates[place] for place, each in enumerate(times) if not form.is_timeless(place)]
+    instants = np.maximum.reduce(starts)
     stays = np.ones(len(instants), np.bool_)
     for width, each in zip(form.widths, times, strict=True):
-        if width is not None and sources > 1:
+        if width is not None and (sources > 1 or form.lates[0]):
             stays &= instants - each <= width
     order = np.lexsort([*reversed(ids), instants])
     order = order[stays[order]]
@@ -114,40 +79,43 @@ def rows_of_step(
 def _answers(
     form: Form, views: Sequence[StreamView], snapshot: Snapshot, tenant: str, extent: Extent, budget: ReadBudget
 ) -> Iterator[Answer]:
-    """The new rows, piece by piece."""
-    clauses, config = form.clauses(), snapshot.config
-    for step, box in steps(extent.target, extent.base):
-        if _meets_nothing(views, step // 2, form):
-            continue
-        if len(views) == 1:
-            (view,), (clause,), ((low, high),) = views, clauses, box
-            matches: list[Sequence[Matches]] = [
-                matches_in(view, clause, low, high, snapshot.run, NO_LIMIT, budget, config.texts)
-            ]
-        else:
-            wanted = [(view, clause, *ends) for view, clause, ends in zip(views, clauses, box, strict=True)]
-            matches = [*found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)]
-        yield _answer(form, views, snapshot, tenant, extent, budget, matches, box)
+    """The new rows of a query without state, piece by piece."""
+    completeness = Completeness(snapshot.sequence, extent.at, 0, ())
+    streams = [view.stream_id for view in views]
+    for reading in readings(form, range(len(views)), views, snapshot, tenant, extent, budget):
+        record = form.record(snapshot, tenant, extent.at)
+        yield Answer(record, completeness, reading, streams, extent.target, form.plan)
 
 
-def _answer(
+def readings(
     form: Form,
+    places: Sequence[int],
     views: Sequence[StreamView],
     snapshot: Snapshot,
     tenant: str,
     extent: Extent,
     budget: ReadBudget,
-    matches: Sequence[Sequence[Matches]],
-    box: Box,
-) -> Answer:
-    config = snapshot.config
-    limits = config.sort_rows, config.joins, snapshot.groups_of(tenant), snapshot.run, views[0].keys
-    reading = Reading(matches, extent.at, config.texts, budget, *limits)
-    reading.tables = views
-    reading.lost_before = [_lost_before(view, extent) for view in views]
-    completeness = Completeness(snapshot.sequence, extent.at, 0, ())
-    streams = [view.stream_id for view in views]
-    return Answer(form.record(snapshot, tenant, extent.at), completeness, reading, streams, box, form.plan)
+) -> Iterator[Reading]:
+    """The tuples of new rows over the sources at some places, piece by piece. A row is in one piece."""
+    clauses, config = form.clauses(), snapshot.config
+    target, base = [tuple([box[place] for place in places]) for box in (extent.target, extent.base)]
+    for step, box in steps(target, base):
+        if len(places) > 1 and _meets_nothing(views, places[step // 2], form):
+            continue
+        matches: list[Sequence[Matches]] = [()] * len(views)
+        wanted = [(views[place], clauses[place], *ends) for place, ends in zip(places, box, strict=True)]
+        if len(places) == 1:
+            (side,) = wanted
+            matches[places[0]] = matches_in(*side, snapshot.run, NO_LIMIT, budget, config.texts)
+        else:
+            found = found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)
+            for place, side_matches in zip(places, found, strict=True):
+                matches[place] = side_matches
+        limits = config.sort_rows, config.joins, snapshot.groups_of(tenant), snapshot.run, views[0].keys
+        reading = Reading(matches, extent.at, config.texts, budget, *limits)
+        reading.tables = views
+        reading.lost_before = [_lost_before(view, extent) for view in views]
+        yield reading
 
 
 def _lost_before(view: StreamView, extent: Extent) -> int:
@@ -170,6 +138,11 @@ def _meets_nothing(views: Sequence[StreamView], source: int, form: Form) -> bool
 def _integers(rows: pa.Table, first: int, stop: int) -> list[Array]:
     """Columns of IDs or times as int64[rows] each."""
     return [rows.column(at).combine_chunks().cast(pa.int64()).to_numpy() for at in range(first, stop)]
+
+
+def no_rows(spec: StreamSpec) -> Batch:
+    """No tuple of the derived stream."""
+    return _batch(spec, pa.table({}), np.zeros(0, np.int64))
 
 
 def _batch(spec: StreamSpec, shown: pa.Table, instants: Array) -> Batch:

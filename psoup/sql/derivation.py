@@ -1,9 +1,10 @@
 """Derived streams: from the syntax tree of CREATE STREAM … AS to a `StreamSpec`, and the query of its SELECT.
 
-    SELECT text ── bound to the sources, with their columns at CREATE ──> StandingQuery ── stateless ──> Derivation
+    SELECT text ── bound to the sources, with their columns at CREATE ──> StandingQuery ── its shape ──> Derivation
 
 A stream can be derived by a query that needs no state: a selection from one stream, an inner join of streams, a join
-with a table AS OF a stream. Every other query is refused with the name of what it needs state for.
+with a table AS OF a stream. It may have one operator with state over them (`psoup.plan.derived_shape`) if windows bound
+that state. Every other query is refused with the name of what it needs.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from psoup.derivation import INSTANT, Derivation, DerivedSource
+from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.expressions.supplied_functions import used_in
 from psoup.expressions.tree import reads_now
-from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Bound, Schema, StreamSpec, WindowClause
+from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Schema, StreamSpec, WindowClause
+from psoup.plan.derived_shape import Stateful, shape_of, stateful_nodes
 from psoup.plan.inputs import Source
 from psoup.plan.nodes import (
     Aggregate,
@@ -31,12 +33,13 @@ from psoup.plan.nodes import (
     Project,
     Relation,
     SetOperation,
+    SetOperator,
     Sort,
     walk,
 )
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.ddl import MAX_ATTRIBUTES, retention_of, stated_name, with_derivation
-from psoup.sql.derive_options import derive_options
+from psoup.sql.derive_options import DeriveOptions, derive_options
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
 from psoup.sql.select import Lookup
@@ -53,7 +56,8 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     select = source.text[start:end].strip()
     query = query_of(StatementText(select), lookup, names)
     name = stated_name(source, node.this, "stream")
-    _refuse_state(source, query, start, name)
+    _refuse(source, query, start, name)
+    _refuse_unbounded(source, query, options, start)
     columns = _columns(source, node, query)
     sources = tuple(
         [
@@ -92,9 +96,23 @@ def widths_of(query: StandingQuery) -> tuple[int | None, ...]:
     return tuple([_window_width(source) for source in query.sources])
 
 
+def lates_of(query: StandingQuery) -> tuple[int, ...]:
+    """For each source, how long after its time a tuple comes into its window, in microseconds: END (NOW - d)."""
+    return tuple([0 if source.spec.table is not None else source.window.end.offset for source in query.sources])
+
+
 def _width(query: StandingQuery, source: Source) -> int | None:
-    """The `DerivedSource.width` of a source. A version meets only tuples of instants at which it holds."""
-    return 0 if len(query.sources) == 1 or source.spec.table is not None else _window_width(source)
+    """The `DerivedSource.width` of a source: for how long a pump needs a tuple after its time.
+
+    A version meets only tuples of instants at which it holds. An operator with state needs a tuple until it leaves.
+    """
+    shape = shape_of(query.plan)
+    if source.spec.table is not None:
+        return 0
+    width = _window_width(source)
+    if shape is not None and shape.operator is not None:
+        return None if width is None else width + 1
+    return source.window.end.offset if len(query.sources) == 1 else width
 
 
 def _window_width(source: Source) -> int | None:
@@ -132,8 +150,8 @@ def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> t
     return tuple(columns)
 
 
-def _refuse_state(source: StatementText, query: StandingQuery, at: int, name: str) -> None:
-    """Raise NotSupported for a SELECT that keeps state, or whose answer changes by itself."""
+def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> None:
+    """Raise NotSupported for a SELECT that no pump can run, or whose answer changes by itself."""
     if any(reads_now(output.expr) for output in query.select):
         hint = "leave it out; the tuples of the stream have _time"
         raise source.unsupported("now() in a derived stream", at, hint=hint)
@@ -147,12 +165,35 @@ def _refuse_state(source: StatementText, query: StandingQuery, at: int, name: st
         raise source.unsupported(feature, at, hint=hint, yet=True)
 
 
+def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
+    """Raise InvalidInput, reason UNBOUNDED_STATE, for an operator whose state only grows."""
+    shape = shape_of(query.plan)
+    if shape is None:
+        return
+    if shape.operator is None:
+        if options.operator is StreamOperator.DSTREAM:
+            raise source.unsupported("DSTREAM of a SELECT without state", at, hint="write ISTREAM", yet=True)
+        return
+    for each in query.sources:
+        if each.spec.table is None and _window_width(each) is None and options.state_limit is None:
+            raise source.error(
+                f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
+                at,
+                hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
+                " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
+                reason="UNBOUNDED_STATE",
+            )
+
+
 def _feature(plan: Node, name: str) -> tuple[str, str]:
     """The first operator of a plan that a derived stream cannot have yet, and the way out. Two empty texts if none."""
     later = _NAMES_TO_READ.format(name)
+    shape = shape_of(plan)
+    if shape is not None and _is_run(shape.operator):
+        return "", ""
     for _, node in walk(plan):
         match node:
-            case Project() | Filter() | Source() | Join():
+            case Project() | Filter() | Source() | Join() | Distinct():
                 pass
             case PartnerJoin() if node.kind is JoinKind.AS_OF:
                 pass
@@ -160,8 +201,6 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
                 return f"{node.kind.value} in a derived stream", "write an inner JOIN, or a join with a table AS OF"
             case Sort() | Limit():
                 return "ORDER BY, LIMIT or OFFSET in a derived stream", f"leave it out, and write it when you {later}"
-            case Distinct():
-                return "DISTINCT in a derived stream", f"leave it out, and {later.replace('SELECT', 'SELECT DISTINCT')}"
             case Aggregate() | Hop():
                 return "GROUP BY or an aggregate in a derived stream", f"select the rows, and {later} GROUP BY …"
             case Over():
@@ -172,12 +211,20 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
                 return f"{node.input.operator.value} in a derived stream", "derive a stream from each SELECT"
             case _:
                 return "a subselect in a derived stream", "write an inner JOIN, or a join with a table AS OF"
-    return "", ""
+    first, *_ = stateful_nodes(plan)
+    return f"{first.label} over another operator in a derived stream", "derive a stream from the inner SELECT first"
+
+
+def _is_run(operator: Stateful | None) -> bool:
+    """Whether pumps have an operator."""
+    union = isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION and not operator.all
+    return operator is None or isinstance(operator, Distinct) or union
 
 
 def _of_sources(query: StandingQuery) -> tuple[str, str]:
     """The first property of a source that a derived stream cannot have yet, and the way out."""
-    several = len(query.sources) > 1
+    shape = shape_of(query.plan)
+    several = len(query.sources) > 1 or (shape is not None and shape.operator is not None)
     for each in query.sources:
         spec = each.spec
         if spec.table is not None and each.as_of is None:
@@ -185,19 +232,17 @@ def _of_sources(query: StandingQuery) -> tuple[str, str]:
                 f"the table {spec.name!r} without AS OF in a derived stream",
                 f"join it AS OF a stream, as in FROM s JOIN {spec.name} t AS OF s ON …",
             )
-        if not several and each.window != WindowClause():
-            return "a window in a selection", "leave it out: each tuple enters the answer at its own time"
         if not _is_window(each.window):
             return (
                 "such a window in a derived stream",
-                "write a window of the last time up to NOW, as in [RANGE 1 HOUR], or none",
+                "write a window of the last time, as in [RANGE 1 HOUR] or END (NOW - 5 MINUTES), or none",
             )
         if several and spec.retention.rows is not None:
             return (
-                f"a join of {spec.name!r}, which has RETENTION in rows, in a derived stream",
+                f"a join or state over {spec.name!r}, which has RETENTION in rows, in a derived stream",
                 f"create {spec.name} with RETENTION in time",
             )
-        if several and spec.idle_after is not None:
+        if len(query.sources) > 1 and spec.idle_after is not None:
             return (
                 f"a join of {spec.name!r}, which has IDLE AFTER, in a derived stream",
                 f"create {spec.name} with WATERMARK BY CLOCK instead of IDLE AFTER",
@@ -206,7 +251,6 @@ def _of_sources(query: StandingQuery) -> tuple[str, str]:
 
 
 def _is_window(window: WindowClause) -> bool:
-    """Whether a window is all of the past, or the last time up to NOW."""
-    now = Bound(Anchor.NOW)
+    """Whether a window is all of the past, or a time of it that moves with NOW."""
     begins = window.begin.anchor is Anchor.START or (window.begin.anchor is Anchor.NOW and window.begin.rows is None)
-    return begins and window.end == now
+    return begins and window.end.anchor is Anchor.NOW and window.end.rows is None

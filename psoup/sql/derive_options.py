@@ -50,12 +50,8 @@ def _refuse_unsupported(source: StatementText, node: DeriveNode, options: Derive
     """Raise NotSupported for an option that has no meaning yet."""
     if options.every is not None:
         raise source.unsupported("EVERY", node.args["every"], hint="leave EVERY out", yet=True)
-    if options.operator is StreamOperator.DSTREAM:
-        raise source.unsupported("DSTREAM", node.args["operator"], hint="write ISTREAM", yet=True)
     if options.lag_limit is not None:
         raise source.unsupported("LAG AT MOST", node.args["lag"], hint="leave LAG AT MOST out", yet=True)
-    if options.state_limit is not None:
-        raise source.unsupported("STATE AT MOST", node.args["state"], hint="leave STATE AT MOST out", yet=True)
 
 
 def option_texts(derived: Derivation) -> list[str]:

@@ -1,7 +1,9 @@
 """The rows of derived streams: DuckDB says which rows enter the answer at which instant. All random histories.
 
-Each row of a derived stream is a combination of tuples. Its instant is the greatest time of its tuples, and each tuple
-is then in its window. The rows and their IDs do not depend on the steps in which a pump makes them.
+Without state, each row of a derived stream is a combination of tuples. Its instant is the greatest time of its tuples,
+and each tuple is then in its window. With state, DuckDB computes the answers R at all instants, and the rows are the
+differences between the answers of neighbouring instants. The rows and their IDs do not depend on the steps in which a
+pump makes them, nor on restarts.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.pumps import pump
+from psoup.pumps import Pumps, pump
 from psoup.work.clock import VirtualClock
+from psoup_testing.oracles.answers_at_instants import clean
 from psoup_testing.oracles.questions import again
+from psoup_testing.oracles.stateful_derivations import Stateful
 
 Random = np.random.Generator
 Row = tuple[object, ...]
-HISTORIES, STREAMS_EACH = 12, 3
-"""The histories, and the derived streams of each."""
+HISTORIES, STREAMS_EACH, STATEFUL_EACH = 12, 3, 3
+"""The histories, and the derived streams of each, without state and with state."""
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -98,6 +102,7 @@ class History:
             statement, self.retention[name] = source_of(self.random, name)
             self.creates.append(statement)
         self.derived = [Derived(self.random, self.retention, f"x{number}") for number in range(STREAMS_EACH)]
+        self.stateful = [Stateful(self.random, self.retention, f"y{number}") for number in range(STATEFUL_EACH)]
         self.before = int(self.random.integers(0, 8)) if min(self.retention.values()) == NEVER else 0
         """The number of pushes before the stream is derived: 0 if tuples may be gone by then."""
         self.pushes = list(self._pushes())
@@ -121,17 +126,21 @@ class History:
                 ),
             )
 
-    def run(self, step: int) -> LocalPSoup:
-        """Push everything. `step`: the most tuples of a step of the pump."""
+    def run(self, step: int, restarts: float = 0) -> LocalPSoup:
+        """Push everything. `step`: the most tuples of a step of the pump. `restarts`: the share of pushes after which
+        the pumps are made anew."""
+        random = np.random.default_rng(step)
         soup = LocalPSoup(CONFIG, VirtualClock(START + 10**9))
         for statement in self.creates:
             soup.execute(statement)
         with patch.object(pump, "MOST_TUPLES", step):
             for number, (name, table) in enumerate(self.pushes):
                 if number == self.before:
-                    for derived in self.derived:
+                    for derived in (*self.derived, *self.stateful):
                         soup.execute(derived.statement)
                 soup.push(name, table, refused="count")
+                if random.random() < restarts:
+                    soup._pumps = Pumps()
                 if number % 7 == 6:
                     soup.maintain()
             for name in STREAMS:
@@ -180,7 +189,7 @@ def test_the_rows_of_many_more_streams_are_those_that_enter_the_answer(seed: int
 def compare(seed: int) -> None:
     """Compare the streams of a history with DuckDB, and with the streams of a pump that takes smaller steps."""
     history = History(seed)
-    soup, in_small_steps = history.run(pump.MOST_TUPLES), history.run(24)
+    soup, in_small_steps = history.run(pump.MOST_TUPLES), history.run(24, restarts=0.3)
     duck, all_tuples = duckdb.connect(), everything(history)
     for name in STREAMS:
         accepted(all_tuples, name, duck)
@@ -190,4 +199,10 @@ def compare(seed: int) -> None:
         assert sorted(map(repr, rows)) == sorted(map(repr, expected)), derived.statement
         assert np.all(np.diff([float(str(row[-1])) for row in rows]) >= 0)
         assert rows_of(in_small_steps, derived.name) == rows, derived.statement
-    soup.check()
+    for stateful in history.stateful:
+        rows = rows_of(soup, stateful.name)
+        changes = stateful.answers.changes(duck, START + 60 * SECOND - 1)[stateful.leaves]
+        assert [(row[-1], clean(row[:-1])) for row in rows] == changes, stateful.statement
+        assert rows_of(in_small_steps, stateful.name) == rows, stateful.statement
+    for each in (soup, in_small_steps):
+        each.check()

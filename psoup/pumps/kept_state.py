@@ -1,0 +1,148 @@
+"""The state of a pump: its operator at an instant, and the rows that the operator gives.
+
+    spans of the parts ──> Operator.step ──> deltas ──> nodes above ──> ISTREAM: +1, DSTREAM: -1 ──> rows of the stream
+
+The state at an instant depends on the rows that are then in the answers of the parts, and on nothing else. So after a
+restart, or if a step was not logged, it is made again from these rows. Rows of one instant come in the order of their
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.delta import Deltas, Operator
+from psoup.derivation import Derivation, StreamOperator
+from psoup.errors import ResourceExhausted
+from psoup.model import TIMESTAMP, StreamSpec
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.above import result_of
+from psoup.pumps.extents import Extent, next_extent
+from psoup.pumps.form import Form
+from psoup.pumps.operators import Binding
+from psoup.pumps.rows import DerivedRows, no_rows
+from psoup.pumps.spans import spans_of
+from psoup.values.columns import Batch, Column
+from psoup.work.read_budget import ReadBudget
+
+STATE_LIMIT = "STATE_LIMIT"
+"""The reason of a step whose state has more bytes than STATE AT MOST allows: the pump stops."""
+_REBUILT = 65_536
+"""The most new tuples of sources that are read at once to make a state again."""
+
+
+class _State(NamedTuple):
+    """An operator that was fed up to the instant `at`, None at the beginning. `form`: the form that it belongs to."""
+
+    form: Form
+    operator: Operator
+    at: int | None
+
+
+class KeptState:
+    """The state of one pump. Only one thread at a time uses it."""
+
+    def __init__(self, derived: Derivation) -> None:
+        self._limit = derived.state_limit
+        self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
+        self._state: _State | None = None
+        self.rebuilding = False
+        """Whether the state is being made again."""
+
+    @property
+    def operator(self) -> Operator | None:
+        """The operator, None before the first step and after a step that failed."""
+        return None if self._state is None else self._state.operator
+
+    @property
+    def rows(self) -> int:
+        """The rows, values or groups in the state."""
+        return 0 if self._state is None else self._state.operator.rows
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the state."""
+        return 0 if self._state is None else self._state.operator.nbytes
+
+    def rows_of_step(
+        self,
+        form: Form,
+        binding: Binding,
+        spec: StreamSpec,
+        views: Sequence[StreamView],
+        snapshot: Snapshot,
+        tenant: str,
+        extent: Extent,
+        budget: ReadBudget,
+    ) -> DerivedRows:
+        """Make the rows of a step, and take the state to its end. `spec`: the derived stream.
+
+        If the state is at another instant than the beginning of the step, it is first made again. Raises the errors of
+        an invocation. Raises ResourceExhausted, reason STATE_LIMIT, if the state is larger than STATE AT MOST.
+        """
+        state = self._state
+        if state is None or state.form is not form or state.at != extent.after:
+            state = self._rebuilt(form, binding, views, snapshot, tenant, extent.after, budget)
+        self._state = None  # a step that fails leaves a state of no instant
+        found = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
+        deltas = state.operator.step([each.spans for each in found], extent.at)
+        self._check(spec, state.operator)
+        result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
+        batch = self._batch(spec, result)
+        self._state = state._replace(at=extent.at)
+        errors += sum([each.errors for each in found])
+        return DerivedRows(batch, errors, sum([each.unknown for each in found]))
+
+    def _rebuilt(
+        self,
+        form: Form,
+        binding: Binding,
+        views: Sequence[StreamView],
+        snapshot: Snapshot,
+        tenant: str,
+        at: int | None,
+        budget: ReadBudget,
+    ) -> _State:
+        """The state at an instant, from the tuples that are then in their windows. O(these tuples)."""
+        self._state, operator = None, binding.make()
+        after = None if at is None else _before_all(form, views, at)
+        self.rebuilding = at is not None
+        try:
+            while at is not None and (after is None or after < at):
+                extent = next_extent(form, views, after, at, _REBUILT, alive_at=at)
+                parts = [spans_of(form, part, views, snapshot, tenant, extent, budget).spans for part in binding.parts]
+                operator.step([spans.take(np.flatnonzero(spans.end >= at)) for spans in parts], extent.at)
+                after = extent.at
+        finally:
+            self.rebuilding = False
+        return _State(form, operator, at)
+
+    def _check(self, spec: StreamSpec, operator: Operator) -> None:
+        size = operator.nbytes
+        if self._limit is not None and size > self._limit:
+            raise ResourceExhausted(
+                f"the state of stream {spec.name!r} has {size:,} bytes, and STATE AT MOST allows {self._limit:,}; the"
+                " stream stops here: create it again with a larger STATE AT MOST, or with a window for each source",
+                reason=STATE_LIMIT,
+                stream=spec.name,
+            )
+
+    def _batch(self, spec: StreamSpec, deltas: Deltas) -> Batch:
+        """The tuples of the derived stream: the rows that enter, or for DSTREAM those that leave."""
+        wanted = deltas.take(np.flatnonzero(deltas.sign == self._sign))
+        if not len(wanted.sign):
+            return no_rows(spec)
+        columns = [
+            Column(attribute.type, column.values, column.valid, column.data)
+            for attribute, column in zip(spec.declared, wanted.columns, strict=True)
+        ]
+        return Batch((*columns, Column(TIMESTAMP, wanted.instant)), wanted.instant)
+
+
+def _before_all(form: Form, views: Sequence[StreamView], at: int) -> int | None:
+    """An instant before which no row entered that is in its windows at `at`. None for the beginning."""
+    widths = [width for view, width in zip(views, form.widths, strict=True) if view.spec.table is None]
+    return None if None in widths else at - max([width for width in widths if width is not None], default=0) - 1

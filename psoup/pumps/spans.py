@@ -1,0 +1,79 @@
+"""The rows of an input of an operator with state as spans: from the instant at which a row enters to its last one.
+
+    row of a join    times 10 and 14, windows of 8 and 20     start = 14, the greatest time; end = 18, the least end
+    END (NOW - 3)    time 10, window of 8                     start = 13; end = 18
+
+A row whose tuples are never in their windows at one time has no span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.delta import FOREVER, Spans
+from psoup.execution.plan import rows_of
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.extents import Extent
+from psoup.pumps.form import Form
+from psoup.pumps.operators import Part
+from psoup.pumps.rows import readings
+from psoup.values.columns import Array, Column, concat_columns
+from psoup.work.read_budget import ReadBudget
+
+_ROWS = 65_536
+"""The most rows of a piece."""
+
+
+class PartRows(NamedTuple):
+    """The spans of a part in a step. `errors`, `unknown`: as in `psoup.pumps.rows.DerivedRows`."""
+
+    spans: Spans
+    errors: int
+    unknown: int
+
+
+def spans_of(
+    form: Form,
+    part: Part,
+    views: Sequence[StreamView],
+    snapshot: Snapshot,
+    tenant: str,
+    extent: Extent,
+    budget: ReadBudget,
+) -> PartRows:
+    """The rows of a part that enter in a step. Raises the errors of an invocation.
+
+    O(new tuples, and the tuples that they may meet).
+    """
+    outputs = [output.expr for output in part.plan.outputs]
+    pieces, errors, unknown = list[list[Column]](), 0, 0
+    for reading in readings(form, part.places, views, snapshot, tenant, extent, budget):
+        for columns in rows_of(part.plan, reading).columns(outputs, _ROWS):
+            reading.count(columns)
+            pieces.append(columns)
+        errors, unknown = errors + reading.errors + reading.join_errors, unknown + reading.unknown
+    if not pieces:
+        return PartRows(Spans.empty(part.types), errors, unknown)
+    whole = [concat_columns(group) for group in zip(*pieces, strict=True)]
+    count = len(part.places)
+    start, end = _ends(form, part.places, [column.values for column in whole[:count]])
+    spans = Spans(tuple(whole[count:]), start, end)
+    lives = start <= end
+    order = np.argsort(start, kind="stable")
+    return PartRows(spans.take(order if lives.all() else order[lives[order]]), errors, unknown)
+
+
+def _ends(form: Form, places: Sequence[int], times: Sequence[Array]) -> tuple[Array, Array]:
+    """The first and the last instant of rows, int64[n] each. `times`: the times of their tuples, source by source."""
+    end: Array = np.full(len(times[0]), FOREVER)
+    starts = list[Array]()
+    for place, each in zip(places, times, strict=True):
+        width = form.widths[place]
+        if not form.is_timeless(place):
+            starts.append(each + form.lates[place])
+        if width is not None:
+            np.minimum(end, each + width, out=end)
+    return np.maximum.reduce(starts), end

@@ -1,0 +1,134 @@
+"""Pumps with state: DISTINCT and its like; bounds of the state, and steps that are not logged."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import CloseInstants, PushDerived
+from psoup.local import LocalPSoup
+from psoup.pumps import Pump, Pumps, kept_state
+from psoup.work.clock import VirtualClock
+
+SECOND = 1_000_000
+TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+
+
+def rows(*values: tuple[int, float]) -> pa.Table:
+    """Rows of k and at, in seconds."""
+    times = pa.array([int(at * SECOND) for _, at in values], pa.timestamp("us"))
+    return pa.table({"k": [k for k, _ in values], "at": times})
+
+
+def shown(soup: LocalPSoup, name: str) -> list[tuple[object, ...]]:
+    """The rows of a stream with their times in microseconds."""
+    answer = soup.ask(f"SELECT *, epoch_us(_time) AS instant FROM {name}").to_table().to_pylist()
+    return [tuple(row.values()) for row in answer]
+
+
+def pump_of(soup: LocalPSoup, name: str) -> Pump:
+    return soup._pumps.by_id[soup.engine.snapshot().stream(name, soup.tenant).stream_id]
+
+
+@pytest.fixture
+def soup() -> LocalPSoup:
+    return LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=16), VirtualClock(1_000 * SECOND), verify="all")
+
+
+def test_a_value_enters_again_after_its_last_row_has_left(soup: LocalPSoup) -> None:
+    """A row leaves one microsecond after its window; a value that enters then has never been away."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    for name, operator in (("x", "ISTREAM"), ("y", "DSTREAM")):
+        soup.execute(f"CREATE STREAM {name} AS {operator} (SELECT DISTINCT k FROM e [RANGE 10 SECONDS])")
+    soup.push("e", rows((1, 1), (2, 2), (1, 5), (1, 15.000001), (2, 12.000002)))
+    soup.heartbeat("e", 100 * SECOND)
+    assert shown(soup, "x") == [(1, SECOND), (2, 2 * SECOND), (2, 12 * SECOND + 2)]
+    assert shown(soup, "y") == [(2, 12 * SECOND + 1), (2, 22 * SECOND + 3), (1, 25 * SECOND + 2)]
+
+
+def test_rows_leave_although_nothing_comes(soup: LocalPSoup) -> None:
+    """A heartbeat closes the instants at which they leave."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM y AS DSTREAM (SELECT DISTINCT k FROM e [RANGE 10 SECONDS])")
+    soup.push("e", rows((1, 1), (2, 2)))
+    soup.heartbeat("e", 11 * SECOND + 1)
+    assert shown(soup, "y") == []
+    soup.heartbeat("e", 11 * SECOND + 2)
+    assert shown(soup, "y") == [(1, 11 * SECOND + 1)]
+    assert (pump_of(soup, "y").state_rows, pump_of(soup, "y").state_bytes > 0) == (1, True)
+
+
+def test_a_window_that_ends_before_now_shows_its_tuples_later(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e END (NOW - 5 SECONDS))")
+    soup.push("e", rows((1, 1), (2, 2), (3, 8)))
+    assert shown(soup, "x") == [(1, 6 * SECOND), (2, 7 * SECOND)]
+    soup.heartbeat("e", 20 * SECOND)
+    assert shown(soup, "x")[2:] == [(3, 13 * SECOND)]
+
+
+def test_a_state_that_reaches_its_limit_stops_the_stream_and_says_so(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT DISTINCT k FROM e) STATE AT MOST 1 MB")
+    soup.push("e", rows((1, 1), (2, 2)))
+    assert shown(soup, "x") == [(1, SECOND)]
+    with pytest.raises(ResourceExhausted, match="STATE AT MOST allows 1,000,000") as full:
+        soup.push("e", rows(*[(k, 3 + k / SECOND) for k in range(50_000)]))
+    assert full.value.reason == kept_state.STATE_LIMIT
+    assert "larger STATE AT MOST" in pump_of(soup, "x").stopped
+    soup.push("e", rows((3, 200)))
+    assert soup.ask("SELECT count(*) AS n FROM x").to_table().to_pylist()[0]["n"] < 50_000
+
+
+def test_rows_that_find_no_room_are_pushed_later_as_they_are(soup: LocalPSoup) -> None:
+    """The rows are not made again: the state has passed them. Each try pushes half as many."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT DISTINCT k FROM e [RANGE 10 SECONDS])")
+    submit, left, sizes = soup._submit, [3], list[int]()
+
+    def full(command: CloseInstants | PushDerived) -> Acknowledgement:
+        if isinstance(command, PushDerived):
+            sizes.append(len(command.batch))
+            left[0] -= 1
+            if left[0] >= 0:
+                raise ResourceExhausted("the memory is full", reason="MEMORY_BUDGET")
+        return submit(command)
+
+    soup._submit = full  # type: ignore[method-assign,assignment]
+    with pytest.raises(ResourceExhausted):
+        soup.push("e", rows(*[(k, k / 10) for k in range(41)]))
+    for _ in range(2):
+        with pytest.raises(ResourceExhausted):
+            soup.heartbeat("e", 5 * SECOND)
+    soup.heartbeat("e", 6 * SECOND)
+    assert shown(soup, "x") == [(k, k * SECOND // 10) for k in range(41)]
+    assert sizes[:4] == [40, 20, 10, 5]
+    assert sum(sizes[3:]) == 41
+
+
+def after_a_history(*, disturbed: bool) -> list[list[tuple[object, ...]]]:
+    """The rows of a stream and of its DSTREAM. `disturbed`: with restarts, and steps that are made again."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=16), VirtualClock(1_000 * SECOND), verify="all")
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    for name, operator in (("x", "ISTREAM"), ("y", "DSTREAM")):
+        soup.execute(f"CREATE STREAM {name} AS {operator} (SELECT DISTINCT k FROM e [RANGE 5 SECONDS])")
+    for at in range(40):
+        soup.push("e", rows((at % 4, at), (at % 7, at)))
+        if disturbed and at % 7 == 6:
+            for name in ("x", "y"):
+                pump_of(soup, name).again(soup.engine.snapshot().stream(name, soup.tenant))
+        if disturbed and at % 5 == 4:
+            soup._pumps = Pumps()
+        soup.heartbeat("e", at * SECOND)
+    soup.heartbeat("e", 100 * SECOND)
+    return [shown(soup, "x"), shown(soup, "y")]
+
+
+def test_a_state_is_made_again_after_a_restart_and_after_a_refused_step() -> None:
+    entered, left = after_a_history(disturbed=False)
+    assert [len([k for k, _ in entered if k == key]) for key in range(7)] == [1, 1, 1, 1, 6, 5, 5]
+    assert sorted(str(k) for k, _ in entered) == sorted(str(k) for k, _ in left)
+    assert after_a_history(disturbed=True) == [entered, left]

@@ -1,0 +1,77 @@
+"""Random derived streams whose SELECT has an operator with state, over streams with the columns k, v, w and stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from psoup_testing.oracles.answers_at_instants import Answers, Windowed
+
+Random = np.random.Generator
+
+
+class Stateful:
+    """A random derived stream: its statement, and its answers at all instants. `leaves`: whether it is a DSTREAM."""
+
+    def __init__(self, random: Random, retention: Mapping[str, int], name: str) -> None:
+        """`retention`: the seconds for which each stream keeps its tuples."""
+        self.name = name
+        self.leaves = bool(random.random() < 0.4)
+        kind = KINDS[int(random.integers(len(KINDS)))]
+        template = kind(random)
+        streams = random.choice(list(retention), 3)
+        aliases = [alias for alias in "abc" if "{" + alias + "}" in template]
+        sources = {
+            alias: window(random, str(stream), retention) for alias, stream in zip(aliases, streams, strict=False)
+        }
+        self.answers = Answers(template, sources)
+        operator = "DSTREAM" if self.leaves else "ISTREAM"
+        self.statement = f"CREATE STREAM {name} AS {operator} ({self.answers.select})"
+
+
+def window(random: Random, stream: str, retention: Mapping[str, int]) -> Windowed:
+    """Return a window of some seconds, which may end before NOW."""
+    width = int(random.choice([0, 2, 3, 10]))
+    late = int(random.choice([0, 0, 0, 1, 3]))
+    return Windowed(stream, min(late, width), width, retention[stream])
+
+
+def condition(random: Random, alias: str) -> str:
+    """Return a condition on one source."""
+    return str(
+        random.choice(
+            [
+                "TRUE",
+                f"{alias}.v > 2",
+                f"{alias}.k BETWEEN 1 AND 3",
+                f"({alias}.w LIKE 'a%' OR {alias}.v IS NULL)",
+                f"{alias}.v + {alias}.k < 6",
+                f"{alias}.w <> 'b'",
+            ]
+        )
+    )
+
+
+def columns(random: Random, alias: str) -> str:
+    """Return the text of one or two columns of a source, of which the second is computed."""
+    first = f"{alias}.{random.choice(['k', 'v', 'w'])} AS c"
+    return str(random.choice([first, f"{first}, {alias}.k % 2 AS d", f"{first}, {alias}.v * 2 AS d"]))
+
+
+def distinct(random: Random) -> str:
+    return f"SELECT DISTINCT {columns(random, 'a')} FROM {{a}} WHERE {condition(random, 'a')}"
+
+
+def distinct_join(random: Random) -> str:
+    where = f"a.k = b.k AND {condition(random, 'a')} AND {condition(random, 'b')}"
+    return f"SELECT DISTINCT a.w AS c, b.{random.choice(['k', 'v'])} AS d FROM {{a}}, {{b}} WHERE {where}"
+
+
+def union(random: Random) -> str:
+    column = random.choice(["k", "v", "w"])
+    selects = [f"SELECT {alias}.{column} AS c FROM {{{alias}}} WHERE {condition(random, alias)}" for alias in "abc"]
+    return " UNION ".join(selects[: int(random.integers(2, 4))])
+
+
+KINDS: list[Callable[[Random], str]] = [distinct, distinct, distinct_join, union]
