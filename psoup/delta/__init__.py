@@ -9,7 +9,9 @@ Files, in reading order:
     spans         the input of an operator, its output, and the protocol of all operators
     buffers       the rows of a state, found by the instant at which they expire
     value_table   the values of a state, as numbers
+    row_store     the columns of the rows of a state
     distinct      DISTINCT, and UNION
+    semi_join     EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
 the inputs. So one step with these rows makes it again.
@@ -17,6 +19,7 @@ the inputs. So one step with these rows makes it again.
 
 from psoup.delta.buffers import BufferKind
 from psoup.delta.distinct import Distinct
+from psoup.delta.semi_join import SemiJoin
 from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, netted
 
-__all__ = ["FOREVER", "BufferKind", "Deltas", "Distinct", "Operator", "Spans", "netted"]
+__all__ = ["FOREVER", "BufferKind", "Deltas", "Distinct", "Operator", "SemiJoin", "Spans", "netted"]

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.aggregates.state import padded
 from psoup.delta.buffers import BUFFERS, BufferKind, Entries
 from psoup.delta.spans import FOREVER, LEAVES, Deltas, Spans, checked, in_order, merged
-from psoup.delta.value_table import ValueTable, new_places, wastes
+from psoup.delta.value_table import ValueTable, new_places, wastes, with_room
 from psoup.invariants import ensure
 from psoup.kernels.delta import value_ends
 from psoup.model import DataType
@@ -67,8 +66,7 @@ class Distinct:
         """Put new rows into the state. Returns the numbers of the changed values, the signs and the instants."""
         rows = len(spans.start)
         numbers = self._values.number(spans.columns, rows)
-        if self._values.count > len(self._ends):
-            self._ends = padded(self._ends, 2 * self._values.count, ABSENT)
+        self._ends = with_room(self._ends, self._values.count, ABSENT)
         changed, signs = np.empty(2 * rows, np.int32), np.empty(2 * rows, np.int8)
         instants, entered = np.empty(2 * rows, np.int64), np.empty(rows, np.int32)
         changes, entries = value_ends.prolong_values(

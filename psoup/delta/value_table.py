@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.aggregates.keys import Keys
+from psoup.aggregates.state import padded
 from psoup.delta.spans import without_errors
 from psoup.model import DataType
 from psoup.values.columns import Array, Column
@@ -72,3 +73,11 @@ def new_places(stays: Array, count: int) -> Array:
     places: Array = np.full(count, -1, np.int32)
     places[stays] = np.arange(len(stays), dtype=np.int32)
     return places
+
+
+def with_room(array: Array, count: int, fill: int = 0) -> Array:
+    """The array, or one of twice as many elements as needed, if it has less than `count`. O(1) amortised.
+
+    New elements have the value `fill`.
+    """
+    return array if len(array) >= count else padded(array, 2 * count, fill)

@@ -1,7 +1,9 @@
 """Youngest ends of values: which new rows make their value enter a relation.
 
-IBM ends at 7     row IBM 5..9   ──> 9      no change
-                  row IBM 11..12 ──> 12     IBM leaves at 10, enters at 11
+    IBM ends at 7     row IBM 5..9   ──> 9      no change
+                      row IBM 11..12 ──> 12     IBM leaves at 10, enters at 11
+
+A value is a number, and it has one end.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs

@@ -1,7 +1,9 @@
 """Relations by definition, as an oracle for operators with state: R(t) as a multiset at each instant.
 
-R(t)     of an input: the values with start <= t <= end
-wanted   R(t) - R(t - 1) enters at t, R(t - 1) - R(t) leaves at t
+    R(t)     of an input: the values with start <= t <= end
+    wanted   R(t) - R(t - 1) enters at t, R(t - 1) - R(t) leaves at t
+
+Rows are (values, start, end), and a relation is a Counter of values.
 """
 
 from __future__ import annotations
