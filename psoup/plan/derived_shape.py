@@ -83,17 +83,19 @@ def _inputs(node: Node) -> tuple[Node, ...]:
         case Distinct() | Aggregate():
             return node.inputs
         case PartnerJoin():
-            return node.inputs if _is_admitted(node) else ()
+            return node.inputs if is_admitted(node) else ()
         case SetOperation():
             return tuple(operands(node))
         case _:
             return ()
 
 
-def _is_admitted(node: PartnerJoin) -> bool:
-    """Whether a pump can have a join. NOT IN beside other conditions depends on NULLs of single rows."""
-    alone = not (node.bands or node.rest)
-    return node.kind in _PARTNERS and (node.kind is not JoinKind.NOT_IN or alone)
+def is_admitted(node: PartnerJoin) -> bool:
+    """Whether a pump can have a join. NOT IN is decided by equal keys of one type alone, as NULL counts in it."""
+    if node.kind is JoinKind.NOT_IN:
+        pairs = [(each.left, each.right) for each in node.keys] + ([] if node.member is None else [node.member])
+        return not (node.bands or node.rest) and all(one.type == other.type for one, other in pairs)
+    return node.kind in _PARTNERS
 
 
 def operands(node: SetOperation) -> Iterator[Node]:

@@ -10,7 +10,9 @@ Files, in reading order:
 
     instants     the instants at which no tuple of a source can come any more
     form         a derivation, bound to the present streams, as plans that show tuple IDs and times
-    operators    the operator with state of a derivation, and the plans of its inputs
+    part         an input of an operator with state, as a plan
+    operators    the operator of a derivation; partner_parts has the inputs of EXISTS and LEFT JOIN, plain_rows more
+                 operators
     extents      the tuples of a step
     rows         the rows that enter the answer after one instant, up to another
     spans        the same for an input of an operator with state: from when to when each row is in the input's answer

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from psoup.derivation import Derivation
+from psoup.derivation import Derivation, StreamOperator
 from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import corrupt
 from psoup.model import BIGINT, ID_COLUMN, StreamSpec
@@ -21,7 +21,8 @@ from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.pumps.operators import Binding, binding_of, time_outputs
+from psoup.pumps.operators import Binding, binding_of
+from psoup.pumps.part import time_outputs
 from psoup.results.chunk_results import ALL
 from psoup.sql import bound_derivation, lates_of, widths_of
 
@@ -87,7 +88,7 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
         raise corrupt("derivation", "its plan has operators that no pump has", select=derived.select)
     now = tuple([streams[source.stream_id].spec for source in derived.sources])
     facts = widths_of(query), lates_of(query), now
-    if shape.operator is not None:
+    if shape.operator is not None or derived.operator is StreamOperator.DSTREAM:
         return Form(derived, query, None, binding_of(shape), *facts)
     if not isinstance(query.plan, Project):
         raise corrupt("derivation", "its plan shows no columns", select=derived.select)

@@ -10,30 +10,18 @@ The rows of a part become spans (`psoup.pumps.spans`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from psoup.delta import Distinct as DistinctValues
-from psoup.delta import Operator
-from psoup.expressions.tree import TIME_INDEX, AttributeRef
+from psoup.delta import Operator, SemiJoin
+from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt
-from psoup.model import TIME_COLUMN, TIMESTAMP, DataType
 from psoup.plan.derived_shape import Shape
-from psoup.plan.nodes import Distinct, Node, Output, Project, SetOperation, SetOperator
-
-
-class Part(NamedTuple):
-    """An input of an operator. `places`: its sources, by their places in FROM.
-
-    `plan`: shows the times of the tuples of these sources, then the columns that the operator takes.
-    """
-
-    places: tuple[int, ...]
-    plan: Project
-
-    @property
-    def types(self) -> tuple[DataType, ...]:
-        """The types of the columns that the operator takes."""
-        return tuple([output.type for output in self.plan.outputs[len(self.places) :]])
+from psoup.plan.nodes import Distinct, Filter, JoinKind, Node, PartnerJoin, Project, SetOperation, SetOperator
+from psoup.pumps.part import Part, part_of
+from psoup.pumps.partner_parts import partner_parts
+from psoup.pumps.plain_rows import OuterJoin, PlainRows
 
 
 class Binding(NamedTuple):
@@ -48,14 +36,16 @@ class Binding(NamedTuple):
 
 
 def binding_of(shape: Shape) -> Binding:
-    """The binding of a plan that has an operator with state."""
+    """The binding of a plan. The rows of a plan without an operator with state are taken as they are."""
     match shape.operator:
-        case Distinct():
+        case Distinct() | SetOperation(operator=SetOperator.UNION, all=False):
             parts = _projected(shape.inputs)
-            return Binding(parts, lambda: DistinctValues(parts[0].types), shape.above)
-        case SetOperation(operator=SetOperator.UNION, all=False):
+            return Binding(parts, partial(DistinctValues, parts[0].types), shape.above)
+        case None | SetOperation(operator=SetOperator.UNION):
             parts = _projected(shape.inputs)
-            return Binding(parts, lambda: DistinctValues(parts[0].types), shape.above)
+            return Binding(parts, partial(PlainRows, parts[0].types), shape.above)
+        case PartnerJoin():
+            return _of_partners(shape.operator, shape.above)
         case _:
             raise corrupt("derivation", "its plan has an operator that no pump has", shape=shape)
 
@@ -65,12 +55,24 @@ def _projected(inputs: Iterable[Node]) -> tuple[Part, ...]:
     return tuple([part_of(node.input, node.outputs) for node in inputs if isinstance(node, Project)])
 
 
-def part_of(node: Node, outputs: Iterable[Output]) -> Part:
-    """The part with the rows of a node. `outputs`: the columns that the operator takes."""
-    places = tuple([source.place for source in node.sources])
-    return Part(places, Project(node, (*time_outputs(places), *outputs)))
-
-
-def time_outputs(places: Iterable[int]) -> list[Output]:
-    """The times of tuples as columns, by the places of their sources."""
-    return [Output(f"_time{place}", AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in places]
+def _of_partners(node: PartnerJoin, above: tuple[Node, ...]) -> Binding:
+    """The binding of a partner join. The nodes up to its SELECT list read tuples, and so belong to its parts."""
+    conditions, at = list[Expr](), 0
+    while isinstance(each := above[at], Filter):
+        conditions.append(each.condition)
+        at += 1
+    if not isinstance(each, Project):
+        raise corrupt("derivation", "its plan shows no columns", node=node.label)
+    parts, keys = partner_parts(node, conditions, each)
+    types = parts[0].types
+    make: Callable[[], Operator] = partial(OuterJoin, types, keys)
+    if node.kind is not JoinKind.LEFT:
+        make = partial(
+            SemiJoin,
+            types,
+            range(keys),
+            negated=node.kind is not JoinKind.SEMI,
+            nulls="unknown" if node.kind is JoinKind.NOT_IN else "never",
+            shown=range(keys, len(types)),
+        )
+    return Binding(parts, make, above[at + 1 :])

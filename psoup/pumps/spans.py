@@ -15,10 +15,11 @@ import numpy as np
 
 from psoup.delta import FOREVER, Spans
 from psoup.execution.plan import rows_of
+from psoup.model import Kind
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
-from psoup.pumps.operators import Part
+from psoup.pumps.part import Part
 from psoup.pumps.rows import readings
 from psoup.values.columns import Array, Column, concat_columns
 from psoup.work.read_budget import ReadBudget
@@ -60,7 +61,7 @@ def spans_of(
     whole = [concat_columns(group) for group in zip(*pieces, strict=True)]
     count = len(part.places)
     start, end = _ends(form, part.places, [column.values for column in whole[:count]])
-    spans = Spans(tuple(whole[count:]), start, end)
+    spans = Spans(tuple(map(_plain, whole[count:])), start, end)
     lives = start <= end
     order = np.argsort(start, kind="stable")
     return PartRows(spans.take(order if lives.all() else order[lives[order]]), errors, unknown)
@@ -77,3 +78,10 @@ def _ends(form: Form, places: Sequence[int], times: Sequence[Array]) -> tuple[Ar
         if width is not None:
             np.minimum(end, each + width, out=end)
     return np.maximum.reduce(starts), end
+
+
+def _plain(column: Column) -> Column:
+    """The column with one form of equal numbers: 0.0 for -0.0. So rows do not depend on which of them came first."""
+    if column.type.kind is not Kind.DOUBLE:
+        return column
+    return Column(column.type, column.values + 0.0, column.valid, None, column.error)

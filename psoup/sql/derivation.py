@@ -16,7 +16,7 @@ from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.expressions.supplied_functions import used_in
 from psoup.expressions.tree import reads_now
 from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Schema, StreamSpec, WindowClause
-from psoup.plan.derived_shape import Stateful, shape_of, stateful_nodes
+from psoup.plan.derived_shape import Stateful, is_admitted, shape_of, stateful_nodes
 from psoup.plan.inputs import Source
 from psoup.plan.nodes import (
     Aggregate,
@@ -61,7 +61,7 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     columns = _columns(source, node, query)
     sources = tuple(
         [
-            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each))
+            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each, options.operator))
             for each in query.sources
         ]
     )
@@ -101,7 +101,7 @@ def lates_of(query: StandingQuery) -> tuple[int, ...]:
     return tuple([0 if source.spec.table is not None else source.window.end.offset for source in query.sources])
 
 
-def _width(query: StandingQuery, source: Source) -> int | None:
+def _width(query: StandingQuery, source: Source, operator: StreamOperator) -> int | None:
     """The `DerivedSource.width` of a source: for how long a pump needs a tuple after its time.
 
     A version meets only tuples of instants at which it holds. An operator with state needs a tuple until it leaves.
@@ -110,7 +110,7 @@ def _width(query: StandingQuery, source: Source) -> int | None:
     if source.spec.table is not None:
         return 0
     width = _window_width(source)
-    if shape is not None and shape.operator is not None:
+    if operator is StreamOperator.DSTREAM or (shape is not None and shape.operator is not None):
         return None if width is None else width + 1
     return source.window.end.offset if len(query.sources) == 1 else width
 
@@ -168,11 +168,7 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
 def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
     """Raise InvalidInput, reason UNBOUNDED_STATE, for an operator whose state only grows."""
     shape = shape_of(query.plan)
-    if shape is None:
-        return
-    if shape.operator is None:
-        if options.operator is StreamOperator.DSTREAM:
-            raise source.unsupported("DSTREAM of a SELECT without state", at, hint="write ISTREAM", yet=True)
+    if shape is None or shape.operator is None or _keeps_rows(shape.operator):
         return
     for each in query.sources:
         if each.spec.table is None and _window_width(each) is None and options.state_limit is None:
@@ -197,8 +193,11 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
                 pass
             case PartnerJoin() if node.kind is JoinKind.AS_OF:
                 pass
+            case PartnerJoin() if not is_admitted(node):
+                hint = "a join with a table AS OF" if node.kind.is_as_of else "a LEFT JOIN, EXISTS or NOT EXISTS"
+                return f"{node.kind.value} in a derived stream", f"write an inner JOIN, or {hint}"
             case PartnerJoin():
-                return f"{node.kind.value} in a derived stream", "write an inner JOIN, or a join with a table AS OF"
+                pass
             case Sort() | Limit():
                 return "ORDER BY, LIMIT or OFFSET in a derived stream", f"leave it out, and write it when you {later}"
             case Aggregate() | Hop():
@@ -217,8 +216,13 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
 
 def _is_run(operator: Stateful | None) -> bool:
     """Whether pumps have an operator."""
-    union = isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION and not operator.all
-    return operator is None or isinstance(operator, Distinct) or union
+    union = isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION
+    return operator is None or isinstance(operator, Distinct | PartnerJoin) or union
+
+
+def _keeps_rows(operator: Stateful) -> bool:
+    """Whether an operator has state only until its rows leave: UNION ALL."""
+    return isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION and operator.all
 
 
 def _of_sources(query: StandingQuery) -> tuple[str, str]:

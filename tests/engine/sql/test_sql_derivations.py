@@ -92,7 +92,13 @@ def test_the_options_stand_in_the_text_of_a_definition(operator: StreamOperator)
 
 
 def test_an_operator_with_state_needs_a_bound_or_a_limit() -> None:
-    for operator in ("DISTINCT k FROM f", "DISTINCT e.k FROM e, f WHERE e.k = f.k", "k FROM e UNION SELECT k FROM f"):
+    for operator in (
+        "DISTINCT k FROM f",
+        "DISTINCT e.k FROM e, f WHERE e.k = f.k",
+        "k FROM e UNION SELECT k FROM f",
+        "k FROM e WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.k = e.k)",
+        "f.k, e.v FROM f LEFT JOIN e ON f.k = e.k",
+    ):
         with pytest.raises(SqlError, match="'f' never leave it") as refused:
             derive(f"AS (SELECT {operator})")
         assert refused.value.reason == "UNBOUNDED_STATE"
@@ -101,6 +107,12 @@ def test_an_operator_with_state_needs_a_bound_or_a_limit() -> None:
         assert limited is not None
         assert limited.state_limit == 2 * MB
         assert limited.width_of(0) is None
+
+
+def test_rows_as_they_are_need_no_bound() -> None:
+    """The rows of a source without a window never leave, and no pump keeps them."""
+    assert derive("AS (SELECT k FROM e UNION ALL SELECT k FROM f)").derived is not None
+    assert derive("AS DSTREAM (SELECT k FROM f)").derived is not None
 
 
 def test_a_pump_with_state_needs_a_tuple_until_it_has_left() -> None:
@@ -142,7 +154,6 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
 @pytest.mark.parametrize(
     ("rest", "problem", "hint"),
     [
-        ("AS DSTREAM (SELECT k FROM t)", "DSTREAM of a SELECT without state is not supported yet", "write ISTREAM"),
         ("AS (SELECT k FROM t) EVERY 1 SECOND", "EVERY is not supported yet", "leave EVERY out"),
         ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG AT MOST is not supported yet", "leave LAG AT MOST out"),
         ("AS (SELECT k FROM t) BY JOB", "BY JOB is not supported yet", "leave BY JOB out"),
@@ -153,9 +164,11 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
         ("AS (SELECT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k FROM t LIMIT 3)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),
-        ("AS (SELECT k FROM t UNION ALL SELECT k FROM t)", "UNION", "derive a stream from each"),
-        ("AS (SELECT e.k FROM e LEFT JOIN f ON e.k = f.k)", "LEFT JOIN in a derived stream", "an inner JOIN"),
-        ("AS (SELECT e.k FROM e WHERE EXISTS (SELECT 1 FROM f WHERE e.k = f.k))", "SEMI JOIN", "an inner JOIN"),
+        ("AS (SELECT k FROM t EXCEPT SELECT k FROM t)", "EXCEPT", "derive a stream from each"),
+        ("AS (SELECT e.k FROM e FULL JOIN f ON e.k = f.k)", "FULL JOIN in a derived stream", "or a LEFT JOIN, EXISTS"),
+        ("AS (SELECT k FROM e WHERE k NOT IN (SELECT k FROM f WHERE w > e.v))", "NOT IN", "NOT EXISTS"),
+        ("AS (SELECT DISTINCT k FROM e WHERE k IN (SELECT k FROM f))", "Distinct over another", "the inner SELECT"),
+        ("AS (SELECT e.k FROM e LEFT JOIN f ON e.k = f.k JOIN f g ON e.k = g.k)", "LEFT JOIN", "the inner SELECT"),
         ("AS (SELECT e.k FROM e LEFT JOIN c AS OF e ON e.k = c.k)", "AS OF LEFT JOIN", "a table AS OF"),
         ("AS (SELECT n FROM c)", "the table 'c' without AS OF", "join it AS OF a stream"),
         ("AS (SELECT t.k FROM t JOIN c ON t.k = c.k)", "the table 'c' without AS OF", "join it AS OF a stream"),

@@ -17,8 +17,8 @@ class Stateful:
     def __init__(self, random: Random, retention: Mapping[str, int], name: str) -> None:
         """`retention`: the seconds for which each stream keeps its tuples."""
         self.name = name
-        self.leaves = bool(random.random() < 0.4)
         kind = KINDS[int(random.integers(len(KINDS)))]
+        self.leaves = bool(random.random() < 0.4) or kind is plain
         template = kind(random)
         streams = random.choice(list(retention), 3)
         aliases = [alias for alias in "abc" if "{" + alias + "}" in template]
@@ -74,4 +74,45 @@ def union(random: Random) -> str:
     return " UNION ".join(selects[: int(random.integers(2, 4))])
 
 
-KINDS: list[Callable[[Random], str]] = [distinct, distinct, distinct_join, union]
+def union_all(random: Random) -> str:
+    return union(random).replace("UNION", "UNION ALL")
+
+
+def plain(random: Random) -> str:
+    """Without state: a DSTREAM, unless the test says otherwise."""
+    return f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {condition(random, 'a')}"
+
+
+def exists(random: Random) -> str:
+    """With equal keys alone, or with other conditions."""
+    negation = random.choice(["", "NOT "])
+    more = random.choice(["", " AND b.v > a.v", " AND b.stamp >= a.stamp", " AND a.w = b.w AND b.v + a.v > 4"])
+    inner = f"SELECT 1 FROM {{b}} WHERE b.k = a.k AND {condition(random, 'b')}{more}"
+    return f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {condition(random, 'a')} AND {negation}EXISTS ({inner})"
+
+
+def joined_exists(random: Random) -> str:
+    negation = random.choice(["", "NOT "])
+    inner = f"SELECT 1 FROM {{c}} WHERE c.k = b.k{random.choice(['', ' AND c.v > a.v'])}"
+    where = f"a.k = b.k AND {condition(random, 'a')} AND {negation}EXISTS ({inner})"
+    return f"SELECT a.w AS c, b.v AS d FROM {{a}}, {{b}} WHERE {where}"
+
+
+def member(random: Random) -> str:
+    negation, column = random.choice(["", "NOT "]), random.choice(["k", "v", "w"])
+    inner = f"SELECT b.{column} FROM {{b}} WHERE {condition(random, 'b')}{random.choice(['', ' AND b.k = a.k'])}"
+    return (
+        f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {condition(random, 'a')} AND a.{column} {negation}IN ({inner})"
+    )
+
+
+def left_join(random: Random) -> str:
+    more = random.choice(["", " AND b.v > 2", " AND a.v > 2", " AND a.w = b.w"])
+    where = random.choice(["TRUE", "a.v < 5", "b.w IS NULL", "a.v < 5 AND b.v IS NULL", "coalesce(b.v, a.v) > 3"])
+    return f"SELECT a.w AS c, b.v AS d, b.k + 1 AS e FROM {{a}} LEFT JOIN {{b}} ON a.k = b.k{more} WHERE {where}"
+
+
+KINDS: list[Callable[[Random], str]] = [
+    *(distinct, distinct, distinct_join, union, union_all, plain),
+    *(exists, exists, joined_exists, member, left_join, left_join),
+]
