@@ -12,14 +12,16 @@ Files, in reading order:
     row_store     the columns of the rows of a state
     distinct      DISTINCT, and UNION
     semi_join     EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
+    band_semi_join   EXISTS and NOT EXISTS with a band: linked_rows is its part
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
 the inputs. So one step with these rows makes it again.
 """
 
+from psoup.delta.band_semi_join import BandSemiJoin
 from psoup.delta.buffers import BufferKind
 from psoup.delta.distinct import Distinct
 from psoup.delta.semi_join import SemiJoin
 from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, netted
 
-__all__ = ["FOREVER", "BufferKind", "Deltas", "Distinct", "Operator", "SemiJoin", "Spans", "netted"]
+__all__ = ["FOREVER", "BandSemiJoin", "BufferKind", "Deltas", "Distinct", "Operator", "SemiJoin", "Spans", "netted"]

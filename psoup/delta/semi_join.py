@@ -6,8 +6,8 @@
     SEMI         a   5 ── 9  12 ──── 20
     ANTI         a   3-4     10-11
 
-A partner of a left row is a right row with its key. A left row is in the result while it is in its relation and has a
-partner (SEMI), or has none (ANTI). The state is the left rows, and one entry for each key of the right rows, with its
+A partner of a left row is a right row with its key. The result has the left rows with a partner
+(SEMI), or the ones without (ANTI). The state is the left rows, and one entry for each key of the right rows, with its
 youngest end.
 
 Other conditions than equal keys: the right input can be the spans of the inner join of both sides. The key is then the

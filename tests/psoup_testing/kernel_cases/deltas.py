@@ -8,7 +8,7 @@ import numpy as np
 
 from psoup.delta.spans import FOREVER
 from psoup.kernels.delta.value_ends import ABSENT
-from psoup.kernels.plain.delta import key_presence
+from psoup.kernels.plain.delta import band_presence, key_presence
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -81,7 +81,39 @@ def link_rows(rng: Rng) -> Arguments:
     return row_keys, following, head, links
 
 
+def meet_bands(rng: Rng) -> Arguments:
+    """Rows of both sides, after earlier rows; sometimes without room for all changes."""
+    keys = np.full(_KEYS, -1, np.int32), np.full(_KEYS, -1, np.int32), np.zeros(_KEYS, np.int32)
+    right_keys, left_keys = rng.integers(0, _KEYS, (2, 30)).astype(np.int32)
+    left_keys[rng.random(30) < 0.1] = -1
+    lows = rng.integers(0, 9, 30)
+    right = np.full(30, ABSENT), rng.integers(0, 9, 30), right_keys, np.full(30, -1, np.int32)
+    left_ends, partners = np.full(30, ABSENT), np.full(30, ABSENT)
+    following, queued = np.full(30, -1, np.int32), np.zeros(30, np.uint8)
+    left = left_ends, lows, lows + rng.integers(0, 4, 30), left_keys, following, partners, queued
+    negated, first_right, first_left = bool(rng.integers(0, 2)), 0, 0
+    for start in (0, 20):
+        (_, right_starts, ends), lefts, left_row_ends = _sides(rng, first_left, start)
+        right[0][first_right : first_right + len(ends)] = ends
+        left_ends[first_left : first_left + len(left_row_ends)] = left_row_ends
+        size = int(rng.integers(0, 30)) if start == 20 and rng.random() < 0.25 else _ROOM
+        rights, out, entered = (first_right, right_starts), _out(size), np.zeros(30, np.int32)
+        arguments = rights, lefts, keys, right, left, negated, out, entered, np.zeros(4, np.int64)
+        if start == 0:
+            band_presence.meet_bands(*arguments)
+        first_right, first_left = first_right + len(ends), first_left + len(left_row_ends)
+    return arguments
+
+
+def chain_rows(rng: Rng) -> Arguments:
+    """Rows in no list."""
+    keys = rng.integers(-1, _KEYS, 20).astype(np.int32)
+    return keys, np.full(20, -1, np.int32), np.full(_KEYS, -1, np.int32), np.zeros(_KEYS, np.int32)
+
+
 CASES = {
+    "delta.band_presence.meet_bands": meet_bands,
+    "delta.band_presence.chain_rows": chain_rows,
     "delta.value_ends.prolong_values": prolong_values,
     "delta.key_presence.meet_keys": meet_keys,
     "delta.key_presence.expire_keys": expire_keys,
