@@ -43,6 +43,14 @@ def _derivation(existing: Derivation | None, wanted: Derivation | None) -> Itera
         yield f"its SELECT is {existing.select}"
     if existing.from_now != wanted.from_now:
         yield f"it begins FROM {'NOW' if existing.from_now else 'START'}"
+    for word, is_now, other in (
+        ("the operator", existing.operator.value, wanted.operator.value),
+        ("EVERY", _duration(existing.every), _duration(wanted.every)),
+        ("LAG AT MOST", _duration(existing.lag_limit), _duration(wanted.lag_limit)),
+        ("STATE AT MOST", f"{existing.state_limit or 0:,} bytes", f"{wanted.state_limit or 0:,} bytes"),
+    ):
+        if is_now != other:
+            yield f"{word} is {is_now}, not {other}"
 
 
 def _columns(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:

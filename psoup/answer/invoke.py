@@ -36,6 +36,7 @@ __all__ = [
     "answer_of",
     "answer_of_record",
     "answer_over",
+    "answer_seen",
     "answer_to",
     "by_way",
     "invoke",
@@ -149,9 +150,15 @@ def join_answer(
     ranges: Ranges | None = None,
 ) -> Answer:
     """Answer a query over several streams; `sides`: in the order of FROM. `ranges` and errors: as `invoke`."""
-    views = [view for view, _ in sides]
-    seen = question.seen(views, question.windows(record.query), ranges)
-    config, budget = snapshot.config, question.budget
+    seen = question.seen([view for view, _ in sides], question.windows(record.query), ranges)
+    return answer_seen(snapshot, record, sides, seen, question.budget)
+
+
+def answer_seen(
+    snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], seen: Sequence[Reach], budget: ReadBudget
+) -> Answer:
+    """Answer a query over several streams from the tuples that it sees of each. Raises as `invoke`."""
+    views, config = [view for view, _ in sides], snapshot.config
     made_of = [part.range[:2] for part in seen]
     budget.window = sum([high - low for low, high in made_of])
     budget.check()

@@ -33,7 +33,8 @@ class Form(NamedTuple):
     """A bound derivation. `specs`: the definitions of its sources when it was bound, in the order of FROM.
 
     `plan`: shows the tuple IDs of all sources, their times, then the columns of the SELECT. None for a query with an
-    operator that keeps state, which has a `binding`. `widths`, `lates`: as in `psoup.sql.widths_of` and `lates_of`.
+    operator that keeps state, which has a `binding`, and with EVERY (`psoup.pumps.tick_answers`). `widths`, `lates`: as
+    in `psoup.sql.widths_of` and `lates_of`.
     """
 
     derived: Derivation
@@ -83,11 +84,13 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
     """Bind a derivation. `streams`: all streams, by ID; the sources are among them. Raises SqlError."""
     specs = {source.name.lower(): streams[source.stream_id].spec for source in derived.sources}
     query = bound_derivation(derived, lambda name: specs.get(name.lower()))
+    now = tuple([streams[source.stream_id].spec for source in derived.sources])
+    facts = widths_of(query), lates_of(query), now
+    if derived.every is not None:
+        return Form(derived, query, None, None, *facts)
     shape = shape_of(query.plan)
     if shape is None:
         raise corrupt("derivation", "its plan has operators that no pump has", select=derived.select)
-    now = tuple([streams[source.stream_id].spec for source in derived.sources])
-    facts = widths_of(query), lates_of(query), now
     if shape.operator is not None or derived.operator is StreamOperator.DSTREAM:
         return Form(derived, query, None, binding_of(shape), *facts)
     if not isinstance(query.plan, Project):

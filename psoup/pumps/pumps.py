@@ -11,9 +11,10 @@ from collections.abc import Callable, Container
 from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
+from psoup.pumps.ticks import TickPump
 from psoup.work.read_budget import ReadBudget
 
 Submit = Callable[[CloseInstants | PushDerived], Acknowledgement]
@@ -37,7 +38,7 @@ class Pumps:
             return
         self._known = present
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
-        self.by_id = {i: self.by_id.get(i) or Pump(view) for i, view in derived.items()}
+        self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
 
     def due(
         self,
@@ -86,6 +87,11 @@ class Pumps:
                 count += 1
                 moved |= advance(pump, due, snapshot, submit, budget())
         return count
+
+
+def pump_of(view: StreamView) -> Pump:
+    """A pump for a derived stream."""
+    return Pump(view) if view.spec.derived is None or view.spec.derived.every is None else TickPump(view)
 
 
 def advance(

@@ -16,7 +16,7 @@ Files and rooms, in reading order:
     aggregates, group_by                    aggregate functions; GROUP BY and HAVING
     join_conditions, where                  conditions of a join, by source; WHERE as factors
     windows, ddl                            BEGIN and END; CREATE, ALTER and DROP STREAM
-    derivation, derive_options              CREATE STREAM … AS, and its options
+    derivation, derive_options, derived_ticks    CREATE STREAM … AS, its options, and EVERY
     time_domains                            streams that have no NOW in common
     templates                               prepared statements, bound for many rows of values
     elsewhere                               statements and functions of other dialects, and advice about them

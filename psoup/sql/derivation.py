@@ -40,6 +40,7 @@ from psoup.plan.nodes import (
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.ddl import MAX_ATTRIBUTES, retention_of, stated_name, with_derivation
 from psoup.sql.derive_options import DeriveOptions, derive_options
+from psoup.sql.derived_ticks import refuse_for_ticks, tick_width
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
 from psoup.sql.select import Lookup
@@ -56,20 +57,30 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     select = source.text[start:end].strip()
     query = query_of(StatementText(select), lookup, names)
     name = stated_name(source, node.this, "stream")
-    _refuse(source, query, start, name)
-    _refuse_unbounded(source, query, options, start)
+    if options.every is None:
+        _refuse(source, query, start, name)
+        _refuse_unbounded(source, query, options, start)
+    else:
+        refuse_for_ticks(source, query, start, name, options.state_limit)
     columns = _columns(source, node, query)
     sources = tuple(
         [
-            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each, options.operator))
+            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each, options))
             for each in query.sources
         ]
     )
-    streams = [each.spec for each in query.sources if each.spec.table is None]
     retention = retention_of(source, node.args.get("retention"), node.args.get("archive"))
-    event_time, from_now = time_domain(streams[0]) == EVENT_TIME, node.args.get("begins") == "NOW"
+    event_time, from_now = _is_in_event_time(query), node.args.get("begins") == "NOW"
     spec = StreamSpec(name, Schema(columns), retention=retention)
     return with_derivation(spec, Derivation(select, sources, event_time, from_now, *options))
+
+
+def _is_in_event_time(query: StandingQuery) -> bool:
+    """Whether the instants are times of an event-time source. Tables count only where there are only tables."""
+    streams = [each.spec for each in query.sources if each.spec.table is None]
+    if streams:
+        return time_domain(streams[0]) == EVENT_TIME
+    return all(each.spec.event_time for each in query.sources)
 
 
 def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:
@@ -101,16 +112,18 @@ def lates_of(query: StandingQuery) -> tuple[int, ...]:
     return tuple([0 if source.spec.table is not None else source.window.end.offset for source in query.sources])
 
 
-def _width(query: StandingQuery, source: Source, operator: StreamOperator) -> int | None:
+def _width(query: StandingQuery, source: Source, options: DeriveOptions) -> int | None:
     """The `DerivedSource.width` of a source: for how long a pump needs a tuple after its time.
 
     A version meets only tuples of instants at which it holds. An operator with state needs a tuple until it leaves.
     """
+    if options.every is not None:
+        return tick_width(source, options.every)
     shape = shape_of(query.plan)
     if source.spec.table is not None:
         return 0
     width = _window_width(source)
-    if operator is StreamOperator.DSTREAM or (shape is not None and shape.operator is not None):
+    if options.operator is StreamOperator.DSTREAM or (shape is not None and shape.operator is not None):
         return None if width is None else width + 1
     return source.window.end.offset if len(query.sources) == 1 else width
 

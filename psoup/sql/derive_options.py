@@ -48,8 +48,6 @@ def derive_options(source: StatementText, node: DeriveNode) -> DeriveOptions:
 
 def _refuse_unsupported(source: StatementText, node: DeriveNode, options: DeriveOptions) -> None:
     """Raise NotSupported for an option that has no meaning yet."""
-    if options.every is not None:
-        raise source.unsupported("EVERY", node.args["every"], hint="leave EVERY out", yet=True)
     if options.lag_limit is not None:
         raise source.unsupported("LAG AT MOST", node.args["lag"], hint="leave LAG AT MOST out", yet=True)
 

@@ -126,6 +126,34 @@ def test_a_pump_with_state_needs_a_tuple_until_it_has_left() -> None:
         derived = derive(f"AS (SELECT {select})").derived
         assert derived is not None
         assert derived.sources[0].width == width
+@pytest.mark.parametrize(
+    ("rest", "widths"),
+    [
+        ("AS (SELECT k FROM e) EVERY 1 HOUR", (4 * HOUR,)),
+        ("AS (SELECT k FROM e [RANGE 5 HOURS]) EVERY 1 HOUR", (4 * HOUR,)),
+        ("AS (SELECT count(*) AS n FROM t [BEGIN (NOW - 2 HOURS) END (NOW - 1 HOUR)]) EVERY 1 HOUR", (3 * HOUR,)),
+        ("AS (SELECT k FROM t [ROWS 5]) EVERY 1 HOUR", (None,)),
+        ("AS (SELECT k FROM last [RANGE 1 HOUR]) EVERY 1 HOUR", (2 * HOUR,)),
+        ("AS (SELECT e.k FROM e LEFT JOIN c ON e.k = c.k) EVERY 1 HOUR", (4 * HOUR, HOUR)),
+        ("AS (SELECT e.k FROM e LEFT JOIN c AS OF e ON e.k = c.k) EVERY 1 HOUR", (4 * HOUR, 169 * HOUR)),
+        ("AS DSTREAM (SELECT n FROM c) EVERY 1 HOUR", (HOUR,)),
+        ("AS RSTREAM (SELECT k FROM e ORDER BY v LIMIT 3) EVERY 1 HOUR", (4 * HOUR,)),
+        ("AS (SELECT k FROM e UNION SELECT k FROM f [RANGE 1 HOUR]) EVERY 1 HOUR", (4 * HOUR, 2 * HOUR)),
+    ],
+)
+def test_with_every_a_tuple_stays_until_the_instant_after_it_has_left(rest: str, widths: tuple[int | None]) -> None:
+    spec = derive(rest)
+    assert spec.derived is not None
+    assert spec.derived.every == HOUR
+    assert tuple([source.width for source in spec.derived.sources]) == widths
+    assert create_stream(create_statement(spec), new=True, lookup=lookup) == spec
+
+
+def test_the_domain_of_tables_alone_is_that_of_their_times() -> None:
+    for rest, event_time in (("SELECT n FROM c", False), ("SELECT c.n FROM e JOIN c ON e.k = c.k", True)):
+        derived = derive(f"AS ({rest}) EVERY 1 HOUR").derived
+        assert derived is not None
+        assert derived.event_time == event_time
 
 
 def test_a_tuple_of_a_join_stays_as_long_as_its_window_and_its_retention_say() -> None:
@@ -154,7 +182,8 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
 @pytest.mark.parametrize(
     ("rest", "problem", "hint"),
     [
-        ("AS (SELECT k FROM t) EVERY 1 SECOND", "EVERY is not supported yet", "leave EVERY out"),
+        ("AS (SELECT e.k FROM e, idle WHERE e.k = idle.k) EVERY 1 SECOND", "IDLE AFTER", "WATERMARK BY CLOCK"),
+        ("AS (SELECT k FROM last) EVERY 1 SECOND", "which has RETENTION in rows", "write a window in time"),
         ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG AT MOST is not supported yet", "leave LAG AT MOST out"),
         ("AS (SELECT k FROM t) BY JOB", "BY JOB is not supported yet", "leave BY JOB out"),
         ("AS (SELECT DISTINCT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
@@ -204,6 +233,13 @@ def test_what_needs_state_is_refused_by_name_with_a_way_out(rest: str, problem: 
         ("AS (SELECT k FROM t) FROM THEN", "FROM needs START or NOW"),
         ("AS (SELECT k FROM t) TIMESTAMP BY k", "expected EVERY, FROM START, FROM NOW, LAG AT MOST, STATE AT MOST"),
         ("AS RSTREAM (SELECT k FROM t)", "RSTREAM needs EVERY"),
+        ("AS (SELECT k, now() AS n FROM e) EVERY 1 SECOND", "now() in a derived stream is not supported"),
+        ("AS (SELECT k FROM e ORDER BY now() LIMIT 1) EVERY 1 SECOND", "now() in a derived stream is not supported"),
+        ("AS (SELECT k FROM e WHERE v > ?) EVERY 1 SECOND", "a parameter without a value"),
+        ("AS (SELECT k FROM t) EVERY 1 SECOND", "the window of 't' has no bound"),
+        ("AS (SELECT k FROM t BEGIN (START)) EVERY 1 SECOND", "the window of 't' has no bound"),
+        ("AS (SELECT k FROM t [PARTITION BY k ROWS 2]) EVERY 1 SECOND", "the window of 't' has no bound"),
+        ("AS (SELECT e.k FROM e JOIN f ON e.k = f.k) EVERY 1 SECOND", "the window of 'f' has no bound"),
         ("AS (SELECT k FROM t) EVERY 0 SECONDS", "EVERY must be longer than 0"),
         ("AS (SELECT k FROM t) EVERY 5", "EVERY 5 has no unit"),
         ("AS (SELECT k FROM t) EVERY", "EVERY needs a duration"),

@@ -1,0 +1,217 @@
+"""The pump of a derived stream with EVERY: it compares the answers of the SELECT at successive instants.
+
+    ticks      0 d         1 d         2 d         3 d        the multiples of d since 1970
+    answers    R(0)        R(1)        R(2) = R(1)            3 d is not closed yet
+    pushed                 R(1) - R(0)  ISTREAM               DSTREAM: R(0) - R(1); RSTREAM: R(1), and R(2) again
+
+The answer of the tick before is kept in memory only. After a restart it is made again, from the tuples that the pins of
+the stream keep (`psoup.sql.derived_ticks.tick_width`). Ticks at which no window has changed are not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from psoup.derivation import StreamOperator
+from psoup.events.commands import PushDerived
+from psoup.execution.relations.row_numbers import RowNumbers, rows_within
+from psoup.model import TIMESTAMP, Attribute
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps import pump
+from psoup.pumps.form import Form
+from psoup.pumps.instants import closed_instant
+from psoup.pumps.pump import Pump
+from psoup.pumps.rows import DerivedRows, Extent
+from psoup.pumps.tick_answers import TickAnswer, answer_at, first_time, mark_at
+from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
+from psoup.work.read_budget import ReadBudget
+
+MOST_READ = 1_000_000
+"""The most tuples in the windows that one step evaluates, unless one tick has more."""
+
+_NOTHING = TickAnswer((), (), 0)
+"""The answer before the first tick."""
+
+
+class _Gathered:
+    """The rows of the ticks of one step."""
+
+    def __init__(self) -> None:
+        self.ticks = self.read = 0
+        """The ticks that are done, and the tuples that their answers were made of."""
+        self._errors = self._unknown = self._nbytes = 0
+        self._parts = list[tuple[int, Sequence[Column]]]()
+
+    def note(self, answer: TickAnswer) -> None:
+        """Count what an answer has read, and its errors."""
+        self.read += answer.read
+        self._errors += answer.errors
+        self._unknown += answer.unknown
+
+    def take(self, tick: int, columns: Sequence[Column]) -> bool:
+        """Add the rows of a tick. Returns False, and adds nothing, if they are too many beside those of other ticks."""
+        rows = len(columns[0]) if columns else 0
+        nbytes = sum(column.nbytes for column in columns) + 8 * rows
+        if self._parts and self._nbytes + nbytes > pump.MOST_BYTES:
+            return False
+        self.ticks += 1
+        if rows:
+            self._nbytes += nbytes
+            self._parts.append((tick, columns))
+        return True
+
+    def rows(self, attributes: Sequence[Attribute]) -> DerivedRows:
+        """All rows, as tuples of the derived stream with these columns."""
+        columns = [empty_column(attribute.type) for attribute in attributes]
+        instants: Array = np.zeros(0, np.int64)
+        if self._parts:
+            columns = [concat_columns(of_ticks) for of_ticks in zip(*(part for _, part in self._parts), strict=True)]
+            ticks = np.array([tick for tick, _ in self._parts], np.int64)
+            instants = np.repeat(ticks, [len(part[0]) for _, part in self._parts])
+        batch = Batch((*columns, Column(TIMESTAMP, instants)), instants)
+        return DerivedRows(batch, self._errors, self._unknown)
+
+
+class TickPump(Pump):
+    """The pump of one derived stream with EVERY; see the module. Only one thread at a time uses it."""
+
+    def __init__(self, view: StreamView) -> None:
+        super().__init__(view)
+        assert self._derived.every is not None
+        self.every: int = self._derived.every
+        self._last = _NOTHING
+        """The latest answer. Its mark says of which ticks it is the answer."""
+
+    def step(
+        self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
+    ) -> PushDerived | None:
+        """As `Pump.step`. A stream FROM START has no position before its first tick."""
+        if self._reached is None:
+            form = self._bound(snapshot)
+            views = self._views(form, snapshot)
+            closed = closed_instant(views, promised)
+            if closed is None or self._next(form, views, None, closed) is None:
+                return None
+        return super().step(snapshot, promised, budget, instant=instant)
+
+    def _has_new(self, views: Sequence[StreamView], at: int) -> bool:
+        assert self._form is not None
+        return self._next(self._form, views, self._before, at) is not None
+
+    @property
+    def _before(self) -> int | None:
+        """The last tick that the pump has passed. None before the first one."""
+        return None if self._reached is None else self._reached // self.every * self.every
+
+    def _next(self, form: Form, views: Sequence[StreamView], before: int | None, at: int) -> int | None:
+        """The next tick that may have rows, after the tick `before`, up to the instant `at`. None if there is none."""
+        if before is None:
+            begins = first_time(form, views)
+            tick = at + 1 if begins is None else -(-begins // self.every) * self.every
+            return tick if tick <= at else None
+        last = at // self.every * self.every
+        if last <= before:
+            return None
+        mark = mark_at(form, views, before)
+        if self._derived.operator is StreamOperator.RSTREAM and (self._last.rows or self._last.mark != mark):
+            return before + self.every
+        return _first_other(lambda tick: mark_at(form, views, tick) == mark, before, last, self.every)
+
+    def _rows(
+        self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
+    ) -> tuple[Extent, DerivedRows]:
+        """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one tick's."""
+        gathered, before, at = _Gathered(), self._before, closed
+        while (tick := self._next(form, views, before, closed)) is not None:
+            at = tick - 1
+            if gathered.ticks >= self._share or gathered.read >= MOST_READ:
+                break
+            columns = self._pushed(form, views, snapshot, before, tick, gathered, budget)
+            if not gathered.take(tick, columns):
+                break
+            before, at = tick, closed
+        extent = _extent(form, views, self._reached, at)
+        return extent, gathered.rows(self._spec.declared)
+
+    def _pushed(
+        self,
+        form: Form,
+        views: Sequence[StreamView],
+        snapshot: Snapshot,
+        before: int | None,
+        tick: int,
+        gathered: _Gathered,
+        budget: ReadBudget,
+    ) -> Sequence[Column]:
+        """The rows that are pushed at a tick."""
+        operator, past = self._derived.operator, _NOTHING
+
+        def answer(at: int) -> TickAnswer:
+            return answer_at(form, self._spec, snapshot, self.tenant, views, at, budget)
+
+        if before is not None and operator is not StreamOperator.RSTREAM:
+            past = self._last = self._last if self._last.mark == mark_at(form, views, before) else answer(before)
+        if self._last.mark != mark_at(form, views, tick):
+            self._last = answer(tick)
+            gathered.note(self._last)
+        match operator:
+            case StreamOperator.RSTREAM:
+                return self._last.columns
+            case StreamOperator.ISTREAM:
+                left, right = self._last, past
+            case StreamOperator.DSTREAM:
+                left, right = past, self._last
+        return difference(left, right, budget, snapshot.config.sort_rows)
+
+
+def difference(left: TickAnswer, right: TickAnswer, budget: ReadBudget, limit: int) -> Sequence[Column]:
+    """The rows of `left` without those of `right`, as EXCEPT ALL: in the order of `left`, the first of equal rows.
+
+    No columns if there is no row. `limit`: the most different rows. Raises ResourceExhausted beyond it.
+    """
+    if not left.rows or not right.rows:
+        return left.columns if left.rows else ()
+    numbers = RowNumbers([column.type for column in left.columns], budget, limit, "the difference of two answers")
+    try:
+        counts = np.bincount(numbers.of(right.columns))
+        places = numbers.of(left.columns).copy()
+        quota = np.bincount(places, minlength=numbers.count)
+        quota[: len(counts)] -= counts
+        rows = rows_within(places, quota, budget)
+    finally:
+        numbers.close()
+    return [column.take(rows) for column in left.columns] if len(rows) else ()
+
+
+def _first_other(same: Callable[[int], bool], before: int, last: int, every: int) -> int | None:
+    """The first tick after `before`, up to `last`, that is not `same`; None if all are. Once it is not, none is later.
+
+    O(log(ticks before the result)) calls.
+    """
+    if same(last):
+        return None
+    low, ahead = before, every
+    while low + ahead < last and same(low + ahead):
+        low, ahead = low + ahead, 2 * ahead
+    high = min(low + ahead, last)
+    while high - low > every:
+        middle = low + (high - low) // every // 2 * every
+        low, high = (middle, high) if same(middle) else (low, middle)
+    return high
+
+
+def _extent(form: Form, views: Sequence[StreamView], after: int | None, at: int) -> Extent:
+    """The extent of a step: its new tuples are those at instants after `after`, up to `at`."""
+    base, target = [], []
+    for place, view in enumerate(views):
+        timeline, low, high = view.timeline(), view.first_id, view.next_id
+        old = low if after is None else max(low, timeline.through(after))
+        if form.is_timeless(place):
+            old = high
+        else:
+            high = max(old, timeline.through(at))
+        base.append((low, old))
+        target.append((low, high))
+    return Extent(after, at, tuple(base), tuple(target))
