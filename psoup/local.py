@@ -104,8 +104,11 @@ class LocalPSoup(LocalQueries):
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command, then derive the rows of derived streams."""
         done = self._submit(command)
-        self._pumps.run(self.engine.snapshot, self._submit, self.clock.now, ReadBudget)
+        self._derive()
         return done
+
+    def _derive(self) -> None:
+        self._pumps.run(self.engine.snapshot, self._submit, self.clock.now, ReadBudget)
 
     def _submit(self, command: Command) -> Acknowledgement:
         prepared = self._prepare(command)
@@ -306,8 +309,9 @@ class LocalPSoup(LocalQueries):
     def maintain(self) -> int:
         """Do all maintenance that is due, with a round of AUTO, and end expired queries and rows.
 
-        Returns the number of tasks.
+        Derives the rows of ticks that the clock has closed. Returns the number of tasks.
         """
+        self._derive()
         tasks, snapshot, now = 0, self.engine.snapshot(), self.clock.now()
         snapshot.lifetimes.tick(now)
         snapshot.followed.tick(now)

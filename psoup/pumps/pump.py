@@ -144,7 +144,7 @@ class Pump:
             return Due(())
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
-        if at is not None and has_new(form, views, self._reached, at):
+        if at is not None and self._has_new(form, views, at):
             return Due(promise)
         moves = at is not None and (self._durable is None or at > self._durable)
         if moves and awaited is not None and at is not None and at >= awaited:
@@ -162,6 +162,14 @@ class Pump:
             return None
         at = closed_instant(views, promise_at(views, now))
         return min([time for view in views if (time := _first_after(view, at)) is not None], default=None)
+
+    def rest(self, now: int) -> int | None:
+        """The microseconds from `now` until a step may be due without an event. None if none becomes due then."""
+        return None
+
+    def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:
+        """Whether a step up to the instant `at` may have rows."""
+        return has_new(form, views, self._reached, at)
 
     def step(
         self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False

@@ -58,6 +58,10 @@ class Pumps:
         due = [(pump, due) for pump, due in looked if due is not None]
         return sorted(due, key=lambda each: (turn(each[0].tenant), _order(each[0])))
 
+    def rest(self, now: int) -> int | None:
+        """The least `Pump.rest` of all pumps. None if all have none. O(pumps)."""
+        return min([rest for pump in self.by_id.values() if (rest := pump.rest(now)) is not None], default=None)
+
     def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
         """The derived streams that hold a join back, by ID, each with the time of a tuple that waits.
 

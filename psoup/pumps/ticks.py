@@ -15,15 +15,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from psoup.derivation import StreamOperator
+from psoup.errors import PSoupError
 from psoup.events.commands import PushDerived
 from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
+from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
-from psoup.pumps.instants import closed_instant
+from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.pump import Pump
-from psoup.pumps.rows import DerivedRows, Extent
+from psoup.pumps.rows import DerivedRows
 from psoup.pumps.tick_answers import TickAnswer, answer_at, first_time, mark_at
 from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
 from psoup.work.read_budget import ReadBudget
@@ -31,6 +33,8 @@ from psoup.work.read_budget import ReadBudget
 MOST_READ = 1_000_000
 """The most tuples in the windows that one step evaluates, unless one tick has more."""
 
+_FAR = 2**61
+"""An instant that is later than all ticks with a change."""
 _NOTHING = TickAnswer((), (), 0)
 """The answer before the first tick."""
 
@@ -88,7 +92,7 @@ class TickPump(Pump):
         self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
     ) -> PushDerived | None:
         """As `Pump.step`. A stream FROM START has no position before its first tick."""
-        if self._reached is None:
+        if self._reached is None and not self._unpushed:
             form = self._bound(snapshot)
             views = self._views(form, snapshot)
             closed = closed_instant(views, promised)
@@ -96,9 +100,28 @@ class TickPump(Pump):
                 return None
         return super().step(snapshot, promised, budget, instant=instant)
 
-    def _has_new(self, views: Sequence[StreamView], at: int) -> bool:
-        assert self._form is not None
-        return self._next(self._form, views, self._before, at) is not None
+    def awaits(self, snapshot: Snapshot, now: int) -> int | None:
+        """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and some source is not that far.
+
+        Known tuples decide, so a quiet derived source need not log its instant for ticks without a change.
+        """
+        try:
+            form = self._bound(snapshot)
+        except PSoupError:  # a source was dropped, or the step says why
+            return None
+        views = self._views(form, snapshot)
+        if all(view.spec.derived is None for view in views):
+            return None
+        tick = self._next(form, views, self._before, _FAR)
+        at = closed_instant(views, promise_at(views, now))
+        return None if tick is None or (at is not None and tick <= at) else tick
+
+    def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:
+        return self._next(form, views, self._before, at) is not None
+
+    def rest(self, now: int) -> int | None:
+        """The microseconds from `now` to the next tick that the clock alone closes. None if it closes none."""
+        return None if self._derived.event_time else self.every - now % self.every
 
     @property
     def _before(self) -> int | None:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
+from psoup.model import SECOND
 from psoup.published.snapshot import Snapshot
 from psoup.pumps import NO_ROOM, Due, Pump, Pumps, advance
 from psoup_service.host.host import Host
@@ -34,6 +35,8 @@ T = TypeVar("T")
 INSTANT_S = 1.0
 """The least seconds between two events of one stream that only say which instant is closed."""
 MOST_FAILURES = 3
+_TICK_S = 0.01
+"""The least seconds between two looks for ticks of EVERY that the clock closes."""
 REST_S = 60.0
 _PATIENCE_S = 60.0
 _NO_ROOM_S = 0.05
@@ -110,7 +113,7 @@ class DerivedStreams:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait(INSTANT_S if self.pumps else None)
+            self._wake.wait(self._rest_s())
             self._wake.clear()
             try:
                 while not self._stopping.is_set() and self._step():
@@ -121,6 +124,13 @@ class DerivedStreams:
                 self.failed += 1
                 _log.exception("derived streams are late: their thread goes on")
                 self._stopping.wait(INSTANT_S)
+
+    def _rest_s(self) -> float | None:
+        """The most seconds until the next look at the pumps. None without pumps."""
+        if not self.pumps:
+            return None
+        rest = self._pumps.rest(self._host.clock.now())
+        return INSTANT_S if rest is None else max(_TICK_S, min(INSTANT_S, rest / SECOND))
 
     def _step(self) -> bool:
         """Do a round of steps: one of each pump that is due, as far as the time of a round allows.

@@ -16,7 +16,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.ticked_derivations import END, TickHistory, close_all, push_all
 from psoup_testing.oracles.answers_at_ticks import TickOracle, in_any_order, rows_of
 
-HISTORIES, STREAMS_EACH = 20, 4
+HISTORIES, STREAMS_EACH = 20, 3
 """The histories, and the derived streams of each."""
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
 

@@ -46,8 +46,18 @@ SELECTS = (
     "SELECT r.k, c.n, r.v FROM {r} JOIN {c} ON r.k = c.k",
     "SELECT c.n, count(*) AS rows FROM {r} LEFT JOIN {c} ON r.k = c.k WHERE r.v > 0 GROUP BY c.n",
     "SELECT k, n FROM {c} WHERE n <> 'b'",
+    "SELECT r.k, c.n FROM {r} JOIN {c} AS OF r ON r.k = c.k",
 )
 """Queries that can be invoked, whose answer does not depend on the order of rows with equal keys."""
+
+IN_DUCKDB = {
+    SELECTS[-1]: """
+        SELECT k, version.n FROM (
+            SELECT r.k, coalesce(max_by(c, c.id) FILTER (WHERE c.micros <= r.micros), min_by(c, c.id)) AS version
+            FROM {r} JOIN {versions} ON r.k = c.k GROUP BY r.id, r.k)
+        WHERE NOT version.gone"""
+}
+"""The queries that DuckDB has in another form. {versions}: all versions of the table, as `c`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +124,11 @@ class TickHistory:
             f"CREATE STREAM {name} {_COLUMNS} TIMESTAMP BY stamp LATENESS 2 SECONDS{text}"
             for name, text in texts.items()
         ]
-        return [*streams, "CREATE TABLE c (k BIGINT PRIMARY KEY, n TEXT, stamp TIMESTAMP) TIMESTAMP BY stamp"]
+        columns = "(k BIGINT PRIMARY KEY, n TEXT, stamp TIMESTAMP)"
+        return [*streams, f"CREATE TABLE c {columns} TIMESTAMP BY stamp FIRST VERSION FROM START"]
 
     def _pushes(self) -> Iterator[tuple[str, pa.Table]]:
-        random, gap = self.random, 0
+        random, gap, keys = self.random, 0, set[int]()
         for step in range(16):
             gap += 12 if random.random() < 0.1 else 0
             name = str(random.choice(STREAMS))
@@ -138,7 +149,10 @@ class TickHistory:
             )
             if step % 3 == 0:
                 at = min(START + (2 * step + gap) * SECOND, END - SECOND)
-                named = {"k": [int(random.integers(0, 5))], "n": [str(random.choice(["a", "b", "d"]))]}
+                key = int(random.integers(0, 5))
+                gone = key in keys and random.random() < 0.3
+                keys ^= {key} if gone or key not in keys else set()
+                named = {"k": [key], "n": [str(random.choice(["a", "b", "d"]))], "_deleted": [gone]}
                 yield "c", pa.table({**named, "stamp": pa.array([at], pa.timestamp("us"))})
 
 

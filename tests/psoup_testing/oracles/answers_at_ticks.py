@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from psoup.local import LocalPSoup
-from psoup_testing.histories.ticked_derivations import END, SECOND, STREAMS, Ticked, TickHistory
+from psoup_testing.histories.ticked_derivations import END, IN_DUCKDB, SECOND, STREAMS, Ticked, TickHistory
 from psoup_testing.oracles.questions import again
 
 Row = tuple[object, ...]
@@ -32,7 +32,9 @@ class TickOracle:
             self._keep(name, rows.to_table())
         versions = [table for name, table in history.pushes if name == "c"]
         self._keep("c", pa.concat_tables(versions).append_column("id", pa.array(range(len(versions)))))
-        self._duck.execute("CREATE OR REPLACE TABLE all_c AS SELECT k, n, id, epoch_us(stamp) AS micros FROM all_c")
+        self._duck.execute(
+            "CREATE OR REPLACE TABLE all_c AS SELECT k, n, id, _deleted AS gone, epoch_us(stamp) AS micros FROM all_c"
+        )
 
     def _keep(self, name: str, rows: pa.Table) -> None:
         self._duck.register("given", rows)
@@ -60,12 +62,14 @@ class TickOracle:
 
     def _answer(self, derived: Ticked, tick: int) -> Iterator[Row]:
         places = {name: self._rows_in(derived, name, tick) for name in (*STREAMS, "c")}
-        yield from self._duck.execute(derived.select.format(**places)).fetchall()
+        places["versions"] = f"(SELECT * FROM all_c WHERE micros <= {tick}) AS c"
+        select = IN_DUCKDB.get(derived.select, derived.select)
+        yield from self._duck.execute(select.format(**places)).fetchall()
 
     def _rows_in(self, derived: Ticked, name: str, tick: int) -> str:
         if name == "c":
             newest = "QUALIFY row_number() OVER (PARTITION BY k ORDER BY id DESC) = 1"
-            return f"(SELECT * FROM all_c WHERE micros <= {tick} {newest}) AS c"
+            return f"(SELECT * FROM (SELECT * FROM all_c WHERE micros <= {tick} {newest}) WHERE NOT gone) AS c"
         window, kept = derived.windows[name], self._kept[name]
         last = tick - window.late * SECOND
         bound = min([width for width in (window.width, kept) if width is not None], default=10**6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -74,6 +75,21 @@ def test_now_of_a_stream_with_queries_follows_its_sources_without_rows(monkeypat
         last = served.service.host.applied
         assert rows_of(client, "x") == []
         assert served.service.host.applied == last
+
+
+def test_ticks_that_the_clock_closes_need_no_event() -> None:
+    """A tuple leaves its window, and no push comes after it."""
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        select = "SELECT k FROM t [RANGE 100 MILLISECONDS]"
+        client.execute(f"CREATE STREAM came AS ({select}) EVERY 50 MILLISECONDS")
+        client.execute(f"CREATE STREAM gone AS DSTREAM ({select}) EVERY 50 MILLISECONDS")
+        client.push("t", [{"k": 1}])
+        view = lambda: served.service.host.snapshot().stream("gone", "default")  # noqa: E731
+        served.wait_until(lambda: view().next_id == 1)
+        ((came,), (gone,)) = (rows_of(client, name) for name in ("came", "gone"))
+        assert gone["_time"] - came["_time"] in (dt.timedelta(milliseconds=100), dt.timedelta(milliseconds=150))
+        assert came["_time"].microsecond % 50_000 == gone["_time"].microsecond % 50_000 == 0
 
 
 def test_a_restart_goes_on_with_the_same_rows_and_ids(tmp_path: Path) -> None:
