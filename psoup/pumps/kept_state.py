@@ -42,11 +42,22 @@ class _State(NamedTuple):
     at: int | None
 
 
+def check_state(spec: StreamSpec, size: int) -> None:
+    """Raise ResourceExhausted, reason STATE_LIMIT, if a state of `size` bytes is larger than STATE AT MOST."""
+    limit = None if spec.derived is None else spec.derived.state_limit
+    if limit is not None and size > limit:
+        raise ResourceExhausted(
+            f"the state of stream {spec.name!r} has {size:,} bytes, and STATE AT MOST allows {limit:,}; the"
+            " stream stops here: create it again with a larger STATE AT MOST, or with a window for each source",
+            reason=STATE_LIMIT,
+            stream=spec.name,
+        )
+
+
 class KeptState:
     """The state of one pump. Only one thread at a time uses it."""
 
     def __init__(self, derived: Derivation) -> None:
-        self._limit = derived.state_limit
         self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
         self._state: _State | None = None
         self.rebuilding = False
@@ -89,7 +100,7 @@ class KeptState:
         self._state = None  # a step that fails leaves a state of no instant
         found = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
         deltas = state.operator.step([each.spans for each in found], extent.at)
-        self._check(spec, state.operator)
+        check_state(spec, state.operator.nbytes)
         result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
         batch = self._batch(spec, result)
         self._state = state._replace(at=extent.at)
@@ -119,16 +130,6 @@ class KeptState:
         finally:
             self.rebuilding = False
         return _State(form, operator, at)
-
-    def _check(self, spec: StreamSpec, operator: Operator) -> None:
-        size = operator.nbytes
-        if self._limit is not None and size > self._limit:
-            raise ResourceExhausted(
-                f"the state of stream {spec.name!r} has {size:,} bytes, and STATE AT MOST allows {self._limit:,}; the"
-                " stream stops here: create it again with a larger STATE AT MOST, or with a window for each source",
-                reason=STATE_LIMIT,
-                stream=spec.name,
-            )
 
     def _batch(self, spec: StreamSpec, deltas: Deltas) -> Batch:
         """The tuples of the derived stream: the rows that enter, or for DSTREAM those that leave."""

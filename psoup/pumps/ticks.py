@@ -24,6 +24,7 @@ from psoup.pumps import pump
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
 from psoup.pumps.instants import closed_instant, promise_at
+from psoup.pumps.kept_state import check_state
 from psoup.pumps.pump import Pump
 from psoup.pumps.rows import DerivedRows
 from psoup.pumps.tick_answers import TickAnswer, answer_at, first_time, mark_at
@@ -100,11 +101,23 @@ class TickPump(Pump):
                 return None
         return super().step(snapshot, promised, budget, instant=instant)
 
+    @property
+    def state_rows(self) -> int:
+        """The rows of the latest answer."""
+        return self._last.rows
+
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of the latest answer."""
+        return self._last.nbytes
+
     def awaits(self, snapshot: Snapshot, now: int) -> int | None:
         """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and some source is not that far.
 
         Known tuples decide, so a quiet derived source need not log its instant for ticks without a change.
         """
+        if self.stopped:
+            return None
         try:
             form = self._bound(snapshot)
         except PSoupError:  # a source was dropped, or the step says why
@@ -172,7 +185,9 @@ class TickPump(Pump):
         operator, past = self._derived.operator, _NOTHING
 
         def answer(at: int) -> TickAnswer:
-            return answer_at(form, self._spec, snapshot, self.tenant, views, at, budget)
+            made = answer_at(form, self._spec, snapshot, self.tenant, views, at, budget)
+            check_state(self._spec, made.nbytes)
+            return made
 
         if before is not None and operator is not StreamOperator.RSTREAM:
             past = self._last = self._last if self._last.mark == mark_at(form, views, before) else answer(before)

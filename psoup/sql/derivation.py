@@ -169,7 +169,9 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
         hint = "leave it out; the tuples of the stream have _time"
         raise source.unsupported("now() in a derived stream", at, hint=hint)
     feature, hint = _feature(query.plan, name)
-    if not feature:
+    if feature:
+        hint += "; or say EVERY 1 MINUTE after the SELECT, which compares its answers"
+    else:
         feature, hint = _of_sources(query)
     if not feature and used_in([query.text]):
         feature = "a supplied function in a derived stream"

@@ -44,7 +44,8 @@ def refuse_for_ticks(
             raise source.error(
                 f"the window of {stream!r} has no bound: each answer would take all tuples that ever came",
                 at,
-                hint=f"write a window, as in {stream} [RANGE 1 HOUR], or create {stream} with RETENTION",
+                hint=f"write a window, as in {stream} [RANGE 1 HOUR], create {stream} with RETENTION, or write STATE AT"
+                " MOST 64 MB after the SELECT: the stream stops once an answer is larger",
                 reason=UNBOUNDED,
             )
 

@@ -236,6 +236,19 @@ def test_a_tick_that_is_too_large_for_the_limits_says_so(soup: LocalPSoup) -> No
         soup.push("e", rows(*[(at, at) for at in range(30)]))
 
 
+def test_an_answer_that_is_larger_than_state_at_most_stops_the_stream(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS RSTREAM (SELECT k FROM e) EVERY 10 SECONDS STATE AT MOST 1 MB")
+    soup.push("e", rows(*[(at, at) for at in range(12)]))
+    assert len(shown(soup, "x")) == 12
+    table = pa.table({"k": range(200_000), "at": pa.array([15 * SECOND] * 200_000, pa.timestamp("us"))})
+    with pytest.raises(ResourceExhausted, match="bytes, and STATE AT MOST allows 1,000,000") as refused:
+        soup.push("e", pa.concat_tables([table, rows((1, 25))]))
+    assert refused.value.reason == "STATE_LIMIT"
+    soup.push("e", rows((1, 45)))
+    assert len(shown(soup, "x")) == 12
+
+
 def test_steps_have_few_bytes_or_one_tick(soup: LocalPSoup) -> None:
     soup.execute(f"CREATE STREAM e {TIMED}")
     soup.push("e", rows(*[(at, at) for at in range(40)]))

@@ -126,6 +126,8 @@ def test_a_pump_with_state_needs_a_tuple_until_it_has_left() -> None:
         derived = derive(f"AS (SELECT {select})").derived
         assert derived is not None
         assert derived.sources[0].width == width
+
+
 @pytest.mark.parametrize(
     ("rest", "widths"),
     [
