@@ -13,6 +13,7 @@ Files, in reading order:
     distinct      DISTINCT, and UNION
     semi_join     EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
     band_semi_join   EXISTS and NOT EXISTS with a band: linked_rows is its part
+    groups        GROUP BY: running_states and recomputed_states are its parts
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
 the inputs. So one step with these rows makes it again.
@@ -21,7 +22,20 @@ the inputs. So one step with these rows makes it again.
 from psoup.delta.band_semi_join import BandSemiJoin
 from psoup.delta.buffers import BufferKind
 from psoup.delta.distinct import Distinct
+from psoup.delta.groups import GroupMeasure, Groups
 from psoup.delta.semi_join import SemiJoin
 from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, netted
 
-__all__ = ["FOREVER", "BandSemiJoin", "BufferKind", "Deltas", "Distinct", "Operator", "SemiJoin", "Spans", "netted"]
+__all__ = [
+    "FOREVER",
+    "BandSemiJoin",
+    "BufferKind",
+    "Deltas",
+    "Distinct",
+    "GroupMeasure",
+    "Groups",
+    "Operator",
+    "SemiJoin",
+    "Spans",
+    "netted",
+]

@@ -37,7 +37,7 @@ class BandSemiJoin:
 
     `types`: the types of the left columns. `keys`: the places of the key columns among them. `bounds`: the places of
     the least and of the greatest number of a partner, both inclusive. The right columns are the keys, in the same order
-    with equal types. Then comes the number, of the type of the bounds. `shown`: the places of the columns of the result.
+    with equal types. Then comes the number, of the type of the bounds. `shown`: the places of the result's columns.
     None: all. `buffer`: the kind of buffer for rows; `fifo` if each side's rows end in the order of start.
     """
 
@@ -81,6 +81,10 @@ class BandSemiJoin:
         parts = self._partners, self._queued, self._right_head, self._left_head, self._left_links
         owners = self._store, self._left, self._right, self._buffer, self._match.table
         return sum(part.nbytes for part in parts) + sum(part.nbytes for part in owners)
+
+    def load(self, inputs: Sequence[Spans], until: int) -> None:
+        """Make the state at `until`; see `Operator`. O(n) expected."""
+        self.step(inputs, until)
 
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """The changes up to `until`; see `Operator`. O(n + rows of the keys + changes), and a sort of the changes."""

@@ -9,10 +9,10 @@ import numpy as np
 from psoup.delta.buffers import BUFFERS, BufferKind, Entries
 from psoup.delta.value_table import new_places, wastes, with_room
 from psoup.invariants import ensure
-from psoup.kernels.delta import band_presence
+from psoup.kernels.delta import key_rows
 from psoup.values.columns import Array
 
-ABSENT = band_presence.ABSENT
+ABSENT = key_rows.ABSENT
 
 
 class LinkedRows:
@@ -67,11 +67,15 @@ class LinkedRows:
         self.count = len(stays)
         return stays
 
+    def chain_new(self, first: int, head: Array, links: Array) -> None:
+        """Put the rows from `first` on into the lists of their keys."""
+        key_rows.chain_rows(self.keys[: self.count], first, self.following, head, links)
+
     def chain(self, places: Array | None, head: Array, links: Array) -> None:
         """Make the list of each key. `places`: the new number of each key, if they have new ones. O(rows)."""
         if places is not None:
             self.keys = np.where(self.keys >= 0, places[self.keys], np.int32(-1))
-        band_presence.chain_rows(self.keys[: self.count], self.following, head, links)
+        key_rows.chain_rows(self.keys[: self.count], 0, self.following, head, links)
 
     def keys_in_use(self) -> Array:
         """The keys of the rows that are in their relation. O(rows)."""

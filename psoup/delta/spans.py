@@ -68,8 +68,7 @@ class Deltas(NamedTuple):
 class Operator(Protocol):
     """An operator with state.
 
-    The state after a step up to W depends only on the spans with start <= W <= end. So a new operator gets
-    the same state from one step with these spans, whose deltas the caller ignores.
+    The state after a step up to W depends only on the spans with start <= W <= end. So `load` makes it again from them.
     """
 
     @property
@@ -82,11 +81,15 @@ class Operator(Protocol):
         """The bytes of the state."""
         ...
 
+    def load(self, inputs: Sequence[Spans], until: int) -> None:
+        """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
+        ...
+
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """Compute the changes at the instants after the last step, up to `until`.
 
         `inputs`: for each input, all spans that start after the last step, up to `until`. The first step may have
-        spans with any start.
+        spans with any start. It has the same effect on the state as `load`.
         """
         ...
 

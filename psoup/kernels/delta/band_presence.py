@@ -94,18 +94,3 @@ def meet_bands(rights, lefts, keys, right_rows, left_rows, negated, out, entered
             left += 1
     at[0], at[1], at[2], at[3] = right, left, count, entries
     return enough
-
-
-@njit(cache=True, nogil=True)
-def chain_rows(row_keys, following, head, links):
-    """Make the lists of the rows of all keys.
-
-    row_keys: int32[rows], -1 for none, read. following: int32[rows]; head, links: int32[keys], -1 and 0; written.
-    O(rows).
-    """
-    for row in range(row_keys.shape[0]):
-        key = row_keys[row]
-        if key >= 0:
-            following[row] = head[key]
-            head[key] = row
-            links[key] += 1

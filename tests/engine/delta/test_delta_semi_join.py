@@ -86,7 +86,7 @@ def test_a_restart_makes_the_same_state(negated: bool, nulls: Nulls) -> None:
         first, again = (SemiJoin(LEFT, KEYS, negated=negated, nulls=nulls) for _ in range(2))
         early = [[row for row in rows if row[1] <= at] for rows in inputs]
         steps_of(first, [LEFT, RIGHT], early, [until for until in instants if until <= at])
-        again.step([spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
+        again.load([spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
         again.check()
         assert again.rows == first.rows
         late = [[row for row in rows if row[1] > at] for rows in inputs]

@@ -8,7 +8,7 @@ import numpy as np
 
 from psoup.delta.spans import FOREVER
 from psoup.kernels.delta.value_ends import ABSENT
-from psoup.kernels.plain.delta import band_presence, key_presence
+from psoup.kernels.plain.delta import band_presence, key_presence, key_rows
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -106,14 +106,25 @@ def meet_bands(rng: Rng) -> Arguments:
 
 
 def chain_rows(rng: Rng) -> Arguments:
-    """Rows in no list."""
-    keys = rng.integers(-1, _KEYS, 20).astype(np.int32)
-    return keys, np.full(20, -1, np.int32), np.full(_KEYS, -1, np.int32), np.zeros(_KEYS, np.int32)
+    """Rows, and the first ones are in lists."""
+    keys, first = rng.integers(-1, _KEYS, 20).astype(np.int32), int(rng.integers(0, 21))
+    following, head, links = np.full(20, -1, np.int32), np.full(_KEYS, -1, np.int32), np.zeros(_KEYS, np.int32)
+    key_rows.chain_rows(keys[:first], 0, following, head, links)
+    return keys, first, following, head, links
+
+
+def gather_rows(rng: Rng) -> Arguments:
+    """Rows in lists, and some of them left."""
+    keys, first, following, head, links = chain_rows(rng)
+    key_rows.chain_rows(keys, first, following, head, links)
+    ends = np.where(rng.random(20) < 0.3, ABSENT, rng.integers(0, 9, 20))
+    return rng.permutation(_KEYS)[: int(rng.integers(0, _KEYS))], head, following, ends, np.zeros(40, np.int32)
 
 
 CASES = {
     "delta.band_presence.meet_bands": meet_bands,
-    "delta.band_presence.chain_rows": chain_rows,
+    "delta.key_rows.chain_rows": chain_rows,
+    "delta.key_rows.gather_rows": gather_rows,
     "delta.value_ends.prolong_values": prolong_values,
     "delta.key_presence.meet_keys": meet_keys,
     "delta.key_presence.expire_keys": expire_keys,

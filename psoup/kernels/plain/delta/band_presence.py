@@ -110,11 +110,3 @@ def _left_comes(
     if (partners[row] == ABSENT) == negated:
         _note(out, at, row, 1, start)
     return True
-
-
-def chain_rows(row_keys: Array, following: Array, head: Array, links: Array) -> None:
-    """See the kernel."""
-    for row, key in enumerate(row_keys.tolist()):
-        if key >= 0:
-            following[row], head[key] = head[key], row
-            links[key] += 1

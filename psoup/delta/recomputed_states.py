@@ -1,0 +1,127 @@
+"""Aggregates whose states take no row back, such as MIN and MEDIAN: the groups that change are folded again.
+
+    positions of a group   0   1   2   3         rows by their positions
+    row a, stays           ─────────────         1 node of 4 positions
+    row b, enters at 1         ─────────         a node of 1 and a node of 2
+    row c, leaves at 2     ─────                 a node of 2
+
+A row is in the group at some positions, one after the other. MIN, MAX and the bits fold it into nodes of a binary tree
+over the positions. Then each node is folded into its halves. So a row of a step costs as many folds as the tree has
+levels. The other states depend on the order of rows, or are lists. They are folded at each position, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.aggregates.bits import Bits
+from psoup.aggregates.measures import folding_of
+from psoup.aggregates.picks import Extreme, Pick
+from psoup.aggregates.state import State
+from psoup.delta.running_states import Arguments, fold_at
+from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, concat_columns
+
+_PAIRS = 1 << 22
+"""The most pairs of a row and a position that are folded at once."""
+_POSITIONS = 1_024
+"""The most positions that are folded at once, as states may be large."""
+
+
+class Layout(NamedTuple):
+    """The places of groups in a tree: a group of n positions has the next power of two of them, aligned.
+
+    `base`: the first place of each group, int64[g]. `levels`: the level of the node of a whole group, int64[g].
+    `size`: the number of places, which the nodes of the highest level fill.
+    """
+
+    base: Array
+    levels: Array
+    size: int
+
+    @classmethod
+    def of(cls, positions: Array) -> Layout:
+        """The layout of groups with so many positions (int64[g], at least 1). O(g log g)."""
+        levels = np.ceil(np.log2(positions)).astype(np.int64)
+        order = np.argsort(-levels, kind="stable")  # the largest first: so all are aligned
+        widths = np.left_shift(1, levels[order])
+        base = np.empty(len(positions), np.int64)
+        base[order] = np.cumsum(widths) - widths
+        top = int(levels.max(initial=0))
+        return cls(base, levels, -(-int(widths.sum()) // (1 << top)) << top)
+
+
+class Lives(NamedTuple):
+    """Rows with the places at which they are in their group, in the order of the rows.
+
+    `rows`: their numbers, int64[n]. `start`, `stop`: the first place, and the place after the last one, int64[n].
+    """
+
+    rows: Array
+    start: Array
+    stop: Array
+
+
+def tree_folds(measure: Measure) -> bool:
+    """Whether the state of a measure is the same for every order of rows, and no list."""
+    folding = folding_of(measure)
+    if isinstance(folding, Pick):
+        return folding.place in ("least", "greatest") and folding.key is None
+    return isinstance(folding, Extreme | Bits)
+
+
+def recomputed(measure: Measure, lives: Lives, layout: Layout, arguments: Callable[[Array], Arguments]) -> Column:
+    """The results at all places. `arguments`: the arguments of the rows with some numbers (int64[k])."""
+    if tree_folds(measure) or not layout.size:
+        state = _fold_tree(measure, lives, layout, arguments)
+        return folding_of(measure).finish(state, measure, layout.size)
+    return concat_columns(list(_folded_pieces(measure, lives, layout.size, arguments)))
+
+
+def _fold_tree(measure: Measure, lives: Lives, layout: Layout, arguments: Callable[[Array], Arguments]) -> State:
+    """The states of all places. O((rows + places) log places)."""
+    folding, parent = folding_of(measure), None
+    for level, (rows, nodes) in reversed(list(enumerate(_nodes_of(lives, layout)))):
+        state = fold_at(measure, arguments(rows), nodes, layout.size >> level)
+        if parent is not None:
+            halves = np.arange(0, layout.size >> level, 2)
+            state = folding.combine(folding.combine(state, parent, halves), parent, halves + 1)
+        parent = state
+    return folding.empty(layout.size) if parent is None else parent
+
+
+def _nodes_of(lives: Lives, layout: Layout) -> Iterator[tuple[Array, Array]]:
+    """For each level from 0 on, rows and nodes. The nodes of a row fill each of its places once."""
+    rows, start, stop = lives
+    top = int(layout.levels.max(initial=0))
+    for level in range(top + 1):
+        if level == top:  # here a group is a node, or a node is above all its places
+            yield rows[start < stop], start[start < stop]
+            return
+        odd, even = (start & 1 == 1) & (start < stop), (stop & 1 == 1) & (start < stop)
+        yield np.concatenate([rows[odd], rows[even]]), np.concatenate([start[odd], stop[even] - 1])
+        start, stop = (start + odd) >> 1, (stop - even) >> 1
+
+
+def _folded_pieces(
+    measure: Measure, lives: Lives, size: int, arguments: Callable[[Array], Arguments]
+) -> Iterator[Column]:
+    """The results at all places, folded piece by piece."""
+    rows, start, stop = lives
+    cover = np.cumsum(np.bincount(start, minlength=size + 1) - np.bincount(stop, minlength=size + 1))[:size]
+    begin, folding = 0, folding_of(measure)
+    while begin < size:
+        total = np.cumsum(cover[begin : begin + _POSITIONS])
+        end = begin + max(int(np.searchsorted(total, _PAIRS, "right")), 1)
+        here = np.flatnonzero((start < end) & (stop > begin))
+        low, high = np.maximum(start[here], begin), np.minimum(stop[here], end)
+        times = high - low
+        places = (
+            np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low - begin, times)
+        )
+        state = fold_at(measure, arguments(np.repeat(rows[here], times)), places, end - begin)
+        yield folding.finish(state, measure, end - begin)
+        begin = end
