@@ -11,15 +11,15 @@ partner comes at the bound or never. So an absence in event time is final once N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from psoup.expressions.tree import TIME_INDEX, AttributeRef, Call, Expr, Literal
 from psoup.model import Anchor
 from psoup.plan.above import Limit, Project
-from psoup.plan.inputs import PairFactor, Source, steps_back
+from psoup.plan.inputs import Source, steps_back
 from psoup.plan.nodes import Filter, Node, PartnerJoin, SetOperation, Values, walk
 from psoup.plan.partners import JoinKind
 from psoup.plan.patterns import TIME, Operator, Pattern, UpdateClock, Updates, combined, lowered
+from psoup.plan.time_bands import upper_bounds
 
 Clocks = frozenset[UpdateClock]
 
@@ -139,7 +139,7 @@ def _closing(node: PartnerJoin) -> tuple[int, bool] | None:
         return None
     sources = {source.place: source for source in node.left.leaves if isinstance(source, Source)}
     bounds = []
-    for place, shift, closed in _bounds([*node.keys, *node.bands], sources, right):
+    for place, shift, closed in upper_bounds([*node.keys, *node.bands], sources, right):
         bounds.append((shift + late - (_lateness(sources[place]) or 0), closed))
     return min(bounds, default=None)
 
@@ -148,45 +148,3 @@ def _lateness(source: Source) -> int | None:
     """The microseconds by which a window's END is behind NOW. None if the end counts rows."""
     end = source.window.end
     return None if end.rows is not None else end.offset if end.anchor is Anchor.NOW else 0
-
-
-def _bounds(
-    factors: Sequence[PairFactor], rows: Mapping[int, Source], other: Source
-) -> Iterator[tuple[int, int, bool]]:
-    """Yield the upper bounds of a partner's time: the place of a row's source, a shift in microseconds, and whether
-    the bound itself is included.
-    """
-    for factor in factors:
-        left, right = (_event_time(side, {**rows, other.place: other}) for side in (factor.left, factor.right))
-        if left is None or right is None:
-            continue
-        if left[0] == other.place and factor.operator in _UPPER:
-            yield right[0], right[1] - left[1], _UPPER[factor.operator]
-        if right[0] == other.place and factor.operator in _LOWER:
-            yield left[0], left[1] - right[1], _LOWER[factor.operator]
-
-
-_UPPER = {"le": True, "lt": False, "eq": True}
-"""Comparisons whose right is an upper bound of the left, and whether equal values satisfy them."""
-_LOWER = {"ge": True, "gt": False, "eq": True}
-"""Comparisons whose left is an upper bound of the right, and whether equal values satisfy them."""
-
-
-def _event_time(expr: Expr, sources: Mapping[int, Source]) -> tuple[int, int] | None:
-    """The place of the source whose event time `expr` is, and the microseconds that it adds. None for all else."""
-    if isinstance(expr, Call):
-        below = _event_time(expr.args[0], sources) if expr.name == "add_interval" else None
-        shift = _fixed(*expr.args[1:]) if below else None
-        return None if below is None or shift is None else (below[0], below[1] + shift)
-    if not isinstance(expr, AttributeRef) or expr.source not in sources:
-        return None
-    spec = sources[expr.source].spec
-    timed = spec.event_time and expr.index in (TIME_INDEX, spec.time_attribute)
-    return (expr.source, 0) if timed else None
-
-
-def _fixed(months: Expr, micros: Expr) -> int | None:
-    """The microseconds of an interval. None if it has months, which differ in length, or is not a constant."""
-    if not isinstance(months, Literal) or months.value != 0 or not isinstance(micros, Literal):
-        return None
-    return micros.value if isinstance(micros.value, int) else None

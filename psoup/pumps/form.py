@@ -13,18 +13,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from psoup.derivation import Derivation, StreamOperator
-from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import corrupt
-from psoup.model import BIGINT, ID_COLUMN, StreamSpec
+from psoup.model import StreamSpec
 from psoup.plan.derived_shape import shape_of
-from psoup.plan.nodes import Output, Project, Source
+from psoup.plan.nodes import Project, Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.operators import Binding, binding_of
-from psoup.pumps.part import time_outputs
+from psoup.pumps.part import id_output, time_outputs
 from psoup.results.chunk_results import ALL
-from psoup.sql import bound_derivation, lates_of, widths_of
+from psoup.sql import bound_derivation, stays
 
 _NO_QUERY = -1
 
@@ -34,7 +33,7 @@ class Form(NamedTuple):
 
     `plan`: shows the tuple IDs of all sources, their times, then the columns of the SELECT. None for a query with an
     operator that keeps state, which has a `binding`, and with EVERY (`psoup.pumps.tick_answers`). `widths`, `lates`: as
-    in `psoup.sql.widths_of` and `lates_of`.
+    in `psoup.plan.derived_stays`.
     """
 
     derived: Derivation
@@ -85,17 +84,17 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
     specs = {source.name.lower(): streams[source.stream_id].spec for source in derived.sources}
     query = bound_derivation(derived, lambda name: specs.get(name.lower()))
     now = tuple([streams[source.stream_id].spec for source in derived.sources])
-    facts = widths_of(query), lates_of(query), now
+    lates, widths, settles = stays(query, derived.operator)
+    facts = widths, lates, now
     if derived.every is not None:
         return Form(derived, query, None, None, *facts)
     shape = shape_of(query.plan)
     if shape is None:
         raise corrupt("derivation", "its plan has operators that no pump has", select=derived.select)
     if shape.operator is not None or derived.operator is StreamOperator.DSTREAM:
-        return Form(derived, query, None, binding_of(shape), *facts)
+        return Form(derived, query, None, binding_of(shape, settles), *facts)
     if not isinstance(query.plan, Project):
         raise corrupt("derivation", "its plan shows no columns", select=derived.select)
     places = range(len(query.sources))
-    ids = [Output(f"_id{place}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
-    plan = Project(query.plan.input, (*ids, *time_outputs(places), *query.plan.outputs))
+    plan = Project(query.plan.input, (*map(id_output, places), *time_outputs(places), *query.plan.outputs))
     return Form(derived, query, plan, None, *facts)

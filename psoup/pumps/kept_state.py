@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.delta import Deltas, Operator
+from psoup.delta.spans import in_order
 from psoup.derivation import Derivation, StreamOperator
 from psoup.errors import ResourceExhausted
 from psoup.model import TIMESTAMP, StreamSpec
@@ -101,6 +102,7 @@ class KeptState:
         found = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
         deltas = state.operator.step([each.spans for each in found], extent.at)
         check_state(spec, state.operator.nbytes)
+        deltas = _settled(deltas) if binding.settles else deltas
         result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
         batch = self._batch(spec, result)
         self._state = state._replace(at=extent.at)
@@ -141,6 +143,12 @@ class KeptState:
             for attribute, column in zip(spec.declared, wanted.columns, strict=True)
         ]
         return Batch((*columns, Column(TIMESTAMP, wanted.instant)), wanted.instant)
+
+
+def _settled(deltas: Deltas) -> Deltas:
+    """The rows that enter, without the first column, which identified them."""
+    entering = deltas.take(np.flatnonzero(deltas.sign > 0))
+    return in_order(entering.columns[1:], entering.sign, entering.instant)
 
 
 def _before_all(form: Form, views: Sequence[StreamView], at: int) -> int | None:

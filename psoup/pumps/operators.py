@@ -14,29 +14,34 @@ from functools import partial
 from typing import NamedTuple
 
 from psoup.delta import Distinct as DistinctValues
-from psoup.delta import Operator, SemiJoin
+from psoup.delta import Operator
 from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt
 from psoup.plan.derived_shape import Shape
-from psoup.plan.nodes import Distinct, Filter, JoinKind, Node, PartnerJoin, Project, SetOperation, SetOperator
-from psoup.pumps.part import Part, part_of
+from psoup.plan.nodes import Distinct, Filter, Node, PartnerJoin, Project, SetOperation, SetOperator
+from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.partner_parts import partner_parts
-from psoup.pumps.plain_rows import OuterJoin, PlainRows
+from psoup.pumps.plain_rows import PlainRows
 
 
 class Binding(NamedTuple):
     """The operator with state of a query. `make`: makes the operator, without rows.
 
-    `above`: the nodes above the operator, the lowest first. They read its columns by their positions.
+    `above`: the nodes above the operator, the lowest first. They read its columns by their positions. `settles`:
+    whether the first column identifies a row, and rows only enter (`psoup.plan.derived_stays`).
     """
 
     parts: tuple[Part, ...]
     make: Callable[[], Operator]
     above: tuple[Node, ...] = ()
+    settles: bool = False
 
 
-def binding_of(shape: Shape) -> Binding:
-    """The binding of a plan. The rows of a plan without an operator with state are taken as they are."""
+def binding_of(shape: Shape, settles: int | None = None) -> Binding:
+    """The binding of a plan. The rows of a plan without an operator with state are taken as they are.
+
+    `settles`: as in `psoup.plan.derived_stays.Stays`.
+    """
     match shape.operator:
         case Distinct() | SetOperation(operator=SetOperator.UNION, all=False):
             parts = _projected(shape.inputs)
@@ -45,7 +50,7 @@ def binding_of(shape: Shape) -> Binding:
             parts = _projected(shape.inputs)
             return Binding(parts, partial(PlainRows, parts[0].types), shape.above)
         case PartnerJoin():
-            return _of_partners(shape.operator, shape.above)
+            return _of_partners(shape.operator, shape.above, settles)
         case _:
             raise corrupt("derivation", "its plan has an operator that no pump has", shape=shape)
 
@@ -55,7 +60,7 @@ def _projected(inputs: Iterable[Node]) -> tuple[Part, ...]:
     return tuple([part_of(node.input, node.outputs) for node in inputs if isinstance(node, Project)])
 
 
-def _of_partners(node: PartnerJoin, above: tuple[Node, ...]) -> Binding:
+def _of_partners(node: PartnerJoin, above: tuple[Node, ...], settles: int | None) -> Binding:
     """The binding of a partner join. The nodes up to its SELECT list read tuples, and so belong to its parts."""
     conditions, at = list[Expr](), 0
     while isinstance(each := above[at], Filter):
@@ -63,16 +68,7 @@ def _of_partners(node: PartnerJoin, above: tuple[Node, ...]) -> Binding:
         at += 1
     if not isinstance(each, Project):
         raise corrupt("derivation", "its plan shows no columns", node=node.label)
-    parts, keys = partner_parts(node, conditions, each)
-    types = parts[0].types
-    make: Callable[[], Operator] = partial(OuterJoin, types, keys)
-    if node.kind is not JoinKind.LEFT:
-        make = partial(
-            SemiJoin,
-            types,
-            range(keys),
-            negated=node.kind is not JoinKind.SEMI,
-            nulls="unknown" if node.kind is JoinKind.NOT_IN else "never",
-            shown=range(keys, len(types)),
-        )
-    return Binding(parts, make, above[at + 1 :])
+    shown = [*([] if settles is None else [id_output(settles)]), *each.outputs]
+    parts, meeting = partner_parts(node, conditions, shown)
+    make = partial(meeting.operator, parts[0].types, kind=node.kind)
+    return Binding(parts, make, above[at + 1 :], settles is not None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from psoup.expressions.tree import TIME_INDEX, AttributeRef
-from psoup.model import TIME_COLUMN, TIMESTAMP, DataType
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, DataType
 from psoup.plan.nodes import Node, Output, Project
 
 
@@ -35,3 +35,8 @@ def part_of(node: Node, outputs: Iterable[Output], places: Iterable[int] | None 
 def time_outputs(places: Iterable[int]) -> list[Output]:
     """The times of tuples as columns, by the places of their sources."""
     return [Output(f"_time{place}", AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in places]
+
+
+def id_output(place: int) -> Output:
+    """The tuple IDs of a source as a column."""
+    return Output(f"_id{place}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place))

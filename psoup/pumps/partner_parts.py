@@ -1,12 +1,13 @@
-"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts.
+"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts, and the operator that lets their rows meet.
 
     a SEMI JOIN b on a.k = b.k              part 0   a: k, columns of SELECT         part 1   b: k
+    … on a.k = b.k, b.v BETWEEN a.v AND 9   part 0   a: k, v, 9, columns             part 1   b: k, v
     a ANTI JOIN b on a.k = b.k, a.v < b.v   part 0   a: _id, columns of SELECT       part 1   a JOIN b: _id of a
     a LEFT JOIN b on a.k = b.k              part 0   a: k, columns, NULL for b's     part 1   b: k
                                             part 2   a JOIN b: columns of SELECT
 
-With equal keys alone, the keys of both sides meet. With other conditions, the pairs that satisfy them all say which
-rows of the left have a partner.
+With equal keys alone, or with one band beside them, the rows of both sides meet. With other conditions, the pairs that
+satisfy them all say which rows of the left have a partner.
 """
 
 from __future__ import annotations
@@ -14,35 +15,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, sources_of
-from psoup.model import BIGINT, ID_COLUMN
-from psoup.plan.nodes import Filter, Join, JoinKind, Node, Output, PairFactor, PartnerJoin, Project
-from psoup.pumps.part import Part, part_of
+from psoup.delta import BandSemiJoin, Operator, SemiJoin
+from psoup.delta.match_keys import Nulls
+from psoup.expressions.tree import Expr, sources_of
+from psoup.model import DataType, Kind
+from psoup.plan.nodes import Filter, Join, JoinKind, Node, Output, PairFactor, PartnerJoin
+from psoup.pumps.part import Part, id_output, part_of
+from psoup.pumps.plain_rows import OuterJoin
+
+_LOW = {"le": "ge", "ge": "le"}
+"""The comparisons of a band, with both ends included, and the same comparisons from the other side."""
 
 
-class PartnerParts(NamedTuple):
-    """The parts of a partner join. The first `keys` columns of the first two parts are those by which rows meet."""
+class Meeting(NamedTuple):
+    """How the rows of two sides meet. The left columns begin with `keys` keys, then have two bounds if it has a `band`.
 
-    parts: tuple[Part, ...]
+    The right columns are as many keys, and the number that the bounds are about.
+    """
+
     keys: int
+    band: bool = False
+
+    def operator(self, types: Sequence[DataType], kind: JoinKind) -> Operator:
+        """The operator without rows. `types`: the types of the left columns."""
+        first = self.keys + 2 * self.band
+        negated, shown = kind is not JoinKind.SEMI, range(first, len(types))
+        if self.band:
+            bounds = self.keys, self.keys + 1
+            alone: Operator = BandSemiJoin(types, range(self.keys), bounds, negated=negated, shown=shown)
+        else:
+            nulls: Nulls = "unknown" if kind is JoinKind.NOT_IN else "never"
+            alone = SemiJoin(types, range(self.keys), negated=negated, nulls=nulls, shown=shown)
+        return OuterJoin(alone, types[first:]) if kind is JoinKind.LEFT else alone
 
 
-def partner_parts(node: PartnerJoin, conditions: Sequence[Expr], select: Project) -> PartnerParts:
-    """The parts of a join, with the conditions above it, and the SELECT list above them."""
-    keys = _equal_keys(node)
-    if keys is None:
-        lefts = ids = _ids(node.left)
-        right = part_of(_joined(node), ids)
+def partner_parts(
+    node: PartnerJoin, conditions: Sequence[Expr], shown: Sequence[Output]
+) -> tuple[tuple[Part, ...], Meeting]:
+    """The parts of a join, with the conditions above it, and the columns that are shown above these."""
+    pairs = _equal_keys(node)
+    bounds = [] if pairs is None else _bounds(node)
+    if pairs is None or bounds is None:
+        lefts = ids = [id_output(source.place) for source in node.left.sources]
+        right, meeting = part_of(_joined(node), ids), Meeting(len(ids))
     else:
-        lefts, rights = ([Output(f"_key{at}", pair[side]) for at, pair in enumerate(keys)] for side in (0, 1))
-        right = part_of(node.right, rights)
-    columns = [*lefts, *select.outputs]
+        keys = [*pairs, *bounds[:1]]
+        lefts = [
+            Output(f"_key{at}", each) for at, each in enumerate([*(one for one, _ in pairs), *(b for b, _ in bounds)])
+        ]
+        rights = [Output(f"_key{at}", other) for at, (_, other) in enumerate(keys)]
+        right, meeting = part_of(node.right, rights), Meeting(len(pairs), bool(bounds))
+    columns = [*lefts, *shown]
     if node.kind is not JoinKind.LEFT:
-        return PartnerParts((part_of(_filtered(node.left, conditions), columns), right), len(lefts))
+        return (part_of(_filtered(node.left, conditions), columns), right), meeting
     # the LEFT JOIN itself, without rows of the right: all of their columns are NULL
     alone = part_of(_filtered(node, conditions), columns, [source.place for source in node.left.sources])
-    together = part_of(_filtered(_joined(node), conditions), select.outputs)
-    return PartnerParts((alone, right, together), len(lefts))
+    return (alone, right, part_of(_filtered(_joined(node), conditions), shown)), meeting
 
 
 def _filtered(node: Node, conditions: Sequence[Expr]) -> Node:
@@ -52,21 +80,36 @@ def _filtered(node: Node, conditions: Sequence[Expr]) -> Node:
 
 
 def _equal_keys(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
-    """The keys of a join with equalities alone: an expression over the left and one over the right. Else None."""
-    if node.bands or node.rest:
+    """The equalities of a join: an expression over the left and one over the right. None if their types differ, or if
+    there are other conditions than equalities and bands."""
+    if node.rest:
         return None
     left = frozenset(source.place for source in node.left.sources)
-    pairs = [
-        (each.left, each.right) if sources_of(each.left) <= left else (each.right, each.left) for each in node.keys
-    ]
+    pairs = [(each.left, each.right) for each in node.keys]
+    pairs = [(one, other) if sources_of(one) <= left else (other, one) for one, other in pairs]
     pairs += [] if node.member is None else [node.member]
     return pairs if all(one.type == other.type for one, other in pairs) else None
 
 
-def _ids(node: Node) -> list[Output]:
-    """The tuple IDs of a node's sources as columns."""
-    places = [source.place for source in node.sources]
-    return [Output(f"_id{place}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
+def _bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
+    """The least and the greatest bound over the left, each with the number over the right. [] for a join without bands.
+
+    None unless the bands are two such bounds of one number.
+    """
+    left = frozenset(source.place for source in node.left.sources)
+    found = dict[str, tuple[Expr, Expr]]()
+    for each in node.bands:
+        on_left = sources_of(each.left) <= left
+        operator = each.operator if on_left else _LOW.get(each.operator, "")
+        found[operator] = (each.left, each.right) if on_left else (each.right, each.left)
+    if not node.bands:
+        return []
+    if len(node.bands) != 2 or set(found) != {"le", "ge"}:
+        return None
+    low, high = found["le"], found["ge"]
+    types = {expr.type for expr in (*low, *high)}
+    same = low[1] == high[1] and len(types) == 1 and low[1].type.kind not in (Kind.TEXT, Kind.WIDE)
+    return [low, high] if same else None
 
 
 def _joined(node: PartnerJoin) -> Node:

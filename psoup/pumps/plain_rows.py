@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.delta import FOREVER, Deltas, SemiJoin, Spans, netted
+from psoup.delta import FOREVER, Deltas, Operator, Spans, netted
 from psoup.delta.buffers import BUFFERS
 from psoup.delta.row_store import RowStore
 from psoup.delta.spans import ENTERS, LEAVES, checked, merged
@@ -74,12 +74,11 @@ class OuterJoin:
     """A LEFT JOIN: the rows of the left without a partner, and the joined rows. A `psoup.delta.Operator`.
 
     Input 0: the rows of the left, with NULL for each column of the right. Input 1: their partners. Input 2: the joined
-    rows. `types`: the types of input 0. Its first `keys` columns find the partners; the others are those of the result.
+    rows. `alone`: the anti-join of inputs 0 and 1. `types`: the types of the columns of the result.
     """
 
-    def __init__(self, types: Sequence[DataType], keys: int) -> None:
-        self._joined = PlainRows(types[keys:])
-        self._alone = SemiJoin(types, range(keys), negated=True, shown=range(keys, len(types)))
+    def __init__(self, alone: Operator, types: Sequence[DataType]) -> None:
+        self._alone, self._joined = alone, PlainRows(types)
 
     @property
     def rows(self) -> int:

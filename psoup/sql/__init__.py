@@ -34,7 +34,7 @@ from psoup.sql.ddl import (
     create_statement,
     with_derivation,
 )
-from psoup.sql.derivation import bound_derivation, lates_of, widths_of
+from psoup.sql.derivation import bound_derivation, stays
 from psoup.sql.statement import (
     alter_stream,
     create_from_stream,
@@ -61,10 +61,9 @@ __all__ = [
     "create_stream",
     "drop_stream",
     "first_word",
-    "lates_of",
     "prepare",
     "standing_query",
-    "widths_of",
+    "stays",
     "window_clause",
     "with_derivation",
 ]

@@ -17,6 +17,7 @@ from psoup.expressions.supplied_functions import used_in
 from psoup.expressions.tree import reads_now
 from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Schema, StreamSpec, WindowClause
 from psoup.plan.derived_shape import Stateful, is_admitted, shape_of, stateful_nodes
+from psoup.plan.derived_stays import Stays, stays_of
 from psoup.plan.inputs import Source
 from psoup.plan.nodes import (
     Aggregate,
@@ -65,8 +66,8 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     columns = _columns(source, node, query)
     sources = tuple(
         [
-            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), _width(query, each, options))
-            for each in query.sources
+            DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), width)
+            for each, width in zip(query.sources, _widths(query, options), strict=True)
         ]
     )
     retention = retention_of(source, node.args.get("retention"), node.args.get("archive"))
@@ -99,42 +100,24 @@ def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:
     return query_of(StatementText(derived.select), then)
 
 
-def widths_of(query: StandingQuery) -> tuple[int | None, ...]:
-    """For each source, how long a tuple stays in its window, in microseconds. None if it stays for ever.
-
-    The window is cut by the retention of its stream. Tables AS OF a stream have no window.
-    """
-    return tuple([_window_width(source) for source in query.sources])
+def stays(query: StandingQuery, operator: StreamOperator = StreamOperator.ISTREAM) -> Stays:
+    """How long the tuples of each source are in their windows, and how late they come into them."""
+    return stays_of(query.sources, shape_of(query.plan), leaves=operator is StreamOperator.DSTREAM)
 
 
-def lates_of(query: StandingQuery) -> tuple[int, ...]:
-    """For each source, how long after its time a tuple comes into its window, in microseconds: END (NOW - d)."""
-    return tuple([0 if source.spec.table is not None else source.window.end.offset for source in query.sources])
-
-
-def _width(query: StandingQuery, source: Source, options: DeriveOptions) -> int | None:
-    """The `DerivedSource.width` of a source: for how long a pump needs a tuple after its time.
+def _widths(query: StandingQuery, options: DeriveOptions) -> list[int | None]:
+    """The `DerivedSource.width` of each source: for how long a pump needs a tuple after its time.
 
     A version meets only tuples of instants at which it holds. An operator with state needs a tuple until it leaves.
     """
     if options.every is not None:
-        return tick_width(source, options.every)
-    shape = shape_of(query.plan)
-    if source.spec.table is not None:
-        return 0
-    width = _window_width(source)
+        return [tick_width(source, options.every) for source in query.sources]
+    shape, (lates, widths, _) = shape_of(query.plan), stays(query, options.operator)
     if options.operator is StreamOperator.DSTREAM or (shape is not None and shape.operator is not None):
-        return None if width is None else width + 1
-    return source.window.end.offset if len(query.sources) == 1 else width
-
-
-def _window_width(source: Source) -> int | None:
-    begin, retention = source.window.begin, source.spec.retention.duration
-    if source.spec.table is not None:
-        return None
-    stated = begin.offset if begin.anchor is Anchor.NOW else None
-    bounds = [bound for bound in (stated, retention) if bound is not None]
-    return min(bounds) if bounds else None
+        needed = [None if width is None else width + 1 for width in widths]
+    else:
+        needed = list(lates if len(query.sources) == 1 else widths)
+    return [0 if source.spec.table is not None else width for source, width in zip(query.sources, needed, strict=True)]
 
 
 def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> tuple[Attribute, ...]:
@@ -185,8 +168,9 @@ def _refuse_unbounded(source: StatementText, query: StandingQuery, options: Deri
     shape = shape_of(query.plan)
     if shape is None or shape.operator is None or _keeps_rows(shape.operator):
         return
-    for each in query.sources:
-        if each.spec.table is None and _window_width(each) is None and options.state_limit is None:
+    widths = stays(query, options.operator).widths
+    for each, width in zip(query.sources, widths, strict=True):
+        if each.spec.table is None and width is None and options.state_limit is None:
             raise source.error(
                 f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
                 at,

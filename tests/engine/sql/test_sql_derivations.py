@@ -15,7 +15,7 @@ from psoup.sql import (
     create_statement,
     create_stream,
     standing_query,
-    widths_of,
+    stays,
     with_derivation,
 )
 from psoup.sql.derive_options import MB
@@ -170,7 +170,7 @@ def test_a_tuple_of_a_join_stays_as_long_as_its_window_and_its_retention_say() -
         assert derived is not None
         of_table = [0 if source.name == "c" else width for source, width in zip(derived.sources, widths, strict=True)]
         assert [source.width for source in derived.sources] == of_table
-        assert widths_of(bound_derivation(derived, lookup)) == widths
+        assert stays(bound_derivation(derived, lookup)).widths == widths
 
 
 def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> None:

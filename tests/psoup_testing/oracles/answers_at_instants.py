@@ -24,16 +24,19 @@ Changes = list[tuple[int, Row]]
 class Windowed:
     """A source of a SELECT in a window: tuples come `late` seconds after their time, and stay for `width` seconds.
 
-    `kept`: the seconds for which the stream keeps its tuples. They limit the window.
+    `kept`: the seconds for which the stream keeps its tuples. They limit the window. `implied`: PSoup has no brackets.
     """
 
     stream: str
     late: int
     width: int
     kept: int
+    implied: bool = False
 
     def in_psoup(self, alias: str) -> str:
         """The item of FROM of PSoup."""
+        if self.implied:
+            return f"{self.stream} {alias}"
         return f"{self.stream} [BEGIN (NOW - {self.width} SECONDS) END (NOW - {self.late} SECONDS)] {alias}"
 
     @property

@@ -9,6 +9,10 @@ import numpy as np
 from psoup_testing.oracles.answers_at_instants import Answers, Windowed
 
 Random = np.random.Generator
+Template = str | tuple[str, dict[str, int]]
+"""A template of `Answers`, and for sources without brackets how many seconds late they are read."""
+NEVER = 10**6
+"""A width in seconds that keeps all tuples."""
 
 
 class Stateful:
@@ -19,7 +23,9 @@ class Stateful:
         self.name = name
         kind = KINDS[int(random.integers(len(KINDS)))]
         self.leaves = bool(random.random() < 0.4) or kind is plain
-        template = kind(random)
+        template, lates = kind(random), dict[str, int]()
+        if isinstance(template, tuple):
+            template, lates = template
         streams = random.choice(list(retention), 3)
         aliases = [alias for alias in "abc" if "{" + alias + "}" in template]
         sources = {
@@ -27,7 +33,8 @@ class Stateful:
         }
         self.answers = Answers(template, sources)
         operator = "DSTREAM" if self.leaves else "ISTREAM"
-        self.statement = f"CREATE STREAM {name} AS {operator} ({self.answers.select})"
+        limit = " STATE AT MOST 64 MB" if lates else ""
+        self.statement = f"CREATE STREAM {name} AS {operator} ({self.answers.select}){limit}"
 
 
 def window(random: Random, stream: str, retention: Mapping[str, int]) -> Windowed:
@@ -112,7 +119,22 @@ def left_join(random: Random) -> str:
     return f"SELECT a.w AS c, b.v AS d, b.k + 1 AS e FROM {{a}} LEFT JOIN {{b}} ON a.k = b.k{more} WHERE {where}"
 
 
-KINDS: list[Callable[[Random], str]] = [
+def banded(random: Random) -> Template:
+    """An EXISTS, an absence or a LEFT JOIN with a band: the last two are certain at the end of the band."""
+    low, high = int(random.integers(-3, 3)), int(random.integers(0, 6))
+    first = f"a.stamp {'+' if low >= 0 else '-'} INTERVAL {abs(low)} SECONDS"
+    band = f"b.stamp >= {first} AND b.stamp <= a.stamp + INTERVAL {high} SECONDS"
+    more = random.choice(["", " AND b.v > a.v"])
+    kind = random.choice(["EXISTS", "NOT EXISTS", "LEFT"])
+    lates = {"a": 0 if kind == "EXISTS" else high, "b": 0}
+    if kind == "LEFT":
+        return f"SELECT a.w AS c, b.v AS d FROM {{a}} LEFT JOIN {{b}} ON a.k = b.k AND {band}{more}", lates
+    inner = f"SELECT 1 FROM {{b}} WHERE b.k = a.k AND {band}{more}"
+    where = f"{condition(random, 'a')} AND {kind} ({inner})"
+    return f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {where}", lates
+
+
+KINDS: list[Callable[[Random], Template]] = [
     *(distinct, distinct, distinct_join, union, union_all, plain),
-    *(exists, exists, joined_exists, member, left_join, left_join),
+    *(exists, exists, joined_exists, member, left_join, left_join, banded, banded, banded),
 ]
