@@ -14,11 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 from psoup.delta import Distinct as DistinctValues
-from psoup.delta import Operator
+from psoup.delta import GroupMeasure, Groups, Operator
 from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt
 from psoup.plan.derived_shape import Shape
-from psoup.plan.nodes import Distinct, Filter, Node, PartnerJoin, Project, SetOperation, SetOperator
+from psoup.plan.nodes import Aggregate, Distinct, Filter, Node, Output, PartnerJoin, Project, SetOperation, SetOperator
 from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.partner_parts import partner_parts
 from psoup.pumps.plain_rows import PlainRows
@@ -49,6 +49,8 @@ def binding_of(shape: Shape, settles: int | None = None) -> Binding:
         case None | SetOperation(operator=SetOperator.UNION):
             parts = _projected(shape.inputs)
             return Binding(parts, partial(PlainRows, parts[0].types), shape.above)
+        case Aggregate():
+            return _of_groups(shape.operator, shape.above)
         case PartnerJoin():
             return _of_partners(shape.operator, shape.above, settles)
         case _:
@@ -58,6 +60,18 @@ def binding_of(shape: Shape, settles: int | None = None) -> Binding:
 def _projected(inputs: Iterable[Node]) -> tuple[Part, ...]:
     """The parts whose columns are those of SELECTs."""
     return tuple([part_of(node.input, node.outputs) for node in inputs if isinstance(node, Project)])
+
+
+def _of_groups(node: Aggregate, above: tuple[Node, ...]) -> Binding:
+    """The binding of groups: the keys, then the arguments and the FILTER of each measure."""
+    columns, measures = [*node.keys], list[GroupMeasure]()
+    for each in node.measures:
+        args = tuple(range(len(columns), len(columns) + len(each.args)))
+        columns += each.args
+        measures.append(GroupMeasure(each, args, None if each.condition is None else len(columns)))
+        columns += [] if each.condition is None else [each.condition]
+    part = part_of(node.input, [Output(f"_{at}", column) for at, column in enumerate(columns)])
+    return Binding((part,), partial(Groups, part.types, range(len(node.keys)), measures), above)
 
 
 def _of_partners(node: PartnerJoin, above: tuple[Node, ...], settles: int | None) -> Binding:

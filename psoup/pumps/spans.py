@@ -19,7 +19,7 @@ from psoup.model import Kind
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
-from psoup.pumps.part import Part
+from psoup.pumps.part import Part, id_output
 from psoup.pumps.rows import readings
 from psoup.values.columns import Array, Column, concat_columns
 from psoup.work.read_budget import ReadBudget
@@ -45,11 +45,13 @@ def spans_of(
     extent: Extent,
     budget: ReadBudget,
 ) -> PartRows:
-    """The rows of a part that enter in a step. Raises the errors of an invocation.
+    """The rows of a part that enter in a step, those of one instant by their tuple IDs. Raises the errors of an
+    invocation.
 
     O(new tuples, and the tuples that they may meet).
     """
-    outputs = [output.expr for output in part.plan.outputs]
+    known = [id_output(place).expr for place in part.places] if len(part.places) > 1 else []
+    outputs = [*known, *[output.expr for output in part.plan.outputs]]
     pieces, errors, unknown = list[list[Column]](), 0, 0
     for reading in readings(form, part.places, views, snapshot, tenant, extent, budget):
         for columns in rows_of(part.plan, reading).columns(outputs, _ROWS):
@@ -59,11 +61,12 @@ def spans_of(
     if not pieces:
         return PartRows(Spans.empty(part.types), errors, unknown)
     whole = [concat_columns(group) for group in zip(*pieces, strict=True)]
+    ids, whole = [column.values for column in whole[: len(known)]], whole[len(known) :]
     count = len(part.places)
     start, end = _ends(form, part.places, [column.values for column in whole[:count]])
     spans = Spans(tuple(map(_plain, whole[count:])), start, end)
     lives = start <= end
-    order = np.argsort(start, kind="stable")
+    order = np.lexsort([*reversed(ids), start]) if len(ids) > 1 else np.argsort(start, kind="stable")
     return PartRows(spans.take(order if lives.all() else order[lives[order]]), errors, unknown)
 
 

@@ -23,6 +23,7 @@ from psoup.plan.nodes import (
     Aggregate,
     Distinct,
     Filter,
+    Having,
     Hop,
     Join,
     JoinKind,
@@ -48,6 +49,8 @@ from psoup.sql.select import Lookup
 from psoup.sql.source import StatementText
 from psoup.sql.time_domains import EVENT_TIME, time_domain
 
+_IN_ORDER = ("first", "last", "any_value", "string_agg")
+"""Aggregates whose result depends on the order of rows. A pump has the rows of a join in the order of instants."""
 _NAMES_TO_READ = "query the derived stream instead, as in SELECT … FROM {}"
 
 
@@ -185,10 +188,10 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
     later = _NAMES_TO_READ.format(name)
     shape = shape_of(plan)
     if shape is not None and _is_run(shape.operator):
-        return "", ""
+        return _of_measures(shape.operator)
     for _, node in walk(plan):
         match node:
-            case Project() | Filter() | Source() | Join() | Distinct():
+            case Project() | Filter() | Having() | Source() | Join() | Distinct() | Aggregate():
                 pass
             case PartnerJoin() if node.kind is JoinKind.AS_OF:
                 pass
@@ -199,8 +202,8 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
                 pass
             case Sort() | Limit():
                 return "ORDER BY, LIMIT or OFFSET in a derived stream", f"leave it out, and write it when you {later}"
-            case Aggregate() | Hop():
-                return "GROUP BY or an aggregate in a derived stream", f"select the rows, and {later} GROUP BY …"
+            case Hop():
+                return "windows of GROUP BY in a derived stream", f"select the rows, and {later} GROUP BY …"
             case Over():
                 return "OVER in a derived stream", f"select the rows, and {later}"
             case LastRows():
@@ -213,10 +216,19 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
     return f"{first.label} over another operator in a derived stream", "derive a stream from the inner SELECT first"
 
 
+def _of_measures(operator: Stateful | None) -> tuple[str, str]:
+    """The first measure over a join that depends on the order of its rows, and the way out."""
+    if isinstance(operator, Aggregate) and len(operator.sources) > 1:
+        for measure in operator.measures:
+            if measure.function in _IN_ORDER:
+                return f"{measure.function} over a join in a derived stream", "derive a stream from the join first"
+    return "", ""
+
+
 def _is_run(operator: Stateful | None) -> bool:
     """Whether pumps have an operator."""
     union = isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION
-    return operator is None or isinstance(operator, Distinct | PartnerJoin) or union
+    return operator is None or isinstance(operator, Aggregate | Distinct | PartnerJoin) or union
 
 
 def _keeps_rows(operator: Stateful) -> bool:

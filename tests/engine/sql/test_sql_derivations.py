@@ -98,6 +98,7 @@ def test_an_operator_with_state_needs_a_bound_or_a_limit() -> None:
         "k FROM e UNION SELECT k FROM f",
         "k FROM e WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.k = e.k)",
         "f.k, e.v FROM f LEFT JOIN e ON f.k = e.k",
+        "count(*) AS n FROM f",
     ):
         with pytest.raises(SqlError, match="'f' never leave it") as refused:
             derive(f"AS (SELECT {operator})")
@@ -191,7 +192,12 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
         ("AS (SELECT DISTINCT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT DISTINCT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),
         ("AS (SELECT DISTINCT k FROM last)", "RETENTION in rows", "RETENTION in time"),
-        ("AS (SELECT count(*) AS n FROM t)", "an aggregate in a derived stream", "FROM x GROUP BY"),
+        (
+            "AS (SELECT first(e.k) AS k FROM e, f [RANGE 1 HOUR] f WHERE e.k = f.k)",
+            "first over a join",
+            "the join first",
+        ),
+        ("AS (SELECT DISTINCT count(*) AS n FROM e GROUP BY k)", "Distinct over another", "the inner SELECT"),
         ("AS (SELECT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k FROM t LIMIT 3)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),

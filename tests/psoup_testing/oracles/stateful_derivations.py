@@ -134,7 +134,29 @@ def banded(random: Random) -> Template:
     return f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {where}", lates
 
 
+def grouped(random: Random) -> str:
+    """With keys or without, with HAVING or without."""
+    measures = [f"{random.choice(MEASURES)} AS m{at}" for at in range(int(random.integers(1, 4)))]
+    key = str(random.choice(["a.k", "a.w", "a.k % 2", ""]))
+    having = random.choice(["", "", " HAVING count(*) > 2", " HAVING sum(a.v) > 4"])
+    select = ", ".join([*([f"{key} AS g"] if key else []), *measures])
+    by = f" GROUP BY {key}" if key else ""
+    return f"SELECT {select} FROM {{a}} WHERE {condition(random, 'a')}{by}{having}"
+
+
+def grouped_join(random: Random) -> str:
+    where = f"a.k = b.k AND {condition(random, 'a')}"
+    return f"SELECT a.w AS g, count(*) AS n, sum(b.v) * 2 AS m FROM {{a}}, {{b}} WHERE {where} GROUP BY a.w"
+
+
+MEASURES = [
+    *("count(*)", "count(a.v)", "sum(a.v)", "avg(a.v)", "min(a.v)", "max(a.w)", "CAST(sum(a.k) AS BIGINT) + 1"),
+    *("count(DISTINCT a.k)", "count(*) FILTER (WHERE a.v > 2)", "median(a.v)"),
+]
+
+
 KINDS: list[Callable[[Random], Template]] = [
     *(distinct, distinct, distinct_join, union, union_all, plain),
     *(exists, exists, joined_exists, member, left_join, left_join, banded, banded, banded),
+    *(grouped, grouped, grouped, grouped_join),
 ]
