@@ -6,14 +6,15 @@ Question: which rows enter or leave the result, and when?
 
 Files, in reading order:
 
-    spans         the input of an operator, its output, and the protocol of all operators
-    buffers       the rows of a state, found by the instant at which they expire
-    value_table   the values of a state, as numbers
-    row_store     the columns of the rows of a state
-    distinct      DISTINCT, and UNION
-    semi_join     EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
+    spans            the input of an operator, its output, and the protocol of all operators
+    buffers          the rows of a state, found by the instant at which they expire
+    value_table      the values of a state, as numbers
+    row_store        the columns of the rows of a state
+    distinct         DISTINCT, and UNION
+    semi_join        EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
     band_semi_join   EXISTS and NOT EXISTS with a band: linked_rows is its part
-    groups        GROUP BY: running_states and recomputed_states are its parts
+    set_counts       EXCEPT and INTERSECT
+    groups           GROUP BY: positions, running_states and recomputed_states are its parts
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
 the inputs. So one step with these rows makes it again.
@@ -24,7 +25,8 @@ from psoup.delta.buffers import BufferKind
 from psoup.delta.distinct import Distinct
 from psoup.delta.groups import GroupMeasure, Groups
 from psoup.delta.semi_join import SemiJoin
-from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, netted
+from psoup.delta.set_counts import SetCounts, SetKind
+from psoup.delta.spans import FOREVER, Deltas, Operator, Spans, load, netted
 
 __all__ = [
     "FOREVER",
@@ -36,6 +38,9 @@ __all__ = [
     "Groups",
     "Operator",
     "SemiJoin",
+    "SetCounts",
+    "SetKind",
     "Spans",
+    "load",
     "netted",
 ]

@@ -82,10 +82,6 @@ class BandSemiJoin:
         owners = self._store, self._left, self._right, self._buffer, self._match.table
         return sum(part.nbytes for part in parts) + sum(part.nbytes for part in owners)
 
-    def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Make the state at `until`; see `Operator`. O(n) expected."""
-        self.step(inputs, until)
-
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """The changes up to `until`; see `Operator`. O(n + rows of the keys + changes), and a sort of the changes."""
         left, right = [checked(spans, self._until, until) for spans in inputs]

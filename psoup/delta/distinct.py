@@ -49,10 +49,6 @@ class Distinct:
         """The bytes of the values, their ends, and the buffer."""
         return self._values.nbytes + self._ends.nbytes + self._buffer.nbytes
 
-    def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Make the state at `until`; see `Operator`. O(n) expected."""
-        self.step(inputs, until)
-
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """The changes up to `until`; see `Operator`. O(n) expected, and a sort of the result."""
         spans = merged([checked(spans, self._until, until) for spans in inputs])

@@ -22,9 +22,10 @@ import numpy as np
 
 from psoup.delta.buffers import BufferKind, Entries
 from psoup.delta.linked_rows import ABSENT, LinkedRows
+from psoup.delta.positions import Positions
 from psoup.delta.recomputed_states import Layout, Lives, recomputed
 from psoup.delta.row_store import RowStore
-from psoup.delta.running_states import Arguments, Positions, RunningState, takes_back
+from psoup.delta.running_states import Arguments, RunningState, takes_back
 from psoup.delta.spans import Deltas, Spans, checked, netted
 from psoup.delta.value_table import ValueTable, new_places, wastes, with_room
 from psoup.invariants import ensure
@@ -150,48 +151,26 @@ class Groups:
 
     def _deltas(self, changes: _Changes) -> Deltas:
         """The deltas of all changed groups, and add the changes to the state."""
-        positions, instants = self._positions(changes)
+        groups = changes.groups.astype(np.int64)
+        positions = Positions.of(groups, changes.instants, len(groups) - len(changes.leaving))
         counts = self._count(positions)
         columns = self._results(positions, changes)
         keys = self._values.columns(positions.group)
         present = counts > 0 if self._key_places else np.ones(len(counts), np.bool_)
-        every = np.arange(len(counts))
-        later = every > positions.first
+        later = positions.later
         enters, leaves = np.flatnonzero(later & present), np.flatnonzero(later[1:] & present[:-1])
         rows = np.concatenate([leaves, enters])
         signs = np.repeat(np.array([-1, 1], np.int8), [len(leaves), len(enters)])
-        at = np.concatenate([instants[leaves + 1], instants[enters]])
+        at = positions.instant[np.append(leaves + 1, enters)]
         return netted([column.take(rows) for column in (*keys, *columns)], signs, at)
-
-    def _positions(self, changes: _Changes) -> tuple[Positions, Array]:
-        """The positions of the changed groups, and the instant of each one, which is arbitrary for beginnings."""
-        groups, instants = changes.groups.astype(np.int64), changes.instants
-        order = np.lexsort((instants, groups))
-        group, instant = groups[order], instants[order]
-        new_group = np.append(True, group[1:] != group[:-1])[: len(order)]
-        new = new_group.copy()
-        new[1:] |= instant[1:] != instant[:-1]
-        at = np.cumsum(new) + np.cumsum(new_group) - 1  # a group's beginning has a position of its own
-        place = np.empty(len(order), np.int64)
-        place[order] = at
-        count = int(at[-1]) + 1 if len(at) else 0
-        of_group, when, first = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
-        of_group[at], when[at] = group, instant
-        begins = at[new_group] - 1
-        of_group[begins] = group[new_group]
-        first[begins] = begins
-        entering = len(groups) - len(changes.leaving)
-        return Positions(of_group, np.maximum.accumulate(first), place[:entering], place[entering:]), when
 
     def _count(self, positions: Positions) -> Array:
         """The number of rows at all positions, and add the changes to the counts."""
-        size = len(positions.group)
-        change = np.bincount(positions.enters, minlength=size) - np.bincount(positions.leaves, minlength=size)
-        total = np.cumsum(change)
-        counts: Array = self._counts[positions.group] + total - total[positions.first] + change[positions.first]
-        groups = positions.group[positions.last]
-        self._used += int(np.count_nonzero(counts[positions.last])) - int(np.count_nonzero(self._counts[groups]))
-        self._counts[groups] = counts[positions.last]
+        counts = positions.counts(self._counts, positions.enters, positions.leaves)
+        last = positions.last
+        groups = positions.group[last]
+        self._used += int(np.count_nonzero(counts[last])) - int(np.count_nonzero(self._counts[groups]))
+        self._counts[groups] = counts[last]
         return counts
 
     def _results(self, positions: Positions, changes: _Changes) -> list[Column]:

@@ -10,36 +10,17 @@ its negative is combined with the state of the group.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
+from psoup.delta.positions import Positions
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column
 
 Arguments = tuple[list[Column], Column | None]
 """The columns of the arguments of a measure, and its condition, for some rows."""
-
-
-class Positions(NamedTuple):
-    """Places in time of the changed groups: for each group the beginning of the step, then its changes, in order.
-
-    `group`: the group of each position, int64[p]. `first`: the position of the beginning for each position, int64[p].
-    `enters`, `leaves`: the position of each row that enters or leaves, int64[k].
-    """
-
-    group: Array
-    first: Array
-    enters: Array
-    leaves: Array
-
-    @property
-    def last(self) -> Array:
-        """The last position of each group, int64."""
-        return np.flatnonzero(np.append(self.first[1:] != self.first[:-1], True)[: len(self.first)])
 
 
 def takes_back(measure: Measure) -> bool:

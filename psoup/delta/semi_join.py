@@ -67,10 +67,6 @@ class SemiJoin:
         """The bytes of the state."""
         return self._left.nbytes + self._keys.nbytes
 
-    def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Make the state at `until`; see `Operator`. O(n) expected."""
-        self.step(inputs, until)
-
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """The changes up to `until`; see `Operator`. O(n + changes) expected, and a sort of the changes."""
         left, right = [checked(spans, self._until, until) for spans in inputs]

@@ -13,7 +13,7 @@ equals NULL, NaN equals NaN, and -0.0 equals 0.0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -81,21 +81,34 @@ class Operator(Protocol):
         """The bytes of the state."""
         ...
 
-    def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
-        ...
-
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """Compute the changes at the instants after the last step, up to `until`.
 
         `inputs`: for each input, all spans that start after the last step, up to `until`. The first step may have
-        spans with any start. It has the same effect on the state as `load`.
+        spans with any start.
         """
         ...
 
     def check(self) -> None:
         """Raise Corrupt if an invariant of the state does not hold. O(state)."""
         ...
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """An operator that makes its state faster than by a step."""
+
+    def load(self, inputs: Sequence[Spans], until: int) -> None:
+        """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
+        ...
+
+
+def load(operator: Operator, inputs: Sequence[Spans], until: int) -> None:
+    """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
+    if isinstance(operator, Loading):
+        operator.load(inputs, until)
+    else:
+        operator.step(inputs, until)
 
 
 def merged(inputs: Sequence[Spans]) -> Spans:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psoup.delta import BandSemiJoin, BufferKind
+from psoup.delta import BandSemiJoin, BufferKind, load
 from psoup.delta.spans import Spans
 from psoup.model import BIGINT, TEXT, TIMESTAMP
 from psoup_testing.oracles.span_relations import (
@@ -78,7 +78,7 @@ def test_a_restart_makes_the_same_state(negated: bool) -> None:
         first, again = (BandSemiJoin(LEFT, [1], (2, 3), negated=negated) for _ in range(2))
         early = [[row for row in rows if row[1] <= at] for rows in inputs]
         steps_of(first, [LEFT, RIGHT], early, [until for until in instants if until <= at])
-        again.load([spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
+        load(again, [spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
         again.check()
         assert again.rows == first.rows
         for until in [until for until in instants if until > at]:

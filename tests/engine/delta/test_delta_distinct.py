@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psoup.delta import FOREVER, BufferKind, Distinct
+from psoup.delta import FOREVER, BufferKind, Distinct, load
 from psoup.delta.buffers import BUFFERS, Calendar, Fifo
 from psoup.delta.spans import Spans
 from psoup.errors import Corrupt
@@ -67,7 +67,7 @@ def test_a_restart_makes_the_same_state(buffer: BufferKind) -> None:
         cut = int(rng.integers(0, len(instants)))
         first, again = Distinct(TYPES, buffer), Distinct(TYPES, buffer)
         steps_of(first, [TYPES], [[row for row in rows if row[1] <= instants[cut]]], instants[: cut + 1])
-        again.load([spans_of(TYPES, live_at(rows, instants[cut]))], instants[cut])
+        load(again, [spans_of(TYPES, live_at(rows, instants[cut]))], instants[cut])
         again.check()
         assert again.rows == first.rows
         for until in instants[cut + 1 :]:

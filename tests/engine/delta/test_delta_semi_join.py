@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psoup.delta import BufferKind, SemiJoin
+from psoup.delta import BufferKind, SemiJoin, load
 from psoup.delta.match_keys import Nulls
 from psoup.delta.spans import Spans
 from psoup.model import BIGINT, TEXT
@@ -86,7 +86,7 @@ def test_a_restart_makes_the_same_state(negated: bool, nulls: Nulls) -> None:
         first, again = (SemiJoin(LEFT, KEYS, negated=negated, nulls=nulls) for _ in range(2))
         early = [[row for row in rows if row[1] <= at] for rows in inputs]
         steps_of(first, [LEFT, RIGHT], early, [until for until in instants if until <= at])
-        again.load([spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
+        load(again, [spans_of(types, live_at(rows, at)) for types, rows in zip((LEFT, RIGHT), inputs, strict=True)], at)
         again.check()
         assert again.rows == first.rows
         late = [[row for row in rows if row[1] > at] for rows in inputs]
