@@ -127,6 +127,50 @@ def test_operators_from_relations_to_streams_are_no_functions(proxy: Proxy, oper
         proxy.soup.register(f"Select {operator}(*) From Requests [Now]")
 
 
+@pytest.mark.parametrize(
+    ("operator", "rows"),
+    [
+        ("Istream", [(1, 1), (3, 3), (2, 25), (0, 27)]),
+        ("Dstream", [(1, 3), (3, 25), (2, 27)]),
+        ("Rstream", [*[(1, at) for at in (1, 2)], *[(3, at) for at in range(3, 25)], (2, 25), (2, 26), (0, 27)]),
+    ],
+)
+def test_operators_over_the_first_example_stream_its_counts(
+    proxy: Proxy, operator: str, rows: list[tuple[int, int]]
+) -> None:
+    """With Istream it "streams a new value each time the count changes". `rows`: counts, and hours."""
+    proxy.soup.execute(f"CREATE STREAM counts (n) AS {operator} ({straight(FIRST)}) EVERY 1 HOUR")
+    for hours, requests in ((0.5, 1), (2, 2), (25, 0)):
+        proxy.clock.advance(seconds=int(hours * 3_600))
+        for _ in range(requests):
+            proxy.request(1, EDU)
+    proxy.soup.maintain()
+    table = proxy.soup.ask("SELECT n, epoch_us(_time) AS at FROM counts").to_table().to_pylist()
+    hour = DAY // 24
+    assert [(row["n"], (row["at"] - 1_000 * DAY) // hour) for row in table] == rows
+
+
+def test_the_second_example_streams_the_pages_of_the_department(proxy: Proxy) -> None:
+    """Its windows are by rows, so only new requests change the count."""
+    proxy.soup.execute("CREATE STREAM Kept AS (SELECT * FROM Requests) RETENTION 1 DAY")
+    second = straight(SECOND_QUERY).replace("Requests", "Kept")
+    proxy.soup.execute(f"CREATE STREAM pages (n) AS Istream ({second}) EVERY 1 SECOND")
+    for url in (CS, EDU, CS, *[EDU] * 8):
+        proxy.request(1, url)
+        proxy.clock.advance(seconds=1)
+    proxy.soup.maintain()
+    assert [row["n"] for row in proxy.soup.ask("SELECT n FROM pages").to_table().to_pylist()] == [1, 2, 1]
+
+
+def test_select_all_from_a_stream_gives_the_stream(proxy: Proxy) -> None:
+    proxy.soup.execute("CREATE STREAM same AS (Select * From Requests)")
+    for client in (1, 2, 2):
+        proxy.request(client, EDU)
+    streams = [proxy.soup.ask(f"SELECT *, _time FROM {name}").to_table().to_pylist() for name in ("Requests", "same")]
+    assert streams[0] == streams[1]
+    assert len(streams[0]) == 3
+
+
 def test_a_select_without_a_window_is_the_relation_of_all_tuples(proxy: Proxy) -> None:
     query = proxy.soup.register("Select client_id From Requests")
     record = proxy.soup.engine.snapshot().query(query, proxy.soup.tenant)
