@@ -74,10 +74,24 @@ def _reach(form: Form, place: int, view: StreamView, at: int) -> Reach:
     return Reach(view, source.window, extent, at, at)
 
 
-def mark_at(form: Form, views: Sequence[StreamView], at: int) -> Mark:
-    """The mark of an instant. Its elements never fall from one instant to a later one. O(log tuples)."""
+class Marks:
+    """The marks of instants, for the present tuples of the sources. `at` is O(log tuples), the second time O(1)."""
+
+    def __init__(self, form: Form, views: Sequence[StreamView]) -> None:
+        self.form, self.views = form, views
+        self._known = dict[int, Mark]()
+
+    def at(self, instant: int) -> Mark:
+        """The mark of an instant. Its elements never fall from one instant to a later one."""
+        mark = self._known.get(instant)
+        if mark is None:
+            mark = self._known[instant] = _mark_of(reaches_at(self.form, self.views, instant), instant)
+        return mark
+
+
+def _mark_of(reaches: Sequence[Reach], at: int) -> Mark:
     mark = list[int]()
-    for reach in reaches_at(form, views, at):
+    for reach in reaches:
         mark += reach.range[:2]
         if reach.view.spec.table is not None:  # which versions hold, and which have been lost
             timeline = reach.view.timeline()
@@ -96,16 +110,13 @@ def first_time(form: Form, views: Sequence[StreamView]) -> int | None:
 
 
 def answer_at(
-    form: Form,
-    spec: StreamSpec,
-    snapshot: Snapshot,
-    tenant: str,
-    views: Sequence[StreamView],
-    at: int,
-    budget: ReadBudget,
+    marks: Marks, spec: StreamSpec, snapshot: Snapshot, tenant: str, at: int, budget: ReadBudget
 ) -> TickAnswer:
-    """Evaluate the SELECT at the instant `at`. Raises the errors of an invocation. O(tuples in the windows)."""
-    seen = reaches_at(form, views, at)
+    """Evaluate the SELECT at the instant `at`. Raises the errors of an invocation. O(tuples in the windows).
+
+    `spec`: the derived stream.
+    """
+    form, seen = marks.form, reaches_at(marks.form, marks.views, at)
     answer = _answer(form, snapshot, tenant, seen, at, budget)
     batches = list(answer.batches())
     table = pa.Table.from_batches(batches) if batches else answer.schema.empty_table()
@@ -116,7 +127,7 @@ def answer_at(
     ordered = _in_order(form.query.plan, table.rename_columns(list(declared.names)))
     columns = columns_from_arrow(declared, ordered, spec.name)
     errors, read = answer.errors + answer.select_errors, sum(reach.range.high - reach.range.low for reach in seen)
-    return TickAnswer(mark_at(form, views, at), columns, ordered.num_rows, read, errors, answer.unknown)
+    return TickAnswer(marks.at(at), columns, ordered.num_rows, read, errors, answer.unknown)
 
 
 def _answer(form: Form, snapshot: Snapshot, tenant: str, seen: Sequence[Reach], at: int, budget: ReadBudget) -> Answer:

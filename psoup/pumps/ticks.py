@@ -27,12 +27,14 @@ from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import check_state
 from psoup.pumps.pump import Pump
 from psoup.pumps.rows import DerivedRows
-from psoup.pumps.tick_answers import TickAnswer, answer_at, first_time, mark_at
+from psoup.pumps.tick_answers import Marks, TickAnswer, answer_at, first_time
 from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
 from psoup.work.read_budget import ReadBudget
 
 MOST_READ = 1_000_000
 """The most tuples in the windows that one step evaluates, unless one tick has more."""
+MOST_ANSWERS, MOST_TICKS = 64, 1_024
+"""The most answers that one step evaluates, and the most ticks that it pushes rows of."""
 
 _FAR = 2**61
 """An instant that is later than all ticks with a change."""
@@ -44,16 +46,21 @@ class _Gathered:
     """The rows of the ticks of one step."""
 
     def __init__(self) -> None:
-        self.ticks = self.read = 0
-        """The ticks that are done, and the tuples that their answers were made of."""
+        self.ticks = self.answers = self.read = 0
+        """The ticks that are done, the answers that were evaluated for them, and the tuples in their windows."""
         self._errors = self._unknown = self._nbytes = 0
         self._parts = list[tuple[int, Sequence[Column]]]()
 
     def note(self, answer: TickAnswer) -> None:
         """Count what an answer has read, and its errors."""
+        self.answers += 1
         self.read += answer.read
         self._errors += answer.errors
         self._unknown += answer.unknown
+
+    def is_full(self, share: int) -> bool:
+        """Whether no further tick belongs into the step. `share`: the most ticks."""
+        return self.ticks >= min(share, MOST_TICKS) or self.answers >= MOST_ANSWERS or self.read >= MOST_READ
 
     def take(self, tick: int, columns: Sequence[Column]) -> bool:
         """Add the rows of a tick. Returns False, and adds nothing, if they are too many beside those of other ticks."""
@@ -97,7 +104,7 @@ class TickPump(Pump):
             form = self._bound(snapshot)
             views = self._views(form, snapshot)
             closed = closed_instant(views, promised)
-            if closed is None or self._next(form, views, None, closed) is None:
+            if closed is None or self._next(Marks(form, views), None, closed) is None:
                 return None
         return super().step(snapshot, promised, budget, instant=instant)
 
@@ -125,12 +132,12 @@ class TickPump(Pump):
         views = self._views(form, snapshot)
         if all(view.spec.derived is None for view in views):
             return None
-        tick = self._next(form, views, self._before, _FAR)
+        tick = self._next(Marks(form, views), self._before, _FAR)
         at = closed_instant(views, promise_at(views, now))
         return None if tick is None or (at is not None and tick <= at) else tick
 
     def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:
-        return self._next(form, views, self._before, at) is not None
+        return self._next(Marks(form, views), self._before, at) is not None
 
     def rest(self, now: int) -> int | None:
         """The microseconds from `now` to the next tick that the clock alone closes. None if it closes none."""
@@ -141,57 +148,49 @@ class TickPump(Pump):
         """The last tick that the pump has passed. None before the first one."""
         return None if self._reached is None else self._reached // self.every * self.every
 
-    def _next(self, form: Form, views: Sequence[StreamView], before: int | None, at: int) -> int | None:
+    def _next(self, marks: Marks, before: int | None, at: int) -> int | None:
         """The next tick that may have rows, after the tick `before`, up to the instant `at`. None if there is none."""
         if before is None:
-            begins = first_time(form, views)
+            begins = first_time(marks.form, marks.views)
             tick = at + 1 if begins is None else -(-begins // self.every) * self.every
             return tick if tick <= at else None
         last = at // self.every * self.every
         if last <= before:
             return None
-        mark = mark_at(form, views, before)
+        mark = marks.at(before)
         if self._derived.operator is StreamOperator.RSTREAM and (self._last.rows or self._last.mark != mark):
             return before + self.every
-        return _first_other(lambda tick: mark_at(form, views, tick) == mark, before, last, self.every)
+        return _first_other(lambda tick: marks.at(tick) == mark, before, last, self.every)
 
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
         """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one tick's."""
-        gathered, before, at = _Gathered(), self._before, closed
-        while (tick := self._next(form, views, before, closed)) is not None:
+        marks, gathered, before, at = Marks(form, views), _Gathered(), self._before, closed
+        while (tick := self._next(marks, before, closed)) is not None:
             at = tick - 1
-            if gathered.ticks >= self._share or gathered.read >= MOST_READ:
+            if gathered.is_full(self._share):
                 break
-            columns = self._pushed(form, views, snapshot, before, tick, gathered, budget)
+            columns = self._pushed(marks, snapshot, before, tick, gathered, budget)
             if not gathered.take(tick, columns):
                 break
             before, at = tick, closed
-        extent = _extent(form, views, self._reached, at)
-        return extent, gathered.rows(self._spec.declared)
+        return _extent(form, views, self._reached, at), gathered.rows(self._spec.declared)
 
     def _pushed(
-        self,
-        form: Form,
-        views: Sequence[StreamView],
-        snapshot: Snapshot,
-        before: int | None,
-        tick: int,
-        gathered: _Gathered,
-        budget: ReadBudget,
+        self, marks: Marks, snapshot: Snapshot, before: int | None, tick: int, gathered: _Gathered, budget: ReadBudget
     ) -> Sequence[Column]:
         """The rows that are pushed at a tick."""
         operator, past = self._derived.operator, _NOTHING
 
         def answer(at: int) -> TickAnswer:
-            made = answer_at(form, self._spec, snapshot, self.tenant, views, at, budget)
+            made = answer_at(marks, self._spec, snapshot, self.tenant, at, budget)
             check_state(self._spec, made.nbytes)
             return made
 
         if before is not None and operator is not StreamOperator.RSTREAM:
-            past = self._last = self._last if self._last.mark == mark_at(form, views, before) else answer(before)
-        if self._last.mark != mark_at(form, views, tick):
+            past = self._last = self._last if self._last.mark == marks.at(before) else answer(before)
+        if self._last.mark != marks.at(tick):
             self._last = answer(tick)
             gathered.note(self._last)
         match operator:
