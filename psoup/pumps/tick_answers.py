@@ -1,4 +1,4 @@
-"""The answer of a derivation at an instant, as an invocation with `as_of` gives it, and the tuples that it reads.
+"""The answer of a derivation at an instant, and the tuples that it reads.
 
     instant t ──> the window of each source at t, as a range of tuple IDs ──> rows of the SELECT, in order
 
@@ -34,7 +34,7 @@ from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 Mark = tuple[int, ...]
-"""What the answer at an instant depends on. Instants with equal marks have equal answers."""
+"""The tuples and versions on which the answer at an instant depends. Instants with equal marks have equal answers."""
 
 _NO_QUERY = -1
 
@@ -132,14 +132,14 @@ def answer_at(
 
 def _answer(form: Form, snapshot: Snapshot, tenant: str, seen: Sequence[Reach], at: int, budget: ReadBudget) -> Answer:
     query, first = form.query, form.derived.sources[0].stream_id
-    own = replace(snapshot, config=replace(snapshot.config, archive_rows=NO_LIMIT), pairs=NO_PAIRS)
+    unlimited = replace(snapshot, config=replace(snapshot.config, archive_rows=NO_LIMIT), pairs=NO_PAIRS)
     sqc_id = NO_CLAUSE if query.sides else ALL
     record = QueryRecord(_NO_QUERY, tenant, first, sqc_id, at, snapshot.sequence, (query,))
     clauses = form.clauses()
     if not query.sides:
-        return answer_over(own, record, clauses[0], seen[0], budget)
+        return answer_over(unlimited, record, clauses[0], seen[0], budget)
     sides = [(reach.view, clause) for reach, clause in zip(seen, clauses, strict=True)]
-    return answer_seen(own, record, sides, seen, budget)
+    return answer_seen(unlimited, record, sides, seen, budget)
 
 
 def _in_order(plan: Node, rows: pa.Table) -> pa.Table:

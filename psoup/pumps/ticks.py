@@ -63,7 +63,7 @@ class _Gathered:
         return self.ticks >= min(share, MOST_TICKS) or self.answers >= MOST_ANSWERS or self.read >= MOST_READ
 
     def take(self, tick: int, columns: Sequence[Column]) -> bool:
-        """Add the rows of a tick. Returns False, and adds nothing, if they are too many beside those of other ticks."""
+        """Add the rows of a tick. Returns False, and adds nothing, if the step has too many rows then."""
         rows = len(columns[0]) if columns else 0
         nbytes = sum(column.nbytes for column in columns) + 8 * rows
         if self._parts and self._nbytes + nbytes > pump.MOST_BYTES:
@@ -94,7 +94,7 @@ class TickPump(Pump):
         assert self._derived.every is not None
         self.every: int = self._derived.every
         self._last = _NOTHING
-        """The latest answer. Its mark says of which ticks it is the answer."""
+        """The latest answer. It is the answer at all ticks with its mark."""
 
     def step(
         self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
@@ -204,7 +204,7 @@ class TickPump(Pump):
 
 
 def difference(left: TickAnswer, right: TickAnswer, budget: ReadBudget, limit: int) -> Sequence[Column]:
-    """The rows of `left` without those of `right`, as EXCEPT ALL: in the order of `left`, the first of equal rows.
+    """The rows of `left` without the rows of `right`, as EXCEPT ALL: in the order of `left`, the first of equal rows.
 
     No columns if there is no row. `limit`: the most different rows. Raises ResourceExhausted beyond it.
     """

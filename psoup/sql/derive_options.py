@@ -1,4 +1,4 @@
-"""The options of CREATE STREAM … AS that say which rows a derived stream gets, and how far it may fall behind.
+"""The options of CREATE STREAM … AS: which rows a derived stream gets, and its limits.
 
 AS RSTREAM (SELECT …) EVERY 1 MINUTE LAG AT MOST 1 DAY STATE AT MOST 64 MB ──> DeriveOptions
 """
@@ -78,5 +78,5 @@ def _size(source: StatementText, node: exp.Expr) -> int:
     if unit != "MB" or not (amount.isascii() and amount.isdigit()) or not 0 < int(amount) < _MOST_MB:
         written = f"{amount[:40]} {unit or ''}".strip()
         hint = "write a whole number of MB, as in STATE AT MOST 64 MB; 1 MB is 1,000,000 bytes"
-        raise source.error(f"STATE AT MOST {written} is no size", node, hint=hint)
+        raise source.error(f"STATE AT MOST {written} has no size", node, hint=hint)
     return int(amount) * MB

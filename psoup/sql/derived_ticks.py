@@ -51,7 +51,7 @@ def refuse_for_ticks(
 
 
 def tick_width(source: Source, every: int) -> int | None:
-    """How long after its time a tuple of a source is needed, in microseconds: until the instant after it has left.
+    """The time for which a tuple of a source is needed, in microseconds: until the tick after it has left.
 
     A table needs versions that hold at the last instant. AS OF a stream, it needs all of its HISTORY. None for ever.
     """

@@ -108,7 +108,7 @@ def test_the_clock_alone_closes_ticks_in_system_time(soup: LocalPSoup) -> None:
 
 
 def test_a_stream_from_start_begins_with_its_first_tuple_and_from_now_with_the_create(soup: LocalPSoup) -> None:
-    """Both have the answer before their first tick to compare with: nothing, and that of the last multiple."""
+    """The first tick is compared with nothing, or with the answer at the last multiple before the CREATE."""
     soup.execute(f"CREATE STREAM e {TIMED}")
     soup.push("e", rows((1, 12), (2, 17), (3, 23)))
     select = "(SELECT count(*) AS n FROM e [RANGE 1 HOUR])"
@@ -126,7 +126,7 @@ def test_a_stream_from_start_begins_with_its_first_tuple_and_from_now_with_the_c
 
 
 def test_before_the_first_tick_no_position_is_logged(soup: LocalPSoup) -> None:
-    """After a restart the answer before the first tick must be nothing again, not that of an empty window."""
+    """After a restart the answer before the first tick must be nothing again, not the count of an empty window."""
     soup.execute(f"CREATE STREAM e {TIMED}")
     soup.execute("CREATE STREAM x AS (SELECT count(*) AS n FROM e [RANGE 1 HOUR]) EVERY 1 MINUTE")
     soup.push("e", rows((1, 61), (2, 70)))
@@ -176,7 +176,7 @@ def test_a_table_alone_is_followed_by_the_times_of_its_versions(soup: LocalPSoup
 
 
 def test_a_table_of_the_clock_beside_event_time_has_the_versions_that_are_known(soup: LocalPSoup) -> None:
-    """A first version that comes between two ticks changes both answers, so it is no difference of them."""
+    """A first version that comes between two ticks changes both answers, so they do not differ by it."""
     soup.execute(f"CREATE STREAM e {TIMED}")
     soup.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, n TEXT)")
     select = "SELECT e.k, c.n FROM e [RANGE 1 HOUR] JOIN c ON e.k = c.k"
@@ -201,8 +201,8 @@ def test_streams_with_every_derive_from_one_another(soup: LocalPSoup, timed: boo
         soup.clock = VirtualClock(NOW + at * SECOND)
         soup.push("e", rows((k, at)) if timed else pa.table({"k": [k]}))
     first = 0 if timed else NOW / SECOND
-    found = [(k, n, at - first) for k, n, at in shown(soup, "counts")]  # type: ignore[operator]
-    assert found == [(1, 2, 10), (1, 2, 20), (3, 1, 20), (3, 1, 30)]
+    derived = [(k, n, at - first) for k, n, at in shown(soup, "counts")]  # type: ignore[operator]
+    assert derived == [(1, 2, 10), (1, 2, 20), (3, 1, 20), (3, 1, 30)]
     assert [(n, at - first) for n, at in shown(soup, "most")] == [(2, 20), (None, 100)]  # type: ignore[operator]
     last = soup.engine.snapshot().sequence
     soup.clock = VirtualClock(NOW + 401 * SECOND)

@@ -70,16 +70,16 @@ class Window:
     rows: int | None = None
 
 
-def window_of(random: Random, kept: int | None) -> Window:
-    """A random window of a stream that keeps its tuples for `kept` seconds, or for ever."""
+def window_of(random: Random, keeps: int | None) -> Window:
+    """A random window of a stream that keeps its tuples for `keeps` seconds, or for ever."""
     width = int(random.integers(2, 15))
-    width = width if kept is None else min(width, kept)
+    width = width if keeps is None else min(width, keeps)
     windows = [
         Window(f" [RANGE {width} SECONDS]", width),
         Window(f" [RANGE {width} SECONDS]", width),
         Window(f" [BEGIN (NOW - {width} SECONDS) END (NOW - {width // 2} SECONDS)]", width, late=width // 2),
-        Window(f" [ROWS {width}]", kept, rows=width),
-        *([Window("", kept)] * 2 if kept is not None else []),
+        Window(f" [ROWS {width}]", keeps, rows=width),
+        *([Window("", keeps)] * 2 if keeps is not None else []),
     ]
     return windows[int(random.integers(len(windows)))]
 
@@ -87,12 +87,12 @@ def window_of(random: Random, kept: int | None) -> Window:
 class Ticked:
     """A random stream derived with EVERY, of a history."""
 
-    def __init__(self, random: Random, name: str, kept: dict[str, int | None]) -> None:
+    def __init__(self, random: Random, name: str, keeps: dict[str, int | None]) -> None:
         self.name = name
         self.operator = str(random.choice(OPERATORS))
         self.select = SELECTS[int(random.integers(len(SELECTS)))]
         self.every = int(random.choice([1, 2, 5, 7, 45]))
-        self.windows = {source: window_of(random, kept[source]) for source in STREAMS}
+        self.windows = {source: window_of(random, keeps[source]) for source in STREAMS}
         sources = {source: f"{source}{window.text}" for source, window in self.windows.items()}
         select = self.select.format(**sources, c="c")
         self.statement = f"CREATE STREAM {name} AS {self.operator} ({select}) EVERY {self.every} SECONDS"
@@ -108,9 +108,9 @@ class TickHistory:
 
     def __init__(self, seed: int, streams: int) -> None:
         random = self.random = np.random.default_rng(seed)
-        self.kept: dict[str, int | None] = {name: 15 if random.random() < 0.4 else None for name in STREAMS}
-        self.derived = [Ticked(random, f"x{number}", self.kept) for number in range(streams)]
-        self.before = int(random.integers(0, 8)) if not any(self.kept.values()) else 0
+        self.keeps: dict[str, int | None] = {name: 15 if random.random() < 0.4 else None for name in STREAMS}
+        self.derived = [Ticked(random, f"x{number}", self.keeps) for number in range(streams)]
+        self.before = int(random.integers(0, 8)) if not any(self.keeps.values()) else 0
         """The number of pushes before the streams are derived: 0 if tuples may be gone by then."""
         self.pushes = list(self._pushes())
         self.restarts = frozenset(random.integers(0, len(self.pushes), 3).tolist())
@@ -119,7 +119,7 @@ class TickHistory:
     @property
     def creates(self) -> list[str]:
         """The CREATE statements of the sources."""
-        texts = {name: "" if kept is None else f" RETENTION {kept} SECONDS" for name, kept in self.kept.items()}
+        texts = {name: "" if keeps is None else f" RETENTION {keeps} SECONDS" for name, keeps in self.keeps.items()}
         streams = [
             f"CREATE STREAM {name} {_COLUMNS} TIMESTAMP BY stamp LATENESS 2 SECONDS{text}"
             for name, text in texts.items()

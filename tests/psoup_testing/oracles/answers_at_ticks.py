@@ -24,7 +24,7 @@ class TickOracle:
     """The tuples of the sources of a history in DuckDB. `soup`: has all accepted tuples, in the order of their IDs."""
 
     def __init__(self, soup: LocalPSoup, history: TickHistory) -> None:
-        self._kept = history.kept
+        self._keeps = history.keeps
         self._duck = duckdb.connect()
         self._duck.execute("SET TimeZone = 'UTC'")
         for name in STREAMS:
@@ -70,9 +70,9 @@ class TickOracle:
         if name == "c":
             newest = "QUALIFY row_number() OVER (PARTITION BY k ORDER BY id DESC) = 1"
             return f"(SELECT * FROM (SELECT * FROM all_c WHERE micros <= {tick} {newest}) WHERE NOT gone) AS c"
-        window, kept = derived.windows[name], self._kept[name]
+        window, keeps = derived.windows[name], self._keeps[name]
         last = tick - window.late * SECOND
-        bound = min([width for width in (window.width, kept) if width is not None], default=10**6)
+        bound = min([width for width in (window.width, keeps) if width is not None], default=10**6)
         rows = f"SELECT * FROM all_{name} WHERE micros BETWEEN {tick - bound * SECOND} AND {last}"
         if window.rows is not None:
             rows += f" ORDER BY id DESC LIMIT {window.rows}"
