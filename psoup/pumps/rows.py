@@ -21,9 +21,11 @@ import pyarrow as pa
 from psoup.answer.answer import Answer
 from psoup.answer.completeness import Completeness
 from psoup.answer.copies.id_boxes import steps
+from psoup.data.versions import begins_of
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.select.clause_matches import matches_in
+from psoup.execution.select.many_matches import parts_of
 from psoup.execution.select.match_forms import Matches
 from psoup.model import TIMESTAMP, Schema, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
@@ -100,7 +102,7 @@ def readings(
     clauses, config = form.clauses(), snapshot.config
     target, base = [tuple([box[place] for place in places]) for box in (extent.target, extent.base)]
     for step, box in steps(target, base):
-        if len(places) > 1 and _meets_nothing(views, places[step // 2], form):
+        if len(places) > 1 and _meets_nothing(views, places[step // 2], box[step // 2], form):
             continue
         matches: list[Sequence[Matches]] = [()] * len(views)
         wanted = [(views[place], clauses[place], *ends) for place, ends in zip(places, box, strict=True)]
@@ -126,13 +128,21 @@ def _lost_before(view: StreamView, extent: Extent) -> int:
     return table.history_edge(extent.at if extent.after is None else extent.after)
 
 
-def _meets_nothing(views: Sequence[StreamView], source: int, form: Form) -> bool:
-    """Whether new tuples of a source meet no old ones: each later version of a table holds from its time.
+def _meets_nothing(views: Sequence[StreamView], source: int, new: tuple[int, int], form: Form) -> bool:
+    """Whether new tuples of a source meet no old ones: each new version of a table holds only from when it came.
 
-    A first version that holds from the beginning may meet old tuples.
+    `new`: the tuple IDs of the new versions. A first version may meet old tuples: it holds from the beginning, or its
+    own time is below the watermark at which it came. O(new versions).
     """
-    table = views[source].spec.table
-    return table is not None and form.sources[source].as_of is not None and table.first_from_arrival
+    view = views[source]
+    table = view.spec.table
+    if table is None or form.sources[source].as_of is None:
+        return False
+    for entry, start, stop in parts_of(view, *new):
+        rows = np.arange(start, stop)
+        if bool((begins_of(entry.data, table, rows) < entry.data.times[start:stop]).any()):
+            return False
+    return True
 
 
 def _integers(rows: pa.Table, first: int, stop: int) -> list[Array]:
