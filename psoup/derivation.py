@@ -16,6 +16,8 @@ INSTANT = "_instant"
 """The name of the hidden last column of a derived stream: the instant at which the row entered the answer."""
 PRODUCER_PREFIX = "derived:"
 """The beginning of the names of producers that only the service may use."""
+EVERYTHING = -(2**63)
+"""The pin of a stream that needs all tuples of a source."""
 
 
 class StreamOperator(Enum):
@@ -66,6 +68,14 @@ class Derivation:
     def source_ids(self) -> tuple[int, ...]:
         """The stream IDs of the sources, each once."""
         return tuple(dict.fromkeys(source.stream_id for source in self.sources))
+
+    def pin_of(self, stream_id: int, watermark: int | None) -> int:
+        """The least time of a tuple of a source that the stream still needs; `EVERYTHING` if it needs all of them.
+
+        `watermark`: of the stream.
+        """
+        width = self.width_of(stream_id)
+        return EVERYTHING if watermark is None or width is None else watermark - width + 1
 
     def width_of(self, stream_id: int) -> int | None:
         """The greatest `width` of the sources that are this stream. None if one of them has no bound."""

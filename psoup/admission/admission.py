@@ -242,8 +242,8 @@ class Admission:
             case Recall() | Locate():
                 return decide_recall(self._stream(command), command, sequence, now)
             case Attach():
-                target = target_on(self._stream(command), self._config, self._archive, sequence + 1, now)
-                return decide_attach(command, target)
+                place = tenant_of(command.tenant), self._config, self._archive, sequence + 1, now
+                return decide_attach(command, target_on(self._stream(command), *place))
             case Heartbeat():
                 return decide_heartbeat(self._stream(command), command, self._config, sequence + 1, now)
             case RaiseWatermarks():

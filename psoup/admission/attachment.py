@@ -103,6 +103,8 @@ class AttachTarget:
     latest: int
     closed: int | None = None
     """The greatest instant that a derived stream has passed, as in `KnownStream`."""
+    pin: int | None = None
+    """The least time of a tuple that derived streams still need. None if they need none."""
 
 
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
@@ -145,6 +147,7 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
         target.now,
         tuple(_placed(chunk, *_place(command, past)) for chunk in command.chunks),
         command.batch,
+        target.pin,
     )
     first = extent.first_time if command.batch is None or past.first_time is None else past.first_time
     return Prepared(AttachAcknowledgement(event.sequence, False, first, watermark), event)

@@ -160,6 +160,20 @@ def close_sources(stream: KnownStream, streams: Mapping[int, KnownStream]) -> No
                 streams[stream_id].close(stream.watermark)
 
 
+def pin_of(stream: KnownStream, tenant: KnownTenant) -> int | None:
+    """The least time of a tuple of the stream that derived streams still need. None if none needs one.
+
+    O(streams of the tenant).
+    """
+    derived = [(other.spec.derived, other.watermark) for other in tenant.streams.values()]
+    pins = [
+        each.pin_of(stream.stream_id, watermark)
+        for each, watermark in derived
+        if each is not None and stream.stream_id in each.source_ids
+    ]
+    return min(pins, default=None)
+
+
 def derived_from(stream: KnownStream, tenant: KnownTenant) -> list[KnownStream]:
     """The streams that derive from a stream, directly or not, each before those that it derives from.
 

@@ -134,6 +134,9 @@ class Attached:
 
     `watermark`: the stream's watermark after the event. `time`: the clock at prepare. `chunks`: their numbers and IDs
     are less than all earlier ones, or for a batch greater. A replay has no chunks here, because the store has them.
+
+    `pin`: the store keeps the stream's tuples from this time on, whatever their retention, because derived streams need
+    them. None if they need none, and in a replay.
     """
 
     sequence: int
@@ -145,6 +148,7 @@ class Attached:
     time: int
     chunks: tuple[ArchivedChunk, ...] = ()
     batch: int | None = None
+    pin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

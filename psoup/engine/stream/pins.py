@@ -15,9 +15,6 @@ from typing import Protocol
 from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import StreamCreated
 
-_ALL = -(2**63)
-"""The least time of a pin that keeps everything."""
-
 
 class _Shelved(Protocol):
     @property
@@ -29,22 +26,18 @@ class SourcePins:
 
     def __init__(self, event: StreamCreated, streams: Mapping[int, _Shelved]) -> None:
         """Pin all tuples of the sources. A replay may lack a source that is dropped later."""
-        self._stream_id = event.stream_id
-        derived = event.spec.derived
-        ids = () if derived is None else derived.source_ids
-        self._pinned = [
-            (streams[i].shelf, None if derived is None else derived.width_of(i)) for i in ids if i in streams
-        ]
-        for shelf, _ in self._pinned:
-            shelf.pins.set(self._stream_id, _ALL)
+        self._stream_id, self._derived = event.stream_id, event.spec.derived
+        ids = () if self._derived is None else self._derived.source_ids
+        self._pinned = [(i, streams[i].shelf) for i in ids if i in streams]
+        self.move(None)
 
     def move(self, watermark: int | None) -> None:
         """Pin only what the stream needs after its watermark has moved. O(sources)."""
-        for shelf, width in self._pinned:
-            time = _ALL if watermark is None or width is None else watermark - width + 1
-            shelf.pins.set(self._stream_id, time)
+        if self._derived is not None:
+            for source, shelf in self._pinned:
+                shelf.pins.set(self._stream_id, self._derived.pin_of(source, watermark))
 
     def release(self) -> None:
         """Remove all pins, as the stream is dropped."""
-        for shelf, _ in self._pinned:
+        for _, shelf in self._pinned:
             shelf.pins.set(self._stream_id, None)

@@ -11,6 +11,7 @@ from psoup.derivation import Derivation, DerivedSource, StreamOperator
 from psoup.events.events import StreamCreated
 from psoup.model import DAY, SECOND
 from psoup.sql import create_statement, create_stream, with_derivation
+from psoup.work.read_budget import ReadBudget
 from psoup_storage.durable.log.definitions import created, definition_facts, definition_text
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
@@ -116,4 +117,29 @@ def test_attached_history_is_derived_though_the_pump_has_looked_past_it(tmp_path
     attach(soup, "e", "job", tmp_path / "job")  # type: ignore[arg-type]
     soup.heartbeat("e", START - 10 * SECOND)
     assert [row["k"] for row in shown(soup)] == [11]
+    soup.store.close()
+
+
+def test_batches_of_a_job_leave_the_chunks_that_a_derived_stream_has_not_read(tmp_path: Path) -> None:
+    """A batch makes earlier ones older than the retention. Once the stream has read them, the next batch ends them."""
+    soup = Soup(tmp_path / "data", START)
+    soup.execute("CREATE STREAM e (k BIGINT, at TIMESTAMP) TIMESTAMP BY at RETENTION 20 SECONDS ARCHIVE 40 SECONDS")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+
+    def feed(batch: int) -> int:
+        """Attach a minute of tuples. Returns the number of chunks on disk."""
+        times = [START + (60 * batch - 1_000 + second) * SECOND for second in range(60)]
+        table = pa.table({"k": range(60 * batch, 60 * batch + 60), "at": pa.array(times, pa.timestamp("us"))})
+        spec = soup.engine.snapshot().stream("e", soup.tenant).spec
+        write(tmp_path / f"job{batch}", spec, table, times, [])
+        attach(soup, "e", "job", tmp_path / f"job{batch}", batch)  # type: ignore[arg-type]
+        return int(next(soup.store._database.query("SELECT count(*) FROM chunks"))[0])
+
+    soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+    assert [feed(batch) for batch in range(4)] == [1, 2, 3, 4]
+    soup.store.close()
+    soup = Soup(tmp_path / "data", START)
+    soup._pumps.run(soup.engine.snapshot, soup._submit, soup.clock.now, ReadBudget)
+    assert [row["k"] for row in shown(soup)] == [*range(239)]
+    assert feed(4) == 2
     soup.store.close()

@@ -140,7 +140,8 @@ WITH newer AS (
         ORDER BY number DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS rows
     FROM chunks WHERE stream = :stream
 )
-SELECT min(number) FROM newer WHERE number >= :first OR last_time >= :time AND rows < :rows
+SELECT min(number) FROM newer
+WHERE number >= :first OR last_time >= :time AND rows < :rows OR last_time >= :pin
 """
 _EARLIER = """
 DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach' AND sequence < :sequence
@@ -151,11 +152,13 @@ DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach'
 def forget_outlived(connection: apsw.Connection, event: Attached, retention: Retention) -> list[str]:
     """Forget the chunks that an attached batch makes older than the retention, and the events of batches before it.
 
-    The chunks of the batch stay, because later IDs follow theirs. Returns the files of the forgotten chunks.
+    The chunks of the batch stay, because later IDs follow theirs. So do chunks that derived streams need. Returns the
+    files of the forgotten chunks.
     """
     last = event.chunks[-1]
     facts = {"stream": event.stream_id, "first": event.chunks[0].number, "job": event.job, "sequence": event.sequence}
     facts["time"] = -(2**63) if retention.duration is None else last.last_time - retention.duration
+    facts["pin"] = 2**63 - 1 if event.pin is None else event.pin
     facts["rows"] = 2**62 if retention.rows is None else retention.rows
     connection.execute(_EARLIER, facts)
     return forget_chunks(connection, event.stream_id, connection.execute(_OUTLIVED, facts).get)
