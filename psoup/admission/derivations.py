@@ -125,8 +125,8 @@ def _decide_push(command: PushDerived, streams: Streams, budget: MemoryBudget, s
         number=number,
         rows=rows,
     )
-    needed = stream.producers.needed(event)
-    budget.check_batch(stream.spec, needed + (event.batch.nbytes if len(event.batch) else 0))
+    if len(event.batch):
+        budget.check_batch(stream.spec, stream.producers.needed(event) + event.batch.nbytes)
     return Prepared(PushAcknowledgement(event.sequence, False, len(event.batch), watermark=command.at), event)
 
 
@@ -142,11 +142,13 @@ def _event(
     number: int = 0,
     rows: int | None = 0,
 ) -> Pushed:
-    empty = tuple([empty_column(attribute.type) for attribute in spec.schema.attributes])
-    batch = Batch(empty, np.zeros(0, np.int64)) if command is None else command.batch
-    positions = b"" if command is None else command.positions
-    place, name = (sequence, tenant, stream_id), producer_of(stream_id)
-    return Pushed(*place, batch, NONE_REFUSED, at, now, name, 1, number, before=rows, source=positions)
+    """The event of a step. Without rows it only moves the watermark, and is no batch of the producer."""
+    place = sequence, tenant, stream_id
+    if command is None or not len(command.batch):
+        empty = tuple([empty_column(attribute.type) for attribute in spec.schema.attributes])
+        return Pushed(*place, Batch(empty, np.zeros(0, np.int64)), NONE_REFUSED, at, now)
+    batch, name = command.batch, producer_of(stream_id)
+    return Pushed(*place, batch, NONE_REFUSED, at, now, name, 1, number, before=rows, source=command.positions)
 
 
 def close_sources(stream: KnownStream, streams: Mapping[int, KnownStream]) -> None:

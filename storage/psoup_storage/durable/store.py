@@ -43,7 +43,7 @@ from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.departures import Departures
-from psoup_storage.durable.log.latest import keep_latest
+from psoup_storage.durable.log.latest import LatestRows
 from psoup_storage.durable.log.logged_registrations import LoggedRegistrations
 from psoup_storage.durable.log.parked_at_end import parked_at_end
 from psoup_storage.durable.log.ready import ReadyRows
@@ -115,7 +115,7 @@ class DurableStore:
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """By stream and job, the chunks that are in the folder and not yet attached."""
         self._in_turn: InTurn = at_once
-        self._shared = False
+        self._shared, self._latest = False, LatestRows()
         self._reader = QuickReader(self._directory.database, None if vfs is None else self._database.query)
         self.registrations = LoggedRegistrations(self._reader.rows)
         self.spool = self._ready.spool
@@ -171,7 +171,7 @@ class DurableStore:
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             forgotten = [forget_stream(connection, stream) for stream in dropped]
-            keep_latest(connection, events)
+            self._latest.keep(connection, events)
         for event in attached:
             adopted = self._adopted.pop((event.stream_id, event.job))
             self._chunk_bytes += sum(row.bytes for row in adopted.rows)

@@ -10,6 +10,7 @@ from psoup.admission.derivations import producer_of
 from psoup.derivation import Derivation, DerivedSource, StreamOperator
 from psoup.events.events import StreamCreated
 from psoup.model import DAY, SECOND
+from psoup.pumps import advance
 from psoup.sql import create_statement, create_stream, with_derivation
 from psoup.work.read_budget import ReadBudget
 from psoup_storage.durable.log.definitions import created, definition_facts, definition_text
@@ -143,3 +144,38 @@ def test_batches_of_a_job_leave_the_chunks_that_a_derived_stream_has_not_read(tm
     assert [row["k"] for row in shown(soup)] == [*range(239)]
     assert feed(4) == 2
     soup.store.close()
+
+
+def test_the_log_does_not_grow_with_steps_that_have_no_rows(tmp_path: Path) -> None:
+    """Each second, a step may only say how far a stream with queries is derived."""
+    soup = Soup(tmp_path / "data", START)
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t WHERE k > 10) FROM NOW")
+
+    def tick() -> None:
+        soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
+        (pump,) = soup._pumps.by_id.values()
+        due = pump.due(soup.engine.snapshot(), soup.clock.now(), instant=True)
+        assert due is not None
+        assert advance(pump, due, soup.engine.snapshot, soup._submit, ReadBudget())
+
+    def rows_of_log() -> int:
+        return int(next(soup.store._database.query("SELECT count(*) FROM log WHERE kind = 'push'"))[0])
+
+    for _ in range(20):
+        tick()
+    assert rows_of_log() == 1
+    for k in (5, 11, 6, 12):
+        soup.push("t", rows(k, 1))
+        tick()
+    before, watermark = shown(soup), soup.engine.snapshot().stream("x", soup.tenant).watermark
+    assert [row["k"] for row in before] == [11, 12]
+    assert rows_of_log() == 4 + 2 + 1, "four pushes into t, two steps with rows, and the last one"
+    soup.store.close()
+    soup = Soup(tmp_path / "data", soup.clock.now())
+    assert (shown(soup), soup.engine.snapshot().stream("x", soup.tenant).watermark) == (before, watermark)
+    soup.push("t", rows(13, 1))
+    assert [row["k"] for row in shown(soup)] == [11, 12, 13]
+    soup.check()
+    soup.store.close()
+    assert examine(tmp_path / "data").findings == []
