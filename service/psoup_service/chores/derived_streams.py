@@ -53,7 +53,8 @@ class DerivedStreams:
     def __init__(self, host: Host[Snapshot]) -> None:
         self._host = host
         self._pumps = Pumps()
-        self._streams: tuple[int, ...] = ()
+        self._streams = self._published_streams = tuple[int, ...]()
+        """The marks of the streams that the thread has looked at, and of those that were published last."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end_listening: Callable[[], None] = lambda: None
         self._wake, self._stopping = threading.Event(), threading.Event()
@@ -107,8 +108,15 @@ class DerivedStreams:
         }
 
     def _published(self) -> None:
-        """Wake the thread if there are derived streams. On the writer's thread: some microseconds without them."""
-        if not self._wake.is_set() and (self.pumps or mark_of(self._host.snapshot().by_id) != self._streams):
+        """Wake the thread if there are derived streams, and readers that may wait for a dropped one.
+
+        On the writer's thread: some microseconds.
+        """
+        mark = mark_of(self._host.snapshot().by_id)
+        if mark != self._published_streams:
+            self._published_streams = mark
+            self._host.passed.wake()
+        if self.pumps or mark != self._streams:
             self._wake.set()
 
     def _run(self) -> None:

@@ -76,6 +76,11 @@ class PassedEvents:
         """Replace what the pumps have passed, and wake the waiters."""
         with self._lock:
             self._passed = passed
+        self.wake()
+
+    def wake(self) -> None:
+        """Let all waiters look again: a pump has gone on, or a stream was dropped."""
+        with self._lock:
             waiters, self._waiters = self._waiters, []
         deliver([(waiter, None) for waiter in waiters])
 

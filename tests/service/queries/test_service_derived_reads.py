@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -55,6 +57,34 @@ def test_a_read_of_a_stream_that_is_dropped_does_not_wait_for_it() -> None:
         await wait
 
     asyncio.run(read())
+
+
+def test_a_drop_ends_a_wait_during_a_long_step() -> None:
+    """The thread of the pumps notes nothing until the step has ended."""
+    begun, ends = threading.Event(), threading.Event()
+
+    def long(*_: Any, **__: Any) -> None:
+        begun.set()
+        assert ends.wait(TIMEOUT_S)
+
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        pumps = served.service.regular.derived
+        served.wait_until(lambda: bool(pumps.pumps))
+        (pump,) = pumps.pumps.values()
+        pump.step = long  # type: ignore[method-assign]
+        done = client.push("t", [{"k": 1}])
+        try:
+            assert begun.wait(TIMEOUT_S)
+            reads = served.service._backend.derived_of_tenant("default", done.sequence)
+            wait = asyncio.run_coroutine_threadsafe(reads, served._loop)
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), served._loop).result(TIMEOUT_S)
+            assert not wait.done()
+            client.execute("DROP STREAM x")
+            wait.result(TIMEOUT_S)
+        finally:
+            ends.set()
 
 
 def test_the_look_at_streams_that_meet_again_and_again_is_linear() -> None:
