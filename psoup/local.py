@@ -38,7 +38,7 @@ from psoup.answer.tuples.why import Row, Why, stream_of_source, why
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.engine import Engine
-from psoup.errors import NotFound, ResourceExhausted
+from psoup.errors import NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import (
     Acknowledgement,
     Prepared,
@@ -102,13 +102,22 @@ class LocalPSoup(LocalQueries):
         self._rounds, self._eager = AutoRounds(timer), EagerUpdates(Lent(NO_LIMIT))
 
     def submit(self, command: Command) -> Acknowledgement:
-        """Prepare and apply one command, then derive the rows of derived streams."""
+        """Prepare and apply one command, then derive the rows of derived streams.
+
+        A derived stream whose rows cannot be made does not fail the command: `not_derived` has the reason.
+        """
         done = self._submit(command)
         self._derive()
         return done
 
     def _derive(self) -> None:
         self._pumps.run(self.engine.snapshot, self._submit, self.clock.now, ReadBudget)
+
+    @property
+    def not_derived(self) -> dict[str, PSoupError]:
+        """The derived streams whose last step has failed, each with its error. Each command tries again."""
+        streams = self.engine.snapshot().by_id
+        return {streams[i].spec.name: problem for i, problem in self._pumps.failed.items() if i in streams}
 
     def _submit(self, command: Command) -> Acknowledgement:
         prepared = self._prepare(command)

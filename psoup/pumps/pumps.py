@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
+from psoup.errors import FailedPrecondition, Internal, NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.published.snapshot import Snapshot, StreamView
@@ -30,6 +30,8 @@ class Pumps:
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
         self.by_id: dict[int, Pump] = {}
+        self.failed: dict[int, PSoupError] = {}
+        """Why pumps did not go on in the last `run`, by stream ID."""
 
     def follow(self, snapshot: Snapshot) -> None:
         """Make a pump for each new derived stream, and end the pumps of dropped ones. O(streams) after a change."""
@@ -83,13 +85,21 @@ class Pumps:
     def run(
         self, snapshot: Callable[[], Snapshot], submit: Submit, now: Callable[[], int], budget: Callable[[], ReadBudget]
     ) -> int:
-        """Do all steps that are due. Returns their number. For a process without threads (`psoup.local`)."""
-        count, moved = 0, True
+        """Do all steps that are due. Returns their number. For a process without threads (`psoup.local`).
+
+        `failed` then has the pumps whose step has failed, and what it raised. Raises Internal.
+        """
+        count, moved, self.failed = 0, True, {}
         while moved:
             moved = False
-            for pump, due in self.due(snapshot(), now()):
+            for pump, due in self.due(snapshot(), now(), self.failed):
                 count += 1
-                moved |= advance(pump, due, snapshot, submit, budget())
+                try:
+                    moved |= advance(pump, due, snapshot, submit, budget())
+                except Internal:
+                    raise
+                except PSoupError as problem:
+                    self.failed[pump.stream_id] = problem
         return count
 
 

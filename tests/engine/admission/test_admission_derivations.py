@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from psoup.events.acknowledgements import Effects
 from psoup.events.commands import Attach, Extent, Locate, Push, Recall
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
+from psoup.pumps import Pump
 from psoup.work.clock import VirtualClock
 
 NOW = 1_700_000_000_000_000
@@ -173,3 +175,25 @@ def test_neither_tuples_nor_queries_take_the_memory_for_derived_rows() -> None:
     with pytest.raises(ResourceExhausted, match="less 62,500 for derived streams"):
         budget.check_batch(spec, limit - 50_000)
     budget.check_batch(soup.engine.snapshot().stream("x", soup.tenant).spec, limit - 50_000)
+
+
+def test_a_step_that_fails_does_not_fail_the_push(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The push is accepted, so it must not be repeated. Other streams are derived, and the next command tries again."""
+    soup.execute("CREATE STREAM y AS (SELECT k FROM t)")
+    step = Pump.step
+    bad = min(soup._pumps.by_id)
+
+    def refused(pump: Pump, *arguments: Any, **options: Any) -> Any:
+        if pump.stream_id == bad:
+            raise ResourceExhausted("the memory is full", reason="MEMORY_BUDGET")
+        return step(pump, *arguments, **options)
+
+    monkeypatch.setattr(Pump, "step", refused)
+    assert soup.push("t", ROWS).accepted == 1
+    assert {name: str(problem) for name, problem in soup.not_derived.items()} == {"x": "the memory is full"}
+    counts = [soup.ask(f"SELECT k FROM {name}").to_table().num_rows for name in ("t", "x", "y")]
+    assert counts == [1, 0, 1]
+    monkeypatch.undo()
+    soup.push("t", ROWS)
+    assert not soup.not_derived
+    assert soup.ask("SELECT k FROM x").to_table().num_rows == 2
