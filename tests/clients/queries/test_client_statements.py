@@ -262,13 +262,24 @@ def test_psoup_sql_carries_out_a_file(psoup: Psoup, tmp_path: Path) -> None:
     assert said[1] == "Altered stream scripted with 3 columns."
     assert said[3] == "Done: DROP STREAM IF EXISTS scripted_gone."
     assert psoup("sql", str(path)).code == 5
-    hint = "give a SELECT to psoup ask, and other statements on standard input"
-    assert hint in psoup("sql", "SELECT a FROM scripted").err
+    assert "give statements with -c: psoup sql -c '…'" in psoup("sql", "SELECT a FROM scripted").err
     two = psoup("sql", stdin=b"SELECT a FROM scripted; SELECT b FROM scripted")
     assert two.out == '"a"\n\n"b"\n'
     both = psoup("sql", "-", "--if-not-exists", stdin=b"CREATE STREAM scripted (a BIGINT, t TEXT, b BIGINT);")
     assert both.code == 0
     assert psoup("sql", stdin="\ufeffDROP STREAM scripted".encode()).code == 0
+
+
+def test_psoup_sql_carries_out_statements_of_the_command_line(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    created = psoup("sql", "-c", f"CREATE STREAM given (a BIGINT); SELECT id FROM {filled} WHERE id > 2")
+    assert (created.code, created.out) == (0, '"id"\n3\n'), created.err
+    assert psoup("sql", "--command", f"SELECT id FROM {filled} WHERE id = ?", "--param", "1").out == '"id"\n1\n'
+    wrong = psoup("sql", "-c", "DROP STREAM given;\nSELECT idd FROM given")
+    assert (wrong.code, "--command, line 2" in wrong.err) == (1, True), wrong.err
+    (tmp_path / "both.sql").write_text("SELECT 1")
+    both = psoup("sql", str(tmp_path / "both.sql"), "-c", "SELECT 1")
+    assert (both.code, "not both" in both.err) == (2, True)
+    assert "--command holds no statements" in psoup("sql", "-c", " ").err
 
 
 def test_psoup_sql_takes_values_for_its_select(psoup: Psoup, filled: str, tmp_path: Path) -> None:

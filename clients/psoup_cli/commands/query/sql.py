@@ -1,4 +1,4 @@
-"""psoup sql: statements of any kind, from a file or standard input."""
+"""psoup sql: statements of any kind, from the command line, a file or standard input."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ _SHOWN = 40
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
 ]
+Command = Annotated[
+    str | None,
+    typer.Option("--command", "-c", metavar="SQL", help="Statements, instead of a FILE.", show_default=False),
+]
 Params = Annotated[
     str | None,
     typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
@@ -41,6 +45,7 @@ FormatOption = Annotated[
 
 def sql(
     file: File = "-",
+    command: Command = None,
     param: Param = None,
     params: Params = None,
     if_not_exists: IfNotExists = False,
@@ -54,7 +59,8 @@ def sql(
     Examples:
       psoup sql setup.sql
       psoup sql setup.sql --if-not-exists
-      echo "CREATE STREAM s (a BIGINT); SELECT * FROM s" | psoup sql
+      psoup sql -c "CREATE STREAM s (a BIGINT); SELECT * FROM s"
+      echo "DROP STREAM s" | psoup sql
       psoup sql late.sql --param JFK
       psoup sql late.sql --params airports.csv
 
@@ -65,8 +71,10 @@ def sql(
     psoup register.
     """
     form = chosen_form(True, format, as_json)
-    name = "standard input" if file == "-" else file
-    statements = list(statements_of(_read(file)))
+    if command is not None and file != "-":
+        raise typer.BadParameter(f"give statements by --command or by the file {file}, not both")
+    name = "--command" if command is not None else "standard input" if file == "-" else file
+    statements = list(statements_of(_read(file) if command is None else command))
     if not statements:
         raise typer.BadParameter(f"{name} holds no statements")
     values = _values(statements, param, params)
@@ -99,7 +107,7 @@ def _values(statements: list[Statement], param: list[str] | None, params: str | 
     return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
 
 
-_HINT = "; give a SELECT to psoup ask, and other statements on standard input: echo '…' | psoup sql"
+_HINT = "; give statements with -c: psoup sql -c '…'"
 
 
 def _read(file: str) -> str:
