@@ -58,7 +58,8 @@ def create_statement(spec: StreamSpec) -> str:
 
 def _derive_statement(spec: StreamSpec, derived: Derivation) -> str:
     names = ", ".join(name_text(attribute.name) for attribute in spec.declared)
-    create = f"CREATE STREAM {name_text(spec.name)} ({names}) AS {derived.operator.value} ({derived.select})"
+    end = "\n" if "--" in derived.select.rpartition("\n")[-1] else ""  # perhaps a comment, which would take the )
+    create = f"CREATE STREAM {name_text(spec.name)} ({names}) AS {derived.operator.value} ({derived.select}{end})"
     return " ".join([create, *option_texts(derived), *_retention_texts(spec.retention)])
 
 

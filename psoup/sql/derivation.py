@@ -58,8 +58,11 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     """The stream of a `DeriveNode`. Its sources have no stream IDs yet. Raises SqlError."""
     start, end = node.args["start"], node.args["end"]
     options = derive_options(source, node)
-    select = source.text[start:end].strip()
-    query = query_of(StatementText(select), lookup, names)
+    inside = source.text[start:end]
+    select = inside.strip()
+    part = StatementText(select)
+    with source.containing(part, start + len(inside) - len(inside.lstrip())):
+        query = query_of(part, lookup, names)
     name = stated_name(source, node.this, "stream")
     if options.every is None:
         _refuse(source, query, start, name)

@@ -67,6 +67,16 @@ class StatementText:
         except InvalidInput as problem:
             raise self.error(problem.message, at, reason=problem.reason) from problem
 
+    @contextmanager
+    def containing(self, part: StatementText, start: int) -> Iterator[None]:
+        """Give errors in a part of the text, which begins at the offset `start`, their places in the whole text."""
+        try:
+            yield
+        except SqlError as problem:
+            line, column, excerpt = self._place(start + part.offset(problem.line, problem.column))
+            facts = {"hint": problem.hint, "reason": problem.reason}
+            raise type(problem)(problem.problem, line=line, column=column, excerpt=excerpt, **facts) from problem
+
     def offset(self, line: int, column: int) -> int:
         """The offset in the text of a line and a column, both counted from 1."""
         start = 0

@@ -288,3 +288,26 @@ def test_a_stream_derived_from_the_clock_has_no_now_in_common_with_other_streams
     assert len(standing_query("SELECT y.k FROM y JOIN e ON y.k = e.k", find).sources) == 2
     with pytest.raises(NotSupported, match="OVER"):
         create_stream("CREATE STREAM z AS (SELECT sum(1) OVER () AS s FROM x)", lookup=find)
+
+
+@pytest.mark.parametrize("comment", ["-- all of them", "/* ) */", "-- '"])
+def test_a_comment_at_the_end_of_the_select_ends_with_it(comment: str) -> None:
+    spec = derive(f"AS (SELECT k, '--' AS d FROM t {comment}\n) FROM NOW RETENTION 1 DAY")
+    assert create_stream(create_statement(spec), lookup=lookup, names=list(STREAMS)) == spec
+
+
+@pytest.mark.parametrize(
+    ("rest", "line", "column", "excerpt"),
+    [
+        ("AS (SELECT kk FROM t)", 1, 28, "CREATE STREAM x AS (SELECT kk FROM t)"),
+        ("AS\n (\n  SELECT k\n  FROM tt)", 4, 8, "  FROM tt)"),
+        ("AS ( SELECT k FROM t WHERE ? > v)", 1, 44, "CREATE STREAM x AS ( SELECT k FROM t WHERE ? > v)"),
+        ("AS ()", 1, 21, "CREATE STREAM x AS ()"),
+    ],
+)
+def test_an_error_in_the_select_has_its_place_in_the_statement(rest: str, line: int, column: int, excerpt: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        derive(rest)
+    problem = refused.value
+    assert (problem.line, problem.column) == (line, column)
+    assert problem.excerpt == f"{excerpt}\n{' ' * (column - 1)}^"
