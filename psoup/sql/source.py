@@ -117,7 +117,7 @@ def offset_of(node: exp.Expr) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A hint `did you mean …?` with the candidate most similar to `name`, or an empty text."""
+    """A hint `did you mean …?` with the candidate most similar to `name`. Empty without one, and for a candidate."""
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     matches = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
-    return f"did you mean {by_folded[matches[0]]!r}?" if matches else ""
+    return f"did you mean {by_folded[matches[0]]!r}?" if matches and matches[0] != name.lower() else ""

@@ -311,3 +311,9 @@ def test_an_error_in_the_select_has_its_place_in_the_statement(rest: str, line: 
     problem = refused.value
     assert (problem.line, problem.column) == (line, column)
     assert problem.excerpt == f"{excerpt}\n{' ' * (column - 1)}^"
+
+
+def test_an_option_of_other_streams_is_not_suggested_for_itself() -> None:
+    with pytest.raises(SqlError) as refused:
+        derive("AS (SELECT k FROM t) AHEAD 1 DAY")
+    assert "AHEAD" not in refused.value.hint
