@@ -187,7 +187,10 @@ class AutomaticAmounts:
             rows.columns["density"][at] = pairs / max(float(rows.columns["window"][at]), 1) ** 2
 
     def take_back(self, query_id: int) -> None:
-        """Take back the note of an invocation whose answer was not sent. O(log n); nothing if the query is not AUTO."""
+        """Take back the note of an invocation whose answer was not sent, or was a further page.
+
+        O(log n); nothing if the query is not AUTO.
+        """
         rows = self.rows
         at = rows.place(query_id) if len(rows.ids) else -1
         if at >= 0 and rows.columns["asked"][at]:

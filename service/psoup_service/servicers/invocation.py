@@ -122,12 +122,14 @@ class Invocation:
         wanted = await self._wanted(request, caller)
         if page.now is not None:
             wanted = replace(wanted, as_of=page.now, latest=wanted.as_of is None and page.ranges is not None)
-        response, rows = await self._backend.host.evaluate(
-            lambda snapshot, budget: made_page(
-                wanted.answer(snapshot, budget, page.ranges), wanted.name, request, page
-            ),
-            tenant=wanted.tenant,
-        )
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[queries_pb2.InvokeRowsResponse, int]:
+            answer = wanted.answer(snapshot, budget, page.ranges)
+            if page.now is not None:  # all pages are one invocation of an AUTO query
+                snapshot.automatic.take_back(wanted.query_id)
+            return made_page(answer, wanted.name, request, page)
+
+        response, rows = await self._backend.host.evaluate(read, tenant=wanted.tenant)
         self._backend.metrics.answered(rows)
         return response
 

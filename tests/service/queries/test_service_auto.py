@@ -117,6 +117,27 @@ def test_an_answer_that_is_too_large_for_one_message_counts_once() -> None:
     run(body)
 
 
+def test_the_pages_of_an_answer_count_once() -> None:
+    async def body(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (a BIGINT)")
+        query = await registered(wire)
+        await pushed(wire, 100)
+        await wire.service.regular.auto.once()
+        rows = wire.service.host.snapshot().automatic.rows
+        for times in (1, 2):
+            page = await wire.queries.InvokeRows(queries.InvokeRowsRequest(query_id=query, page_size=10))
+            pages = 1
+            while token := page.next_page_token:
+                page = await wire.queries.InvokeRows(
+                    queries.InvokeRowsRequest(query_id=query, page_size=10, page_token=token)
+                )
+                pages += 1
+            assert pages > 2
+            assert rows["asked"].tolist() == [times]
+
+    run(body)
+
+
 def test_a_service_without_auto_queries_does_no_round() -> None:
     async def body(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (a BIGINT)")
