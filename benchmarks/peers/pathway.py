@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from benchmarks.tool.measure import Sample
 Integers = npt.NDArray[np.int64]
 NAME = "Pathway, counts alone"
 SCRIPT = Path(__file__).with_name("pathway_join.py")
+LOOKUP = SCRIPT.with_name("pathway_lookup.py")
 INTERPRETER = Path(__file__).parents[2] / "build" / "pathway" / "bin" / "python"
 SECONDS = 240
 
@@ -53,8 +55,20 @@ def band(tuples: Integers, batch: int, near: int, expected: int) -> Sample:
     return Sample.of([sum(result["seconds"][1:])])
 
 
-def _run(**work: Integers | int | bool) -> dict[str, list[float]]:
-    """The output of the script for some work. Raises Missing."""
+def lookup(table: Integers, tuples: Integers, batch: int, below: int, expected: Sequence[int]) -> Sample:
+    """Tuples a second of a look-up, over the batches but the first, which loads the table.
+
+    `table`: int64[2, keys], keys and values. `tuples`: int64[2, n], keys and values. Those with a value less than
+    `below` are looked up. `expected`: for each batch the sum of what it finds. Raises Missing.
+    """
+    result = _run(LOOKUP, table=table, tuples=tuples, batch=batch, below=below)
+    if result["sums"] != list(expected):
+        raise AssertionError(f"Pathway's look-up: {result['sums']}, NumPy has {list(expected)}")
+    return Sample.of([batch / spent for spent in result["seconds"][1:]])
+
+
+def _run(script: Path = SCRIPT, **work: Integers | int | bool) -> dict[str, list[float]]:
+    """The output of a script for some work. Raises Missing."""
     interpreter = os.environ.get("PSOUP_BENCH_PATHWAY") or INTERPRETER
     if not Path(interpreter).exists():
         raise Missing("Pathway", "make bench-setup")
@@ -62,7 +76,7 @@ def _run(**work: Integers | int | bool) -> dict[str, list[float]]:
         path = str(Path(folder, "work.npz"))
         np.savez(path, **work)  # type: ignore[arg-type]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [str(interpreter), "-P", str(SCRIPT), path]  # without -P this file would be its `pathway`
+        command = [str(interpreter), "-P", str(script), path]  # without -P this file would be its `pathway`
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=SECONDS, env=environment, cwd=folder
