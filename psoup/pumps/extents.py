@@ -63,7 +63,8 @@ def next_extent(
 ) -> Extent:
     """The extent of the next instants: all closed ones, or as many as have `share` tuples of streams that enter or
     leave, but at least one. `alive_at`: as in `extent_of`."""
-    share, at, first = max(1, share // len(views)), closed, closed
+    streams = sum(view.spec.table is None for view in views)
+    share, at, first = max(1, share // max(1, streams)), closed, closed
     for place, view in enumerate(views):
         for low, high, shift in _moves(form, place, view, after, closed, alive_at):
             timeline = view.timeline()

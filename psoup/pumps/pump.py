@@ -31,7 +31,9 @@ from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
 MOST_TUPLES = 8_192
-"""The most new tuples of sources in one step, unless one instant has more."""
+"""The most new tuples of streams in one step, unless one instant has more, or the pump is behind."""
+BEHIND = 8
+"""A pump that is behind takes up to so many times as many tuples in a step: a push costs as much as thousands."""
 MOST_BYTES = 32 * 2**20
 """The most bytes of rows in one step, unless one instant has more."""
 
@@ -65,7 +67,7 @@ class Pump:
         Beside a table whose times say nothing about instants, it is logged with each step: a version that comes later
         adds no row, also after a restart."""
         self._share = MOST_TUPLES
-        """The most new tuples in the next step: less after a step that was too large."""
+        """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has lesser ones."""
         self.pushed_at = 0
@@ -124,6 +126,11 @@ class Pump:
         """Let the next step have half as many tuples, as one was too large. Returns False if it has one already."""
         before, self._share = self._share, max(1, self._share // 2)
         return self._share < before
+
+    def calm(self) -> None:
+        """Let the next step have fewer tuples, as one took long. It has no fewer than `MOST_TUPLES` for that."""
+        if self._share > MOST_TUPLES:
+            self.shrink()
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False, awaited: int | None = None) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move.
@@ -232,7 +239,7 @@ class Pump:
             self._grow()
 
     def _grow(self) -> None:
-        self._share = min(MOST_TUPLES, 2 * self._share)
+        self._share = min(BEHIND * MOST_TUPLES, 2 * self._share)
 
     def _views(self, form: Form, snapshot: Snapshot) -> list[StreamView]:
         """The views of the sources. Goes back to the durable position if history was attached after it."""

@@ -192,6 +192,8 @@ class DerivedStreams:
         finally:
             budget.close()
             self._charge(pump.tenant, time.thread_time() - began)
+        if time.thread_time() - began > _ROUND_S:
+            pump.calm()
         self.steps += 1
         self._failures.pop(pump.stream_id, None)
         self.reasons.pop(pump.stream_id, None)

@@ -133,7 +133,7 @@ class History:
         soup = LocalPSoup(CONFIG, VirtualClock(START + 10**9))
         for statement in self.creates:
             soup.execute(statement)
-        with patch.object(pump, "MOST_TUPLES", step):
+        with patch.object(pump, "MOST_TUPLES", step), patch.object(pump, "BEHIND", 1):
             for number, (name, table) in enumerate(self.pushes):
                 if number == self.before:
                     for derived in (*self.derived, *self.stateful):

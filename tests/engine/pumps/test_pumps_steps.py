@@ -291,6 +291,36 @@ def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup
     assert 10 < steps < 40
 
 
+def test_a_pump_that_is_behind_takes_larger_steps(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of pushes is smaller, and the rows are the same. A table has no part in the tuples of a step."""
+    monkeypatch.setattr(pump, "MOST_TUPLES", 10)
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE TABLE n (k BIGINT PRIMARY KEY, at TIMESTAMP) TIMESTAMP BY at")
+    soup.push("n", rows(*[(k, 0) for k in range(1, 402)]))
+    soup.heartbeat("n", 500 * SECOND)
+    soup.push("e", rows(*[(at, at) for at in range(1, 402)]))
+    before = soup.engine.snapshot().sequence
+    soup.execute("CREATE STREAM x AS (SELECT e.k FROM e JOIN n AS OF e ON n.k = e.k)")
+    assert soup.engine.snapshot().sequence == before + 1 + 8  # steps of 10, 20, 40, and 80 tuples
+    assert [k for k, _ in shown(soup, "x")] == [*range(1, 401)]
+
+
+def test_a_step_that_took_long_is_followed_by_a_smaller_one(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "MOST_TUPLES", 10)
+    stepped = Stepped(soup)
+    for k in range(1_000):
+        soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
+        soup.push("t", pa.table({"k": [k]}))
+    sizes = list[int]()
+    for number in range(9):
+        command = stepped.step()
+        stepped.pump.pushed(command, soup.submit(command).sequence)
+        sizes.append(len(command.batch))
+        for _ in range(5 if number > 5 else 0):
+            stepped.pump.calm()
+    assert sizes == [10, 20, 40, 80, 80, 80, 80, 10, 10]
+
+
 @pytest.mark.parametrize("timed", [True, False])
 def test_a_quiet_derived_stream_does_not_hold_a_join_back(soup: LocalPSoup, timed: bool) -> None:
     """Its last closed instant is logged if tuples of other sources wait for it."""
