@@ -200,8 +200,8 @@ class Pump:
         self._reached, self._unlogged = extent.at, self._unlogged + extent.new
         if not len(derived.batch):
             self._grow()
-            if extent.at == closed:
-                self.passed = snapshot.sequence
+            if extent.at == closed and closed == closed_instant(views, promise_at(views, closed)):
+                self.passed = snapshot.sequence  # no tuple came after the promise
             unpins = self._unlogged >= snapshot.config.chunk_rows
             settles = extent.new > 0 and any(map(form.is_timeless, range(len(views))))
             if not (instant or unpins or settles) or extent.at == self._durable:

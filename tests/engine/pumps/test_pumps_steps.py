@@ -9,7 +9,7 @@ from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Pump, advance, pump
+from psoup.pumps import Due, Pump, advance, pump
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 
@@ -227,6 +227,20 @@ def test_a_step_without_a_promise_is_refused(soup: LocalPSoup) -> None:
     assert command is not None
     with pytest.raises(FailedPrecondition, match="was not promised that instant"):
         soup.submit(command)
+
+
+def test_a_pump_has_not_passed_a_tuple_that_came_after_the_promise(soup: LocalPSoup) -> None:
+    """A read after that push waits until the tuple is derived."""
+    Stepped(soup)
+    soup.execute("CREATE STREAM y AS (SELECT k FROM t WHERE k > 5)")
+    made = Pump(soup.engine.snapshot().stream("y", soup.tenant))
+    soup.push("t", pa.table({"k": [1]}))
+    closed = soup.submit(CloseInstants((1,)))
+    assert isinstance(closed, ClosedAcknowledgement)
+    pushed = soup.push("t", pa.table({"k": [9]}))
+    assert made.step(soup.engine.snapshot(), closed.at, ReadBudget()) is None
+    assert made.passed < pushed.sequence
+    assert made.due(soup.engine.snapshot(), soup.clock.now()) == Due((1,))
 
 
 def test_batches_have_the_producer_of_the_stream_and_contiguous_numbers(soup: LocalPSoup) -> None:
