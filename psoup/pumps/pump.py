@@ -32,6 +32,8 @@ from psoup.work.read_budget import ReadBudget
 
 MOST_TUPLES = 8_192
 """The most new tuples of streams in one step, unless one instant has more, or the pump is behind."""
+NO_INSTANT = -(2**63)
+"""Less than each instant."""
 BEHIND = 8
 """A pump that is behind takes up to so many times as many tuples in a step: a push costs as much as thousands."""
 MOST_BYTES = 32 * 2**20
@@ -70,6 +72,8 @@ class Pump:
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has lesser ones."""
+        self.promises = dict[int, int]()
+        """The last instant that was promised for each source in system time, by stream ID. Pumps share it."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
         self.passed = 0
@@ -173,6 +177,14 @@ class Pump:
     def rest(self, now: int) -> int | None:
         """The microseconds from `now` until a step may be due without an event. None if none becomes due then."""
         return None
+
+    def promised(self, snapshot: Snapshot, stream_ids: Sequence[int]) -> int | None:
+        """The last promise for some sources, perhaps for another pump. None if no step is due up to that instant."""
+        form = self._bound(snapshot)
+        promised = min([self.promises.get(stream_id, NO_INSTANT) for stream_id in stream_ids])
+        views = self._views(form, snapshot)
+        at = closed_instant(views, promised)
+        return promised if at is not None and self._has_new(form, views, at) else None
 
     def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:
         """Whether a step up to the instant `at` may have rows."""

@@ -29,6 +29,7 @@ class Pumps:
 
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
+        self._promises = dict[int, int]()
         self.by_id: dict[int, Pump] = {}
         self.failed: dict[int, PSoupError] = {}
         """Why pumps did not go on in the last `run`, by stream ID."""
@@ -41,6 +42,8 @@ class Pumps:
         self._known = present
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
+        for pump in self.by_id.values():
+            pump.promises = self._promises
 
     def due(
         self,
@@ -120,13 +123,16 @@ def advance(
     A step that is too large is tried again with fewer tuples. Raises the errors of `Pump.step`, and of `submit` apart
     from refusals of an outdated step.
     """
-    before, promised = pump.reached, 0
+    before, promised = pump.reached, None
     try:
         if due.promise:
+            promised = pump.promised(snapshot(), due.promise)
+        if due.promise and promised is None:
             closed = submit(CloseInstants(due.promise, pump.tenant))
             assert isinstance(closed, ClosedAcknowledgement)
             promised = closed.at
-        command = pump.step(snapshot(), promised, budget, instant=due.instant)
+            pump.promises.update(dict.fromkeys(due.promise, promised))
+        command = pump.step(snapshot(), promised or 0, budget, instant=due.instant)
         if command is not None:
             _push(pump, command, submit)
     except NotFound:

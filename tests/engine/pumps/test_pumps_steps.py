@@ -9,7 +9,7 @@ from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Due, Pump, advance, pump
+from psoup.pumps import Due, Pump, Pumps, advance, pump
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 
@@ -241,6 +241,25 @@ def test_a_pump_has_not_passed_a_tuple_that_came_after_the_promise(soup: LocalPS
     assert made.step(soup.engine.snapshot(), closed.at, ReadBudget()) is None
     assert made.passed < pushed.sequence
     assert made.due(soup.engine.snapshot(), soup.clock.now()) == Due((1,))
+
+
+def test_pumps_of_one_source_share_a_promise(soup: LocalPSoup) -> None:
+    """A tuple that comes later needs another one."""
+    Stepped(soup)
+    for name in ("y", "z"):
+        soup.execute(f"CREATE STREAM {name} AS (SELECT k FROM t WHERE k > 1)")
+    pumps, promises = Pumps(), 0
+
+    def submit(command: CloseInstants | PushDerived) -> Acknowledgement:
+        nonlocal promises
+        promises += isinstance(command, CloseInstants)
+        return soup._submit(command)
+
+    for number in (1, 2, 3):
+        soup.push("t", pa.table({"k": [number]}))
+        pumps.run(soup.engine.snapshot, submit, soup.clock.now, ReadBudget)
+        assert promises == number
+    assert [[k for k, _ in shown(soup, name)] for name in "xyz"] == [[1, 2, 3], [2, 3], [2, 3]]
 
 
 def test_batches_have_the_producer_of_the_stream_and_contiguous_numbers(soup: LocalPSoup) -> None:
