@@ -245,9 +245,12 @@ class DerivedStreams:
 
     def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:
         """Log a command, and wait until readers see its event. Rows that are logged stay pushed if that takes long."""
-        acknowledgement = self._on_loop(self._host.submit(command, patience=_PATIENCE_S))
+        return self._on_loop(self._logged(command))
+
+    async def _logged(self, command: CloseInstants | PushDerived) -> Acknowledgement:
+        acknowledgement = await self._host.submit(command, patience=_PATIENCE_S)
         try:
-            self._on_loop(self._host.wait_for(acknowledgement.sequence, _PATIENCE_S))
+            await self._host.wait_for(acknowledgement.sequence, _PATIENCE_S)
         except TimeoutError:
             if not isinstance(command, PushDerived):
                 raise  # a promise holds only for a snapshot that has all earlier events
