@@ -74,6 +74,8 @@ class Pump:
         """For each source the least tuple ID so far. Attached history has lesser ones."""
         self.promises = dict[int, int]()
         """The last instant that was promised for each source in system time, by stream ID. Pumps share it."""
+        self.behind = False
+        """Whether closed tuples were left after the last step."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
         self.passed = 0
@@ -210,6 +212,7 @@ class Pump:
         self.tuples += extent.new
         self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
         self._reached, self._unlogged = extent.at, self._unlogged + extent.new
+        self.behind = extent.at < closed
         if not len(derived.batch):
             self._grow()
             if extent.at == closed and closed == closed_instant(views, promise_at(views, closed)):

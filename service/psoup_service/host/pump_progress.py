@@ -55,6 +55,8 @@ class PassedEvents:
         """Held while the list of waiters changes, so that no waiter is left out."""
         self._derived: tuple[tuple[int, ...], dict[str, tuple[int, ...]]] = (), {}
         """The IDs of derived streams by tenant, and a mark of the streams among which they were found."""
+        self.hurry: Callable[[], object] = lambda: None
+        """Called when a reader begins to wait: the pumps do their next steps at once."""
 
     def derived(self, streams: Mapping[int, StreamView], tenant: str) -> tuple[int, ...]:
         """The IDs of a tenant's derived streams, with those whose pump has not begun. O(streams) after a change of
@@ -123,4 +125,5 @@ class PassedEvents:
                     self._waiters.append(waiter)
                 if done():  # noted meanwhile
                     return
+                self.hurry()
                 await waiter

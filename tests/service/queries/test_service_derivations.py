@@ -288,6 +288,25 @@ def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monke
         assert looks[0] < 60 * 20
 
 
+def test_pushes_that_no_reader_waits_for_are_derived_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read ends the pause of the pumps, and so does the end of the service."""
+    monkeypatch.setattr(derived_streams, "PACE_S", 3_600.0)
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        assert rows_of(client, "x") == []
+        pumps = served.service.regular.derived
+        for begin in range(0, 60, 20):
+            before = pumps.steps
+            for k in range(begin, begin + 20):
+                client.push("t", [{"k": k}])
+            assert [row["k"] for row in rows_of(client, "x")] == [*range(begin + 20)]
+            assert pumps.steps <= before + 4
+        client.push("t", [{"k": 60}])
+        client.push("t", [{"k": 61}])
+    assert not pumps._thread.is_alive()
+
+
 def test_a_service_stops_during_a_long_step() -> None:
     """The step ends at its next check of the budget."""
     begun = threading.Event()
