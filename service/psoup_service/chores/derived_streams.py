@@ -45,7 +45,10 @@ PACE_S = 0.01
 """The least seconds from the beginning of a round of steps to the next one, so that more tuples have come. No pause is
 made while a reader waits, or a pump is behind."""
 _ROUND_S = 0.05
-"""Seconds after which a round of steps ends, so that a tenant waits no longer for its turn."""
+"""Seconds after which a round of steps ends, so that a tenant waits no longer for its turn. A round is longer if
+the look at many pumps takes long."""
+_LOOKED = 4
+"""A round takes at least so many times as long as the look for due pumps."""
 
 _log = logging.getLogger(__name__)
 
@@ -164,10 +167,10 @@ class DerivedStreams:
         if not steps and now - self._instant_at >= INSTANT_S:
             self._instant_at = now
             self._log_instants(snapshot, resting)
-        moved, left = False, deque(steps)
+        moved, left, until = False, deque(steps), now + max(_ROUND_S, _LOOKED * (time.monotonic() - now))
         while left:
             moved |= self._done(*left.popleft())
-            if self._stopping.is_set() or time.monotonic() - now >= _ROUND_S:
+            if self._stopping.is_set() or time.monotonic() >= until:
                 break
         self._note(resting, {pump.stream_id for pump, due in left if due.instant})
         if not steps and waiting:
