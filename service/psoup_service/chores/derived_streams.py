@@ -42,8 +42,8 @@ _PATIENCE_S = 60.0
 _NO_ROOM_S = 0.05
 """Seconds of pause of a pump after a step that found no room."""
 PACE_S = 0.01
-"""The least seconds from the beginning of a round of steps to the next one, so that more tuples have come. No pause is
-made while a reader waits, or a pump is behind."""
+"""The least seconds between the beginnings of two rounds of steps. More tuples come meanwhile. No pause is made while a
+reader waits, or a pump is behind."""
 _ROUND_S = 0.05
 """Seconds after which a round of steps ends, so that a tenant waits no longer for its turn. A round is longer if
 the look at many pumps takes long."""
