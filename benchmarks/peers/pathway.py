@@ -23,6 +23,7 @@ Integers = npt.NDArray[np.int64]
 NAME = "Pathway, counts alone"
 SCRIPT = Path(__file__).with_name("pathway_join.py")
 LOOKUP = SCRIPT.with_name("pathway_lookup.py")
+STATE = SCRIPT.with_name("pathway_state.py")
 INTERPRETER = Path(__file__).parents[2] / "build" / "pathway" / "bin" / "python"
 SECONDS = 240
 
@@ -64,6 +65,29 @@ def lookup(table: Integers, tuples: Integers, batch: int, below: int, expected: 
     result = _run(LOOKUP, table=table, tuples=tuples, batch=batch, below=below)
     if result["sums"] != list(expected):
         raise AssertionError(f"Pathway's look-up: {result['sums']}, NumPy has {list(expected)}")
+    return Sample.of([batch / spent for spent in result["seconds"][1:]])
+
+
+def distinct(values: Integers, batch: int, sizes: Sequence[int]) -> Sample:
+    """Tuples a second of the distinct values, over the batches but the first. `sizes`: their number after each batch.
+
+    `values`: int64[n]. Raises Missing.
+    """
+    return _sized(values, batch, 0, sizes)
+
+
+def absent(values: Integers, batch: int, band: int, sizes: Sequence[int]) -> Sample:
+    """Tuples a second of the even tuples without an odd one of their value, up to `band` places before them.
+
+    As `distinct`.
+    """
+    return _sized(values, batch, band, sizes)
+
+
+def _sized(values: Integers, batch: int, band: int, sizes: Sequence[int]) -> Sample:
+    result = _run(STATE, values=values, batch=batch, band=band)
+    if result["sizes"] != list(sizes):
+        raise AssertionError(f"Pathway: {result['sizes']} rows, NumPy has {list(sizes)}")
     return Sample.of([batch / spent for spent in result["seconds"][1:]])
 
 
