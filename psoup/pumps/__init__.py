@@ -27,6 +27,6 @@ on the log alone.
 """
 
 from psoup.pumps.pump import Due, Pump
-from psoup.pumps.pumps import NO_ROOM, Pumps, advance
+from psoup.pumps.pumps import NO_ROOM, Pumps, advance, mark_of
 
-__all__ = ["NO_ROOM", "Due", "Pump", "Pumps", "advance"]
+__all__ = ["NO_ROOM", "Due", "Pump", "Pumps", "advance", "mark_of"]

@@ -6,7 +6,7 @@ due(snapshot)      finds the pumps with a due step, each with its tenant's turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from psoup.errors import FailedPrecondition, Internal, NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
@@ -24,6 +24,12 @@ NO_ROOM = "MEMORY_BUDGET"
 """The reason of a refusal for want of memory: the step waits for room."""
 
 
+def mark_of(streams: Mapping[int, StreamView]) -> tuple[int, ...]:
+    """A mark of some streams by ID, the newest last: it differs after each CREATE and DROP. O(1) for a dict."""
+    order = streams if isinstance(streams, dict) else list(streams)
+    return len(order), next(iter(order), 0), next(reversed(order), 0)
+
+
 class Pumps:
     """The pumps by stream ID; see the module. Only one thread at a time uses it."""
 
@@ -35,8 +41,9 @@ class Pumps:
         """Why pumps did not go on in the last `run`, by stream ID."""
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Make a pump for each new derived stream, and end the pumps of dropped ones. O(streams) after a change."""
-        present = tuple(snapshot.by_id)
+        """Make a pump for each new derived stream, and end the pumps of dropped ones. O(streams) after a change, else
+        O(1)."""
+        present = mark_of(snapshot.by_id)
         if present == self._known:
             return
         self._known = present
@@ -92,7 +99,8 @@ class Pumps:
 
         `failed` then has the pumps whose step has failed, and what it raised. Raises Internal.
         """
-        count, moved, self.failed = 0, True, {}
+        self.follow(snapshot())
+        count, moved, self.failed = 0, bool(self.by_id), {}
         while moved:
             moved = False
             for pump, due in self.due(snapshot(), now(), self.failed):

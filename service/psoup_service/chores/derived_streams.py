@@ -25,9 +25,9 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.model import SECOND
 from psoup.published.snapshot import Snapshot
-from psoup.pumps import NO_ROOM, Due, Pump, Pumps, advance
+from psoup.pumps import NO_ROOM, Due, Pump, Pumps, advance, mark_of
 from psoup_service.host.host import Host
-from psoup_service.host.pump_progress import Passed, mark_of
+from psoup_service.host.pump_progress import Passed
 from psoup_service.host.turns.fair_turns import TenantTimes
 
 T = TypeVar("T")

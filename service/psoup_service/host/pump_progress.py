@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from psoup.published.snapshot import StreamView
+from psoup.pumps import mark_of
 from psoup_service.host.worker import deliver
 
 
@@ -37,12 +38,6 @@ class Passed:
     errors: int = 0
     unknown: int = 0
     failure: str = ""
-
-
-def mark_of(streams: Mapping[int, StreamView]) -> tuple[int, ...]:
-    """A mark of some streams by ID, the newest last: it differs after each CREATE and DROP. O(1) for a dict."""
-    order = streams if isinstance(streams, dict) else list(streams)
-    return len(order), next(iter(order), 0), next(reversed(order), 0)
 
 
 class PassedEvents:

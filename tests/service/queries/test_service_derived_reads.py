@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
+from psoup.pumps import mark_of
 from psoup_client import Client
 from psoup_service.chores import derived_streams
 from psoup_service.chores.derived_streams import DerivedStreams
-from psoup_service.host.pump_progress import Passed, PassedEvents, mark_of
+from psoup_service.host.pump_progress import Passed, PassedEvents
 from psoup_testing.services.threaded_service import serving
 
 TIMEOUT_S = 30.0
