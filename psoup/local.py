@@ -63,7 +63,10 @@ from psoup.local_queries import LocalQueries
 from psoup.model import DEFAULT_TENANT
 from psoup.published.expired_rows import ExpiredRows
 from psoup.published.parked_queries import Registrations
+from psoup.published.snapshot import StreamView
 from psoup.pumps import Pumps
+from psoup.pumps.status import status_of
+from psoup.pumps.status_text import status_lines
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
@@ -308,7 +311,14 @@ class LocalPSoup(LocalQueries):
 
     def explain(self, query_id: int) -> Explanation:
         """An explanation of a query: the ways in which it is evaluated, and its memory and files."""
-        return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
+        snapshot = self.engine.snapshot()
+
+        def derived_status(view: StreamView) -> Sequence[str]:
+            pump = self._pumps.by_id.get(view.stream_id)
+            status = status_of(snapshot, view, None if pump is None else pump.progress)
+            return () if status is None else status_lines(status)
+
+        return explain(snapshot, query_id, tenant=self.tenant, now=self.clock.now(), derived_status=derived_status)
 
     def update_answers(self) -> None:
         """Update the kept answers of eager queries, as a service does after publications."""

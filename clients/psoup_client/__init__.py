@@ -25,6 +25,7 @@ from psoup_client.completeness import Completeness, SourceCompleteness
 from psoup_client.copies.answer_copy import AnswerCopy, AnyCopy, Synced
 from psoup_client.copies.watch import Watching
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
+from psoup_client.derivations import DerivationInfo, GapInfo, PinInfo
 from psoup_client.errors import (
     AccessDenied,
     AlreadyExists,
@@ -58,7 +59,7 @@ from psoup_client.queries import AnyQueries, Queries
 from psoup_client.query import AnyQuery, Query
 from psoup_client.query_info import QueryInfo, QuerySource
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, DerivationInfo, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
+from psoup_client.schema import ColumnInfo, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 from psoup_client.tuple_reasons import Why, WhyStep
@@ -114,6 +115,8 @@ __all__ = [
     "CoverSide",
     "StreamInfo",
     "DerivationInfo",
+    "GapInfo",
+    "PinInfo",
     "QueryInfo",
     "QuerySource",
     "QueryCounts",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from psoup_client import html
+from psoup_client.derivations import GapInfo
 from psoup_client.phrases import counted, verb
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
@@ -43,6 +44,8 @@ class SourceCompleteness(html.Facts):
     idle: bool = False
     may_take_away: bool = False
     older_dropped: bool = False
+    halt: str = ""
+    gaps: tuple[GapInfo, ...] = ()
 
     @staticmethod
     def of(message: types_pb2.SourceCompleteness) -> SourceCompleteness:
@@ -75,6 +78,10 @@ class Completeness(html.Facts):
 
     `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,
     `watermark`, `begin` and `end` are the least of the sources' values, and the counts are sums.
+
+    `halt`: "suspended" or "stopped" for a derived stream that gets no rows at present, else "". `gaps`: the instants of
+    the window for which a derived stream may lack rows. For a join, `halt` is of the first such source, and `gaps` of
+    all sources.
     """
 
     sequence: int
@@ -95,6 +102,8 @@ class Completeness(html.Facts):
     select_errors: int = 0
     sources: tuple[SourceCompleteness, ...] = ()
     unknown: int = 0
+    halt: str = ""
+    gaps: tuple[GapInfo, ...] = ()
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -167,6 +176,10 @@ def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[s
     parts = _waiting(source, final)
     parts += _refused(source.late, source.late_in_window, "came too late")
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
+    if source.halt:
+        parts.append(f"the stream is {source.halt}, so it gets no rows")
+    if source.gaps:
+        parts.append(f"the stream lacks rows {' and '.join(gap.phrase() for gap in source.gaps)}")
     if source.truncated:
         parts.append("it lacks tuples that are not kept any more")
     if isinstance(source, SourceCompleteness):
@@ -219,6 +232,8 @@ def _shared(message: types_pb2.Completeness | types_pb2.SourceCompleteness) -> d
         "late_in_window": _count(message, "late_in_window"),
         "ahead_in_window": _count(message, "ahead_in_window"),
         "pending_in_window": _count(message, "pending_in_window"),
+        "halt": message.halt,
+        "gaps": tuple(map(GapInfo.of, message.gaps)),
     }
 
 

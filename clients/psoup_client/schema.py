@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import html
+from psoup_client.derivations import DerivationInfo
 from psoup_client.phrases import counted
 from psoup_client.service_clock import ServiceClock
 from psoup_client.times import from_proto
@@ -48,58 +49,6 @@ class ColumnInfo(html.Facts):
             text = types_pb2.Kind.Name(data_type.kind).removeprefix("KIND_")
             arrow = _PLAIN[data_type.kind]
         return ColumnInfo(message.name, text, arrow, message.nullable)
-
-
-@dataclass(frozen=True, slots=True)
-class DerivationInfo(html.Facts):
-    """The SELECT of a derived stream, and how far it is. Counts are since the start of the service.
-
-    `select`: the SELECT whose new rows are the tuples. `sources`: what it reads. `from_now`: the stream began at its
-    CREATE. `reached`: the instant up to which it is derived, None if nothing is. `lag`: from there to the newest tuple
-    of a source. `held_by`: the source whose watermark holds it back, "" if none does. `tuples`: tuples of the sources
-    that were read. `rows`: rows that were derived. `errors`: values that could not be computed. `unknown`: rows without
-    a version of a table, which is older than HISTORY. `failure`: why it is not derived further at present, else "".
-
-    `operator`: ISTREAM, DSTREAM or RSTREAM. `every`: the time between two instants, None for all instants. `lag_limit`:
-    LAG AT MOST, None without it. `state_limit`: STATE AT MOST in bytes, 0 without it.
-    """
-
-    select: str
-    sources: tuple[str, ...]
-    from_now: bool
-    reached: dt.datetime | None
-    lag: dt.timedelta
-    held_by: str
-    tuples: int
-    rows: int
-    errors: int
-    unknown: int
-    failure: str
-    operator: str = "ISTREAM"
-    every: dt.timedelta | None = None
-    lag_limit: dt.timedelta | None = None
-    state_limit: int = 0
-
-    @staticmethod
-    def of(message: streams_pb2.Derivation) -> DerivationInfo:
-        """Convert the message on the wire."""
-        return DerivationInfo(
-            message.select,
-            tuple(message.sources),
-            message.from_now,
-            from_proto(message.reached) if message.HasField("reached") else None,
-            message.lag.ToTimedelta(),
-            message.held_by,
-            message.tuples,
-            message.rows,
-            message.errors,
-            message.unknown,
-            message.failure,
-            message.operator,
-            message.every.ToTimedelta() if message.HasField("every") else None,
-            message.lag_limit.ToTimedelta() if message.HasField("lag_limit") else None,
-            message.state_limit,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,10 @@ from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definition_commands import Standing, decide_definition
-from psoup.admission.derivations import close_sources, decide_derived, promise
+from psoup.admission.derivations import close_sources, promise
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.lists import KnownLists
+from psoup.admission.pump_commands import decide_pump
 from psoup.admission.queries.alteration import decide_alter_queries
 from psoup.admission.queries.bind_steps import Binding, takes_long
 from psoup.admission.queries.known_keepings import KnownKeepings
@@ -47,15 +48,14 @@ from psoup.events.commands import (
     AlterQueries,
     AlterStream,
     Attach,
-    CloseInstants,
     Command,
     CreateStream,
     DropStream,
     ExpireRows,
     Heartbeat,
     Locate,
+    PumpCommand,
     Push,
-    PushDerived,
     RaiseWatermarks,
     Recall,
     Register,
@@ -235,6 +235,8 @@ class Admission:
 
     def _decide(self, command: Command, now: int, before: Before) -> Prepared:
         tenant_of, sequence = self._tenant, self._sequence
+        if isinstance(command, PumpCommand):
+            return decide_pump(command, self._streams, self._budget, sequence, now)
         match command:
             case Push():
                 facts = sequence, now, before if isinstance(before, Foreseen) else None, self.tags.published
@@ -242,8 +244,8 @@ class Admission:
             case Recall() | Locate():
                 return decide_recall(self._stream(command), command, sequence, now)
             case Attach():
-                place = tenant_of(command.tenant), self._config, self._archive, sequence + 1, now
-                return decide_attach(command, target_on(self._stream(command), *place))
+                store = self._config, self._archive, sequence + 1, now
+                return decide_attach(command, target_on(self._stream(command), tenant_of(command.tenant), *store))
             case Heartbeat():
                 return decide_heartbeat(self._stream(command), command, self._config, sequence + 1, now)
             case RaiseWatermarks():
@@ -264,8 +266,6 @@ class Admission:
             case CreateStream() | AlterStream() | DropStream():
                 stands = Standing(self._streams, self._queries, self._budget, self._config, self._archive)
                 return decide_definition(tenant_of(command.tenant), command, stands, (self._next_stream, sequence, now))
-            case CloseInstants() | PushDerived():
-                return decide_derived(command, self._streams, self._budget, sequence, now)
             case _:
                 return self._lists.decide(command, sequence, now)
 

@@ -42,7 +42,7 @@ def decide_definition(
             where = (next_stream, sequence + 1, now), config, budget, standing.streams
             return prepare_create(tenant, command, *where, archive=standing.archive)
         case AlterStream():
-            return prepare_alter(tenant, command, sequence, now, config, budget)
+            return prepare_alter(tenant, command, sequence, now, config, budget, standing.streams)
         case DropStream():
             stream = tenant.stream(command.name)
             return decide_drop(tenant, stream, command, lambda each: _users(each, standing.queries), sequence + 1)

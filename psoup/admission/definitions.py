@@ -21,6 +21,7 @@ from psoup.admission.derivations import (
     with_source_ids,
 )
 from psoup.admission.differences import differences
+from psoup.admission.halts import decide_halt
 from psoup.admission.rows.push_times import NONE_REFUSED, in_system_time
 from psoup.admission.rows.table_rows import table_columns
 from psoup.config import EngineConfig
@@ -89,15 +90,13 @@ def _default_ahead(config: EngineConfig) -> tuple[int, bool]:
 
 
 def decide_alter(
-    tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
+    tenant: KnownTenant, command: AlterStream, alteration: Alteration, sequence: int, now: int, config: EngineConfig
 ) -> tuple[int, StreamAltered | None]:
-    """Return the stream's ID and the event, or None for the event if nothing changes.
+    """Return the stream's ID and the event, or None for the event if nothing changes. `alteration`: of the statement.
 
     Raises NotFound for an unknown stream, and AlreadyExists with the name of a column that the stream has already. With
     IF NOT EXISTS, the column may exist with the same type.
     """
-    check_budget(command.sql, defines=True)
-    alteration = alter_stream(command.sql, new=True)
     stream = tenant.stream(alteration.stream)
     refuse_derived(stream.spec, "ALTER STREAM")
     _check_noun(stream.spec, "ALTER", alteration.table)
@@ -170,10 +169,22 @@ def _first_push(event: StreamCreated, content: TableContent) -> Pushed | None:
 
 
 def prepare_alter(
-    tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig, budget: MemoryBudget
+    tenant: KnownTenant,
+    command: AlterStream,
+    sequence: int,
+    now: int,
+    config: EngineConfig,
+    budget: MemoryBudget,
+    streams: Streams,
 ) -> Prepared:
     """Decide on a change of a stream, and whether it has room. `sequence`: the last event."""
-    stream_id, event = decide_alter(tenant, command, sequence + 1, now, config)
+    check_budget(command.sql, defines=True)
+    alteration = alter_stream(command.sql, new=True)
+    if alteration.pump:
+        stream = tenant.stream(alteration.stream)
+        _check_noun(stream.spec, "ALTER", False)
+        return decide_halt(stream, alteration.pump, tenant, streams, sequence, now)
+    stream_id, event = decide_alter(tenant, command, alteration, sequence + 1, now, config)
     if event is not None:
         budget.check_stream(command.tenant, event.spec, tenant.stream(event.spec.name).spec)
     last = sequence if event is None else event.sequence

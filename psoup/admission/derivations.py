@@ -53,6 +53,13 @@ def first_instant(event: StreamCreated, streams: Streams) -> Pushed | None:
     return _event(event.sequence + 1, event.tenant, event.stream_id, event.spec, at, event.time)
 
 
+def watermark_event(stream: KnownStream, sequence: int, at: int, now: int) -> Pushed:
+    """The event that moves the watermark of a derived stream to the instant `at`, without rows."""
+    number, rows = stream.producers.of_pump(producer_of(stream.stream_id))
+    place = sequence, stream.tenant, stream.stream_id, stream.spec, at, now
+    return _event(*place, number=number, rows=rows)
+
+
 def closed_instant(derived: Derivation, streams: Streams, now: int) -> int | None:
     """The last instant that is closed in all sources, if sources in system time were promised the present.
 
@@ -70,21 +77,12 @@ def closed_instant(derived: Derivation, streams: Streams, now: int) -> int | Non
     return min(closed)
 
 
-def decide_derived(
-    command: CloseInstants | PushDerived, streams: Streams, budget: MemoryBudget, sequence: int, now: int
-) -> Prepared:
-    """Decide on a command of a pump. `sequence`: the last event. Raises as `_decide_close` and `_decide_push`."""
-    if isinstance(command, CloseInstants):
-        return _decide_close(command, streams, sequence, now)
-    return _decide_push(command, streams, budget, sequence, now)
-
-
-def _decide_close(command: CloseInstants, streams: Streams, sequence: int, now: int) -> Prepared:
+def decide_close(command: CloseInstants, streams: Streams, sequence: int, now: int) -> Prepared:
     """Find the instant to promise for some streams in system time. `sequence`: the last event. Changes nothing.
 
     Raises NotFound for a stream that was dropped.
     """
-    sources = [_known(streams, stream_id) for stream_id in command.stream_ids]
+    sources = [known_stream(streams, stream_id) for stream_id in command.stream_ids]
     at = max([now, *(stream.watermark for stream in sources if stream.watermark is not None)])
     return Prepared(ClosedAcknowledgement(sequence, at=at))
 
@@ -96,16 +94,20 @@ def promise(acknowledgement: Acknowledgement, command: Command, streams: Streams
             streams[stream_id].close(acknowledgement.at)
 
 
-def _decide_push(command: PushDerived, streams: Streams, budget: MemoryBudget, sequence: int, now: int) -> Prepared:
+def decide_derived_push(
+    command: PushDerived, streams: Streams, budget: MemoryBudget, sequence: int, now: int
+) -> Prepared:
     """Decide on the rows of a pump. `sequence`: the last event.
 
     Raises NotFound if the stream was dropped. Raises FailedPrecondition, reason STEP_OUTDATED, if the rows must be made
     again. Raises ResourceExhausted if they do not fit into memory.
     """
-    stream = _known(streams, command.stream_id)
+    stream = known_stream(streams, command.stream_id)
     derived = stream.spec.derived
     if derived is None or stream.watermark != command.before:
         raise _outdated(stream.spec, "its rows go on from another instant")
+    if derived.halt is not None:
+        raise _outdated(stream.spec, f"the stream is {derived.halt.word}")
     for stream_id in derived.source_ids:
         source = streams[stream_id]
         if source.attached_at > command.as_of:
@@ -173,7 +175,7 @@ def pin_of(stream: KnownStream, tenant: KnownTenant) -> int | None:
         for each, watermark in derived
         if each is not None and stream.stream_id in each.source_ids
     ]
-    return min(pins, default=None)
+    return min([pin for pin in pins if pin is not None], default=None)
 
 
 def derived_from(stream: KnownStream, tenant: KnownTenant) -> list[KnownStream]:
@@ -208,7 +210,8 @@ def refuse_deriving(stream: KnownStream, deriving: list[KnownStream]) -> None:
     )
 
 
-def _known(streams: Streams, stream_id: int) -> KnownStream:
+def known_stream(streams: Streams, stream_id: int) -> KnownStream:
+    """The stream with this ID. Raises NotFound if it was dropped."""
     stream = streams.get(stream_id)
     if stream is None:
         raise NotFound(f"stream {stream_id} was dropped", reason="UNKNOWN_STREAM")

@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.data.versions import EVER
 from psoup.data.windows import WindowRange, retention_edge
+from psoup.derivation import Gap
 from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
 from psoup.plan.absences import absences
@@ -40,6 +41,9 @@ class SourcePart(NamedTuple):
 
     `may_take_away`: whether tuples of this source take rows away from the answer. `older_dropped`: whether retention
     dropped tuples of such a source whose window begins at START. They may have taken rows away.
+
+    `halt`: "suspended" or "stopped" for a derived stream that gets no rows at present, else "". `gaps`: the instants of
+    the window for which a derived stream may lack rows.
     """
 
     watermark: int | None
@@ -57,6 +61,8 @@ class SourcePart(NamedTuple):
     idle: bool = False
     may_take_away: bool = False
     older_dropped: bool = False
+    halt: str = ""
+    gaps: tuple[Gap, ...] = ()
 
 
 class Completeness(NamedTuple):
@@ -102,7 +108,7 @@ def _older_dropped(reach: Reach) -> bool:
 
 def part_of(reach: Reach) -> SourcePart:
     """The part for one source of an answer."""
-    view, extent = reach.view, reach.range
+    view, extent, derived = reach.view, reach.range, reach.view.spec.derived
     watermark = view.last_time if view.spec.time_attribute is None else view.watermark
     late, ahead, pending = view.late, view.ahead, view.pending if view.waiting else 0
     inside: tuple[int | None, int | None, int] = (0, 0, 0)
@@ -118,7 +124,7 @@ def part_of(reach: Reach) -> SourcePart:
         and now is not None
         and watermark is not None
         and end <= now
-        and end < watermark + (view.spec.derived is not None)  # a pump pushes an instant as a whole
+        and end < watermark + (derived is not None)  # a pump pushes an instant as a whole
     )
     return SourcePart(
         watermark,
@@ -134,6 +140,8 @@ def part_of(reach: Reach) -> SourcePart:
         inside[1],
         inside[2],
         reach.idle,
+        halt="" if derived is None or derived.halt is None else derived.halt.word,
+        gaps=() if derived is None else tuple([gap for gap in derived.gaps if gap.meets(extent.begin, end)]),
     )
 
 

@@ -59,7 +59,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class AlterStream:
-    """An ALTER STREAM statement, which adds columns or changes LATENESS, AHEAD or WATERMARK BY."""
+    """An ALTER STREAM statement: it adds columns, changes an option, or suspends or resumes a derived stream."""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -218,6 +218,35 @@ class PushDerived:
 
 
 @dataclass(frozen=True, slots=True)
+class StopPump:
+    """Stop the pump of a derived stream whose steps have failed. The host commands it, not a client.
+
+    `why`: the last failure, for people.
+    """
+
+    stream_id: int
+    why: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePins:
+    """Let go what the sources keep for a derived stream whose pump has not run for too long. The host commands it, not
+    a client.
+
+    `at`: the host's time, in microseconds. It may be before the clock, which a host may distrust after a start.
+    """
+
+    stream_id: int
+    at: int
+    tenant: str = DEFAULT_TENANT
+
+
+PumpCommand = CloseInstants | PushDerived | StopPump | ReleasePins
+"""A command of the host for a derived stream."""
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """Register the query of a SELECT statement.
 
@@ -328,8 +357,7 @@ Command = (
     | Heartbeat
     | RaiseWatermarks
     | ExpireRows
-    | CloseInstants
-    | PushDerived
+    | PumpCommand
     | Register
     | RegisterMany
     | Unregister

@@ -72,12 +72,14 @@ class KeptState:
     @property
     def rows(self) -> int:
         """The rows, values or groups in the state."""
-        return 0 if self._state is None else self._state.operator.rows
+        state = self._state  # another thread may ask
+        return 0 if state is None else state.operator.rows
 
     @property
     def nbytes(self) -> int:
         """The bytes of the state."""
-        return 0 if self._state is None else self._state.operator.nbytes
+        state = self._state
+        return 0 if state is None else state.operator.nbytes
 
     def rows_of_step(
         self,

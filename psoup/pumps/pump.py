@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.derivation import Derivation
+from psoup.derivation import Derivation, Halt
 from psoup.errors import NotFound, PSoupError
 from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
@@ -27,6 +27,7 @@ from psoup.pumps.extents import Extent, has_new, next_extent
 from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import KeptState
+from psoup.pumps.progress import Progress
 from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
@@ -83,8 +84,8 @@ class Pump:
         self.tuples = self.rows = self.errors = self.unknown = 0
         """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
         versions of a table."""
-        self.stopped = ""
-        """Why the pump makes no further step until the next start. "" while it goes on."""
+        self.halt: Halt | None = None
+        """Why the pump does not run, as of the last snapshot in which it looked."""
         self._kept = KeptState(derived)
         self._unpushed = list[PushDerived]()
         """The parts of a step that found no room in memory. They are pushed without being made again."""
@@ -98,6 +99,24 @@ class Pump:
     def reached(self) -> int | None:
         """The instant up to which the pump has looked at its sources. None at the beginning."""
         return self._reached
+
+    @property
+    def progress(self) -> Progress:
+        """The counts of the pump, for people."""
+        counts = self._reached, self.tuples, self.rows, self.errors, self.unknown
+        return Progress(*counts, self.state_rows, self.state_bytes, self.rebuilding)
+
+    def runs(self, snapshot: Snapshot) -> bool:
+        """Whether the pump is neither suspended nor stopped. After a RESUME it begins at the durable position."""
+        view = snapshot.by_id.get(self.stream_id)
+        if view is None or view.spec.derived is None:
+            return True
+        before, self.halt = self.halt, view.spec.derived.halt
+        if before is not None and self.halt is None:
+            self.again(view)
+        if before is None and self.halt is not None:  # RESUME makes the state again
+            self._kept = KeptState(self._derived)
+        return self.halt is None
 
     @property
     def state_rows(self) -> int:
@@ -128,6 +147,12 @@ class Pump:
         """Keep a step that found no room in memory, in two halves, so that its rows need not be made again."""
         self._unpushed = [*halves(command), *self._unpushed[1:]]
 
+    @property
+    def divisible(self) -> bool:
+        """Whether a step can be given up, and be made again with fewer tuples, without the cost of its state."""
+        stateless = self._form is not None and self._form.binding is None and self._derived.every is None
+        return stateless and self._share > 1
+
     def shrink(self) -> bool:
         """Let the next step have half as many tuples, as one was too large. Returns False if it has one already."""
         before, self._share = self._share, max(1, self._share // 2)
@@ -144,7 +169,7 @@ class Pump:
         `awaited`: the time of a tuple that waits for this stream in a join. Then the position is to be logged as soon
         as it has this time.
         """
-        if snapshot.sequence < self.pushed_at or self.stopped:
+        if snapshot.sequence < self.pushed_at or not self.runs(snapshot):
             return None
         try:
             form = self._bound(snapshot)
@@ -171,7 +196,7 @@ class Pump:
         None if there is none.
         """
         views = [snapshot.by_id[i] for i in self.source_ids if i in snapshot.by_id]
-        if len(views) < 2 or all(view.spec.derived is None for view in views):
+        if self.halt is not None or len(views) < 2 or all(view.spec.derived is None for view in views):
             return None
         at = closed_instant(views, promise_at(views, now))
         return min([time for view in views if (time := _first_after(view, at)) is not None], default=None)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Container, Mapping
 
 from psoup.errors import FailedPrecondition, Internal, NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
-from psoup.events.commands import CloseInstants, PushDerived
+from psoup.events.commands import CloseInstants, PumpCommand, PushDerived, ReleasePins, StopPump
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
 from psoup.pumps.ticks import TickPump
 from psoup.work.read_budget import ReadBudget
 
-Submit = Callable[[CloseInstants | PushDerived], Acknowledgement]
+Submit = Callable[[PumpCommand], Acknowledgement]
 """Prepares, logs and applies a command, and returns once readers see its event."""
 
 NO_ROOM = "MEMORY_BUDGET"
@@ -74,6 +74,12 @@ class Pumps:
         """The least `Pump.rest` of all pumps. None if all have none. O(pumps)."""
         return min([rest for pump in self.by_id.values() if (rest := pump.rest(now)) is not None], default=None)
 
+    def releases(self, snapshot: Snapshot, now: int) -> list[ReleasePins]:
+        """The commands that release the pins of pumps which have not run for longer than LAG AT MOST. O(pumps)."""
+        halted = [(i, snapshot.by_id[i]) for i, pump in self.by_id.items() if pump.halt and i in snapshot.by_id]
+        late = [(i, view) for i, view in halted if view.spec.derived is not None and view.spec.derived.pins_may_go(now)]
+        return [ReleasePins(i, now, view.tenant) for i, view in late]
+
     def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
         """The derived streams that hold a join back, by ID, each with the time of a tuple that waits.
 
@@ -101,6 +107,8 @@ class Pumps:
         """
         self.follow(snapshot())
         count, moved, self.failed = 0, bool(self.by_id), {}
+        for release in self.releases(snapshot(), now()) if moved else ():
+            submit(release)
         while moved:
             moved = False
             for pump, due in self.due(snapshot(), now(), self.failed):
@@ -128,8 +136,8 @@ def advance(
 ) -> bool:
     """Do one step of a pump. Returns whether it has done anything: not if a stream was dropped meanwhile.
 
-    A step that is too large is tried again with fewer tuples. Raises the errors of `Pump.step`, and of `submit` apart
-    from refusals of an outdated step.
+    A step that is too large is tried again with fewer tuples. A pump whose state is larger than STATE AT MOST is
+    stopped. Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
     """
     before, promised = pump.reached, None
     try:
@@ -147,8 +155,9 @@ def advance(
         return False
     except ResourceExhausted as problem:
         if problem.reason == STATE_LIMIT:
-            pump.stopped = problem.message
-        if problem.reason in (STATE_LIMIT, NO_ROOM) or not pump.shrink():
+            pump.back()
+            submit(StopPump(pump.stream_id, problem.message, pump.tenant))
+        elif problem.reason == NO_ROOM or not pump.shrink():
             raise
         return True
     except FailedPrecondition as problem:

@@ -1,41 +1,112 @@
-"""The status of a derived stream for people: how far it is derived, and which source holds it back."""
+"""The status of a derived stream for people: one record, which every view of the service shows.
+
+stream show, stream list, explain, metrics, page  <── DerivedStatus ──  snapshot, and the counts of the pump
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from psoup.derivation import EVERYTHING, Derivation, Gap
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.progress import NOT_BEGUN, Progress
+
+RUNNING, REBUILDING = "running", "rebuilding"
+
+
+class SourcePin(NamedTuple):
+    """The tuples that a source keeps for a derived stream, whatever its RETENTION.
+
+    `time`: the least time of such a tuple, in microseconds; None for all tuples. `released`: whether it keeps nothing.
+    `unread`: the number of tuples that the pump has not looked at.
+    """
+
+    source: str
+    time: int | None
+    released: bool
+    unread: int
 
 
 class DerivedStatus(NamedTuple):
-    """The position of a derived stream. Times are microseconds.
+    """The definition and the status of a derived stream. Times and spans are microseconds.
 
-    `lag`: from the position to the newest tuple of a source that is a stream; 0 if all are derived. `held_by`: the
-    source whose watermark holds the stream back, "" if none does. `sources`: the names of the sources, each once.
+    `state`: running, rebuilding, suspended or stopped. `since`: the time at which it was suspended or stopped.
+    `reason`: the failure that stopped it, or the last failure of a pump that tries again; "" without one. `late`:
+    whether the lag is more than LAG AT MOST, `limit`.
+
+    `reached`: the instant up to which the pump has looked. `lag`: from there to the newest tuple of a source that is a
+    stream; 0 if all are derived. `held_by`: the source whose watermark holds the stream back, "" if none does.
+
+    `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
+    out. `progress`: the counts of the pump since the start of the process.
     """
 
-    sources: tuple[str, ...]
+    derived: Derivation
+    state: str
+    since: int | None
+    reason: str
+    late: bool
+    limit: int
+    reached: int | None
     lag: int
     held_by: str
+    sources: tuple[str, ...]
+    pins: tuple[SourcePin, ...]
+    gaps: tuple[Gap, ...]
+    progress: Progress
 
 
-def status_of(snapshot: Snapshot, view: StreamView, reached: int | None) -> DerivedStatus:
-    """The status of the derived stream `view`. `reached`: the instant up to which its pump has looked; None for its
-    watermark."""
-    derived = view.spec.derived
-    sources = [] if derived is None else [snapshot.by_id[i] for i in derived.source_ids if i in snapshot.by_id]
+def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = None) -> DerivedStatus | None:
+    """The status of the stream `view`; None if it is not derived. `progress`: of its pump; None before it has begun.
+
+    O(sources), and O(log chunks) for each.
+    """
+    derived, progress = view.spec.derived, progress or NOT_BEGUN
+    if derived is None:
+        return None
+    sources = [snapshot.by_id[i] for i in derived.source_ids if i in snapshot.by_id]
+    position = max([at for at in (progress.reached, view.watermark) if at is not None], default=None)
+    ends = _ends(sources)
+    lag = 0 if ends is None else max(0, ends[1] - (ends[0] if position is None else position))
+    halt = derived.halt
+    return DerivedStatus(
+        derived=derived,
+        state=halt.word if halt is not None else REBUILDING if progress.rebuilding else RUNNING,
+        since=None if halt is None else halt.since,
+        reason=progress.failure if halt is None else halt.why,
+        late=lag > derived.most_lag,
+        limit=derived.most_lag,
+        reached=position,
+        lag=lag,
+        held_by=_held_by(sources, position, None if ends is None else ends[1]),
+        sources=tuple([source.spec.name for source in sources]),
+        pins=tuple([_pin(derived, source, view.watermark, position) for source in sources]),
+        gaps=derived.gaps,
+        progress=progress,
+    )
+
+
+def _pin(derived: Derivation, source: StreamView, watermark: int | None, position: int | None) -> SourcePin:
+    time, unread = derived.pin_of(source.stream_id, watermark), 0
+    if source.last_time is not None and (position is None or source.last_time > position):
+        first = source.first_id
+        first = first if position is None else max(first, source.timeline().through(position))
+        unread = source.next_id - first
+    return SourcePin(source.spec.name, None if time == EVERYTHING else time, time is None, unread)
+
+
+def _ends(sources: Sequence[StreamView]) -> tuple[int, int] | None:
+    """The least and the greatest time of a tuple of the sources that are streams. None without tuples."""
     streams = [source for source in sources if source.spec.table is None]
-    times = [source.last_time for source in streams if source.last_time is not None]
-    times += [int(run[-1]) for source in streams for run in source.waiting if len(run)]
-    position = max([at for at in (reached, view.watermark) if at is not None], default=None)
-    newest = max(times, default=None)
-    lag = 0 if newest is None or position is None else max(0, newest - position)
-    if newest is not None and position is None:
-        lag = newest - min(times)
-    return DerivedStatus(tuple([source.spec.name for source in sources]), lag, _held_by(sources, position, newest))
+    runs = [run for source in streams for run in source.waiting if len(run)]
+    first = [source.first_time for source in streams if source.first_time is not None]
+    last = [source.last_time for source in streams if source.last_time is not None]
+    last += [int(run[-1]) for run in runs]
+    return (min([*first, *(int(run[0]) for run in runs), *last]), max(last)) if last else None
 
 
-def _held_by(sources: list[StreamView], position: int | None, newest: int | None) -> str:
+def _held_by(sources: Sequence[StreamView], position: int | None, newest: int | None) -> str:
     """The source in event time with the least watermark, if tuples wait for it."""
     timed = [source for source in sources if source.spec.event_time]
     if not timed or newest is None or (position is not None and newest <= position):

@@ -123,7 +123,7 @@ class TickPump(Pump):
 
         Known tuples decide, so a quiet derived source need not log its instant for ticks without a change.
         """
-        if self.stopped:
+        if self.halt is not None:
             return None
         try:
             form = self._bound(snapshot)

@@ -5,6 +5,7 @@
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
     ALTER STREAM s AHEAD n unit | AHEAD DEFAULT | LATENESS n unit | WATERMARK BY CLOCK | WATERMARK BY ROWS
+    ALTER STREAM s SUSPEND | RESUME [FROM NOW]
     DROP STREAM | TABLE [IF EXISTS] s [CASCADE]
     CREATE TABLE, ALTER TABLE   as above, without RETENTION, with a primary key (`psoup.sql.table_spec`)
     CREATE TABLE t FROM STREAM s PRIMARY KEY (attr, …)   with the columns and the times of s
@@ -92,6 +93,8 @@ def alter_statement(change: Alteration) -> str:
 
 
 def _change_text(change: Alteration) -> str:
+    if change.pump:
+        return change.pump
     if change.by_clock is not None:
         return f"WATERMARK BY {'CLOCK' if change.by_clock else 'ROWS'}"
     if change.lateness is not None:
@@ -122,6 +125,8 @@ class Alteration:
 
     `lenient`: names of attributes that the stream may have already. `default_ahead`: whether the statement says AHEAD
     DEFAULT. Then `ahead` is the service's default; None straight from the statement.
+
+    `pump`: SUSPEND, RESUME or RESUME FROM NOW for a derived stream, else "". Admission knows the definition after it.
     """
 
     stream: str
@@ -135,6 +140,7 @@ class Alteration:
     history: int | None = None
     deleted_for: int | None = None
     expires: str | None = None
+    pump: str = ""
 
     @property
     def of_ahead(self) -> bool:
@@ -143,6 +149,8 @@ class Alteration:
 
     def of(self, spec: StreamSpec) -> StreamSpec:
         """The definition of the stream after the change."""
+        if self.pump:
+            return spec
         if self.of_ahead:
             return replace(spec, ahead=self.ahead, ahead_stated=not self.default_ahead)
         if self.lateness is not None:
@@ -167,6 +175,8 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
         return Alteration(name, default_ahead=True, table=table)
     if watermark is not None:
         return Alteration(name, by_clock=_by_clock(watermark), table=table)
+    if (pump := node.args.get("pump")) is not None:
+        return Alteration(name, pump=pump)
     if node.args.get("never_expires"):
         return Alteration(name, table=table, expires="")
     if (column := node.args.get("expires")) is not None:

@@ -42,14 +42,7 @@ def derive_options(source: StatementText, node: DeriveNode) -> DeriveOptions:
     if word is not None and operator is StreamOperator.RSTREAM and every is None:
         hint = "say how often: CREATE STREAM name AS RSTREAM (SELECT …) EVERY 1 MINUTE"
         raise source.error("RSTREAM needs EVERY: it pushes the whole answer at each instant", word, hint=hint)
-    _refuse_unsupported(source, node, options)
     return options
-
-
-def _refuse_unsupported(source: StatementText, node: DeriveNode, options: DeriveOptions) -> None:
-    """Raise NotSupported for an option that has no meaning yet."""
-    if options.lag_limit is not None:
-        raise source.unsupported("LAG AT MOST", node.args["lag"], hint="leave LAG AT MOST out", yet=True)
 
 
 def option_texts(derived: Derivation) -> list[str]:

@@ -87,6 +87,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "PSoupInternalErrors": [('psoup_calls_total{code="INTERNAL",method="QueryService/Invoke"}', "0+6x90")],
     "PSoupBackgroundErrors": [("psoup_background_errors", "0x60 1x30")],
     "PSoupStale": [('psoup_freshness_seconds{tenant="t",stream="s"}', "0+60x90")],
+    "PSoupDerivedStopped": [('psoup_derived_stream_stopped{tenant="t",stream="s"}', "1x90")],
+    "PSoupDerivedLate": [('psoup_derived_stream_late{tenant="t",stream="s"}', "1x90")],
     "PSoupSlowDisk": [('psoup_log_sync_seconds_bucket{le="%s"}', "0x90 0+60x90 0+60x90")],
     "PSoupCommandsWait": [('psoup_command_wait_seconds_bucket{le="%s"}', "0x90 0+60x90 0+60x90")],
     "PSoupSlowApply": [('psoup_apply_seconds_bucket{le="%s"}', "0x90 0+60x90 0+60x90")],
@@ -115,6 +117,8 @@ HEALTHY = [
     ("psoup_background_errors", "2x90"),
     ('psoup_calls_total{code="OK",method="QueryService/Invoke"}', "0+600x90"),
     ('psoup_freshness_seconds{tenant="t",stream="s"}', "12x90"),
+    ('psoup_derived_stream_stopped{tenant="t",stream="s"}', "0x90"),
+    ('psoup_derived_stream_late{tenant="t",stream="s"}', "0x90"),
     *(
         (f'psoup_{name}_bucket{{le="{le}",method="QueryService/Invoke"}}', "0+60x90")
         for name in ("log_sync_seconds", "command_wait_seconds", "apply_seconds", "call_seconds")

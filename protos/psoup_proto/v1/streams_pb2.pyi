@@ -245,6 +245,13 @@ class Derivation(_message.Message):
     EVERY_FIELD_NUMBER: _builtins.int
     LAG_LIMIT_FIELD_NUMBER: _builtins.int
     STATE_LIMIT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
+    PINS_FIELD_NUMBER: _builtins.int
+    STATE_ROWS_FIELD_NUMBER: _builtins.int
+    STATE_BYTES_FIELD_NUMBER: _builtins.int
     select: _builtins.str
     """The SELECT whose new rows are the tuples of the stream."""
     from_now: _builtins.bool
@@ -260,11 +267,21 @@ class Derivation(_message.Message):
     unknown: _builtins.int
     """Rows without a version of a table, because the version is older than HISTORY."""
     failure: _builtins.str
-    """Why the service does not derive the stream further at present. Empty if it does."""
+    """Why it is stopped, or why its last step failed, which is done again. Empty without a failure."""
     operator: _builtins.str
     """Which rows of the answers are pushed: ISTREAM, DSTREAM or RSTREAM."""
     state_limit: _builtins.int
     """STATE AT MOST, in bytes. 0 without it."""
+    state: _builtins.str
+    """"running"; "rebuilding", while it reads its sources to have its state again; "suspended"; or "stopped", as its steps
+    failed.
+    """
+    late: _builtins.bool
+    """Its lag is more than LAG AT MOST."""
+    state_rows: _builtins.int
+    """Rows that its operators keep as their state. 0 for a SELECT without state."""
+    state_bytes: _builtins.int
+    """Bytes of that state."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the streams and tables that the SELECT reads, each once."""
@@ -285,7 +302,19 @@ class Derivation(_message.Message):
 
     @_builtins.property
     def lag_limit(self) -> _duration_pb2.Duration:
-        """LAG AT MOST. Unset without it."""
+        """LAG AT MOST: a stream with a greater lag is late. Unset without it; the limit is a day then."""
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """When it was suspended or stopped. Unset while it runs."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Gap]:
+        """Instants for which it may lack rows, as it was resumed from a later one."""
+
+    @_builtins.property
+    def pins(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourcePin]:
+        """What its sources keep for it, in the order of `sources`."""
 
     def __init__(
         self,
@@ -305,14 +334,57 @@ class Derivation(_message.Message):
         every: _duration_pb2.Duration | None = ...,
         lag_limit: _duration_pb2.Duration | None = ...,
         state_limit: _builtins.int = ...,
+        state: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        late: _builtins.bool = ...,
+        gaps: _abc.Iterable[_types_pb2.Gap] | None = ...,
+        pins: _abc.Iterable[Global___SourcePin] | None = ...,
+        state_rows: _builtins.int = ...,
+        state_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["every", b"every", "lag", b"lag", "lag_limit", b"lag_limit", "reached", b"reached"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["every", b"every", "lag", b"lag", "lag_limit", b"lag_limit", "reached", b"reached", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "every", b"every", "failure", b"failure", "from_now", b"from_now", "held_by", b"held_by", "lag", b"lag", "lag_limit", b"lag_limit", "operator", b"operator", "reached", b"reached", "rows", b"rows", "select", b"select", "sources", b"sources", "state_limit", b"state_limit", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "every", b"every", "failure", b"failure", "from_now", b"from_now", "gaps", b"gaps", "held_by", b"held_by", "lag", b"lag", "lag_limit", b"lag_limit", "late", b"late", "operator", b"operator", "pins", b"pins", "reached", b"reached", "rows", b"rows", "select", b"select", "since", b"since", "sources", b"sources", "state", b"state", "state_bytes", b"state_bytes", "state_limit", b"state_limit", "state_rows", b"state_rows", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Derivation: _TypeAlias = Derivation  # noqa: Y015
+
+@_typing.final
+class SourcePin(_message.Message):
+    """What a source keeps for a derived stream, whatever its RETENTION."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """The name of the source."""
+    released: _builtins.bool
+    """It keeps none, as the stream has been suspended or stopped for longer than LAG AT MOST."""
+    unread: _builtins.int
+    """Tuples that the stream has not read."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """The least time of a tuple that it keeps. Unset: it keeps all tuples."""
+
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        released: _builtins.bool = ...,
+        unread: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["released", b"released", "source", b"source", "time", b"time", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SourcePin: _TypeAlias = SourcePin  # noqa: Y015
 
 @_typing.final
 class CreateStreamRequest(_message.Message):
@@ -386,7 +458,9 @@ class AlterStreamRequest(_message.Message):
 
     STATEMENT_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
-    """ALTER STREAM name ADD [COLUMN] [IF NOT EXISTS] column TYPE, ADD …, or ALTER STREAM name AHEAD n unit; at most 64 KiB."""
+    """ALTER STREAM name ADD [COLUMN] [IF NOT EXISTS] column TYPE, ADD …, or ALTER STREAM name AHEAD n unit; at most 64 KiB.
+    Or of a derived stream ALTER STREAM name SUSPEND | RESUME [FROM NOW].
+    """
     def __init__(
         self,
         *,

@@ -92,6 +92,8 @@ class StreamServiceServicer(object):
 
         INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
         that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+        FAILED_PRECONDITION: SUSPEND or RESUME of a stream that is not derived (reason NOT_DERIVED), or RESUME of a stream
+        whose sources have not kept what it lacks (reason PINS_RELEASED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

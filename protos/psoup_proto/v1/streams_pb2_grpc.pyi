@@ -52,6 +52,8 @@ class StreamServiceStub:
 
     INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
     that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+    FAILED_PRECONDITION: SUSPEND or RESUME of a stream that is not derived (reason NOT_DERIVED), or RESUME of a stream
+    whose sources have not kept what it lacks (reason PINS_RELEASED).
     """
     ListStreams: _grpc.UnaryUnaryMultiCallable[_streams_pb2.ListStreamsRequest, _streams_pb2.ListStreamsResponse]
     """The streams in the order of their names, page by page."""
@@ -88,6 +90,8 @@ class StreamServiceAsyncStub(StreamServiceStub):
 
     INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
     that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+    FAILED_PRECONDITION: SUSPEND or RESUME of a stream that is not derived (reason NOT_DERIVED), or RESUME of a stream
+    whose sources have not kept what it lacks (reason PINS_RELEASED).
     """
     ListStreams: _aio.UnaryUnaryMultiCallable[_streams_pb2.ListStreamsRequest, _streams_pb2.ListStreamsResponse]  # type: ignore[assignment]
     """The streams in the order of their names, page by page."""
@@ -133,6 +137,8 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
         that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+        FAILED_PRECONDITION: SUSPEND or RESUME of a stream that is not derived (reason NOT_DERIVED), or RESUME of a stream
+        whose sources have not kept what it lacks (reason PINS_RELEASED).
         """
 
     @_abc_1.abstractmethod

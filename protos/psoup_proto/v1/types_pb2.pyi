@@ -263,6 +263,8 @@ class Completeness(_message.Message):
     SELECT_ERRORS_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
+    HALT_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the answer reflects. All events up to it are in, none after it."""
     final: _builtins.bool
@@ -298,6 +300,10 @@ class Completeness(_message.Message):
     HISTORY, and the version is lost. Or the table has TIMESTAMP BY, and no version of the key yet: its first version may
     come late. Known when select_errors is known.
     """
+    halt: _builtins.str
+    """Of a derived stream that gets no rows at present: "suspended", or "stopped" as its steps failed. Empty for any other
+    stream. Of a join, of the first such source.
+    """
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
         """What NOW was in this answer. Unset: the stream has seen nothing yet."""
@@ -317,6 +323,12 @@ class Completeness(_message.Message):
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceCompleteness]:
         """Of a join, its sources in the order of FROM. Empty for a query over one stream, which the fields above describe."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gap]:
+        """Instants of the window for which a derived stream may lack rows, as it was resumed from a later one. Of a join, those
+        of all sources.
+        """
 
     def __init__(
         self,
@@ -339,10 +351,12 @@ class Completeness(_message.Message):
         select_errors: _builtins.int = ...,
         sources: _abc.Iterable[Global___SourceCompleteness] | None = ...,
         unknown: _builtins.int = ...,
+        halt: _builtins.str = ...,
+        gaps: _abc.Iterable[Global___Gap] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "unknown", b"unknown", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "gaps", b"gaps", "halt", b"halt", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "unknown", b"unknown", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
@@ -358,6 +372,36 @@ class Completeness(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_in_window) -> _WhichOneofReturnType__pending_in_window | None: ...
 
 Global___Completeness: _TypeAlias = Completeness  # noqa: Y015
+
+@_typing.final
+class Gap(_message.Message):
+    """Instants that a derived stream has left out, both ends included."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def begin(self) -> _timestamp_pb2.Timestamp:
+        """Unset: the first instant of its sources."""
+
+    @_builtins.property
+    def end(self) -> _timestamp_pb2.Timestamp:
+        """Unset: all later instants may lack rows."""
+
+    def __init__(
+        self,
+        *,
+        begin: _timestamp_pb2.Timestamp | None = ...,
+        end: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "end", b"end"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "end", b"end"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gap: _TypeAlias = Gap  # noqa: Y015
 
 @_typing.final
 class SourceCompleteness(_message.Message):
@@ -382,6 +426,8 @@ class SourceCompleteness(_message.Message):
     IDLE_FIELD_NUMBER: _builtins.int
     MAY_TAKE_AWAY_FIELD_NUMBER: _builtins.int
     OLDER_DROPPED_FIELD_NUMBER: _builtins.int
+    HALT_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name of the source in the statement."""
     stream: _builtins.str
@@ -417,6 +463,8 @@ class SourceCompleteness(_message.Message):
     """Whether such a source has the window BEGIN (START), and older tuples were dropped by retention. They may have taken
     rows away.
     """
+    halt: _builtins.str
+    """Of a derived stream that gets no rows at present: "suspended" or "stopped"."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """No tuple of the stream below this time can come any more. Unset: it has seen nothing yet."""
@@ -428,6 +476,10 @@ class SourceCompleteness(_message.Message):
     @_builtins.property
     def end(self) -> _timestamp_pb2.Timestamp:
         """The last instant, included. Unset: NOW is not known, as a stream has seen nothing yet."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gap]:
+        """Instants of the window of this source for which the derived stream may lack rows."""
 
     def __init__(
         self,
@@ -449,10 +501,12 @@ class SourceCompleteness(_message.Message):
         idle: _builtins.bool = ...,
         may_take_away: _builtins.bool = ...,
         older_dropped: _builtins.bool = ...,
+        halt: _builtins.str = ...,
+        gaps: _abc.Iterable[Global___Gap] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "may_take_away", b"may_take_away", "older_dropped", b"older_dropped", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "gaps", b"gaps", "halt", b"halt", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "may_take_away", b"may_take_away", "older_dropped", b"older_dropped", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015

@@ -25,7 +25,7 @@ from psoup.answer.explain.join import explain_join, reading_of
 from psoup.answer.explain.kept import KeptExplanation, explain_kept
 from psoup.answer.explain.last_rows import explain_last_rows
 from psoup.answer.explain.partners import explain_partners
-from psoup.answer.explain.source import SourceExplanation, explain_source
+from psoup.answer.explain.source import DerivedLines, SourceExplanation, explain_source, no_lines
 from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
 from psoup.answer.figures.query_costs import QueryCost, query_cost
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
@@ -130,10 +130,12 @@ def explain(
     now: int,
     budget: ReadBudget = UNBOUNDED,
     seconds: float | None = None,
+    derived_status: DerivedLines = no_lines,
 ) -> Explanation:
     """Explain a query. `now`: the clock, microseconds. Costs what counting its matches costs; no rows are gathered.
 
-    `seconds`: the processor time of its last answer, if the caller has measured it.
+    `seconds`: the processor time of its last answer, if the caller has measured it. `derived_status`: makes the lines
+    about a derived stream.
     """
     record, config = snapshot.query(query_id, tenant), snapshot.config
     query, sides = record.query, snapshot.sides_of(record)
@@ -144,7 +146,7 @@ def explain(
     before = budget.examined
     folded = frozenset() if query.sides else folded_of(wanted[0], query.plan, config.texts)
     sources = tuple(
-        explain_source(part, selection, clause, config, budget, folded, query.plan)
+        explain_source(part, selection, clause, config, budget, folded, query.plan, derived_status)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
     )
 

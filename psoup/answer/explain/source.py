@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +87,8 @@ class SourceExplanation:
     """Whether its tuples may take rows away from the answer."""
     derived_by: str = ""
     """The SELECT that a derived stream is derived by."""
+    derived_status: tuple[str, ...] = ()
+    """The status of a derived stream and of its pump, line by line."""
 
     @property
     def name(self) -> str:
@@ -123,6 +125,7 @@ class SourceExplanation:
             figures["selectivity"] = self.matches_in_window / self.tuples_in_window
         tried = sorted((f.passes, f.text) for f in self.factors if f.passes is not None)
         figures.update((f"factor_{number}_passes", share) for number, (share, _) in enumerate(tried, 1))
+        derived = {"derived": self.derived_by, "derived_status": "; ".join(self.derived_status)}
         facts = {
             "stream": self.stream,
             "alias": self.alias or self.stream,
@@ -133,6 +136,7 @@ class SourceExplanation:
             "idle": "yes" if self.idle else "no",
             "role": self.role,
             "may_take_away": "yes" if self.may_take_away else "no",
+            **(derived if self.derived_by else {}),
             **{f"factor_{number}": text for number, (_, text) in enumerate(tried, 1)},
         }
         return Findings(figures, facts)
@@ -153,6 +157,7 @@ class SourceExplanation:
         """The window and the clause as text for a terminal."""
         lines = [
             *([f"  derived  by {' '.join(self.derived_by.split())}"] if self.derived_by else []),
+            *(f"           {line}" for line in self.derived_status),
             *self._window_lines(),
             f"  clause   {self.clause}",
             f"           shared by {counted(self.shared_by, 'query')}",
@@ -222,6 +227,15 @@ _SHOWN = 8
 """The most uncovered parts that the text lists."""
 
 
+DerivedLines = Callable[[StreamView], Sequence[str]]
+"""Makes the lines about the pump of a derived stream."""
+
+
+def no_lines(_view: StreamView) -> Sequence[str]:
+    """No lines, for a caller without pumps."""
+    return ()
+
+
 def explain_source(
     seen: Reach,
     selection: Selection,
@@ -230,11 +244,12 @@ def explain_source(
     budget: ReadBudget,
     folded: frozenset[int] = frozenset(),
     plan: Node | None = None,
+    derived_status: DerivedLines = no_lines,
 ) -> SourceExplanation:
     """Explain the selection of a query from one source. `seen`: its window now. Costs what counting matches costs.
 
     `folded`: the places of folded chunks, whose tuples an invocation does not read. `plan`: the plan that has the
-    source, for its role.
+    source, for its role. `derived_status`: makes the lines about a derived stream.
     """
     view, extent, source = seen.view, seen.range, replace(selection.source, window=seen.window)
     begin, end = _ends(seen.window, view, extent)
@@ -251,6 +266,7 @@ def explain_source(
         alias=source.alias,
         time_domain=time_domain(view.spec),
         derived_by=view.spec.select,
+        derived_status=tuple(derived_status(view)) if view.spec.derived is not None else (),
         clause=selection.written,
         shared_by=len(clause.members),
         window=source.window_text,

@@ -4,7 +4,8 @@
                         ↑ W - width        ↑ W    the instant up to which the stream is derived
                may go     stays: its tuples may meet tuples of later instants
 
-The watermark of a derived stream is W. So a replay has the same pins.
+The watermark of a derived stream is W. So a replay has the same pins. A stream that is suspended for too long has no
+pins until it resumes (`psoup.derivation.Halt.released`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Protocol
 
 from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import StreamCreated
+from psoup.model import StreamSpec
 
 
 class _Shelved(Protocol):
@@ -26,13 +28,21 @@ class SourcePins:
 
     def __init__(self, event: StreamCreated, streams: Mapping[int, _Shelved]) -> None:
         """Pin all tuples of the sources. A replay may lack a source that is dropped later."""
-        self._stream_id, self._derived = event.stream_id, event.spec.derived
+        self._stream_id = event.stream_id
+        self._derived = event.spec.derived
+        self._watermark: int | None = None
         ids = () if self._derived is None else self._derived.source_ids
         self._pinned = [(i, streams[i].shelf) for i in ids if i in streams]
         self.move(None)
 
+    def alter(self, spec: StreamSpec) -> None:
+        """Pin or release what the stream needs after its pump was suspended or resumed. O(sources)."""
+        self._derived = spec.derived
+        self.move(self._watermark)
+
     def move(self, watermark: int | None) -> None:
         """Pin only what the stream needs after its watermark has moved. O(sources)."""
+        self._watermark = watermark
         if self._derived is not None:
             for source, shelf in self._pinned:
                 shelf.pins.set(self._stream_id, self._derived.pin_of(source, watermark))

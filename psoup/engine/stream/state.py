@@ -240,6 +240,7 @@ class StreamState:
         for tuples."""
         self._publication.alter(sql)
         self._attention.changed()
+        self.pins.alter(spec)
         if not spec.by_clock:
             self.feed.leave_clock()
         wider = spec.schema != self.data.spec.schema

@@ -17,6 +17,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from psoup.derivation import RESUME, RESUME_FROM_NOW, SUSPEND
 from psoup.sql.parser.derivations import Derivations
 from psoup.sql.parser.syntax import AlterStreamNode, CreateStreamNode, DropStreamNode, StreamColumn
 
@@ -145,6 +146,8 @@ class Definitions(Derivations):
             return ("lateness", self._parse_duration(_LATENESS_NEEDS)), "LATENESS 5 SECONDS"
         if self._match_text_seq("WATERMARK"):
             return ("watermark", self._parse_watermark()), "WATERMARK BY CLOCK"
+        if not table and (pump := self._parse_pump()):
+            return ("pump", pump), pump
         if table and self._match_text_seq("HISTORY"):
             return ("history", self._parse_duration(_HISTORY_NEEDS)), "HISTORY 7 DAYS"
         if table and self._match_text_seq("DELETED", "FOR"):
@@ -155,6 +158,18 @@ class Definitions(Derivations):
             return ("expires", self._name(_EXPIRES_NEEDS)), "EXPIRES BY column"
         return None
 
+    def _parse_pump(self) -> str:
+        """The change of a derived stream's pump. "" if none follows."""
+        if self._match_text_seq("SUSPEND"):
+            return SUSPEND
+        if not self._match_text_seq("RESUME"):
+            return ""
+        if not self._match(TokenType.FROM):
+            return RESUME
+        if not self._match_text_seq("NOW"):
+            self.refuse("RESUME FROM needs NOW: RESUME goes on where the pump was suspended, RESUME FROM NOW does not")
+        return RESUME_FROM_NOW
+
     def _parse_added_column(self, lenient: list[str], table: bool) -> Any:
         if not self._match_text_seq("ADD"):
             if self._curr and self._curr.text.upper() == "DROP":
@@ -163,10 +178,11 @@ class Definitions(Derivations):
                 self.refuse("columns cannot be dropped", hint=hint)
             allowed = "columns can be added, or LATENESS, AHEAD or WATERMARK BY be changed"
             examples = "ADD COLUMN column TYPE, LATENESS 5 SECONDS, AHEAD 5 MINUTES, WATERMARK BY CLOCK"
+            hint = "" if table else "a derived stream has SUSPEND, RESUME and RESUME FROM NOW"
             if table:
                 allowed = "columns can be added, or an option be changed"
                 examples += ", HISTORY 7 DAYS, DELETED FOR 30 DAYS, EXPIRES BY column"
-            self.refuse(f"{allowed}: {examples}")
+            self.refuse(f"{allowed}: {examples}", hint=hint)
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()

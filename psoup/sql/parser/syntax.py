@@ -104,7 +104,7 @@ class AlterStreamNode(exp.Expression):
 
     `watermark` and `expires` are identifiers; `ahead`, `lateness`, `history` and `deleted` are Durations. `lenient`:
     the names of the columns with IF NOT EXISTS. `default_ahead`: it has AHEAD DEFAULT. `never_expires`: it has EXPIRES
-    NEVER.
+    NEVER. `pump`: the text SUSPEND, RESUME or RESUME FROM NOW.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -120,6 +120,7 @@ class AlterStreamNode(exp.Expression):
         "deleted": False,
         "expires": False,
         "never_expires": False,
+        "pump": False,
     }
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from psoup.phrases import counted
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.wire.amounts import amount_name
+from psoup_service.wire.completeness import derived_phrases
 from psoup_service.wire.json_messages import plain_fields, timestamp_text
 
 
@@ -53,6 +54,7 @@ class CompletenessFacts(Facts):
     errors: int | None = None
     select_errors: int | None = None
     unknown: int | None = None
+    halt: str | None = None
 
 
 class QueryFacts(Facts):
@@ -122,7 +124,7 @@ def _said(contents: types_pb2.Completeness) -> str:
         parts.append(f"{counted(contents.unknown, 'row')} have no known version of the table")
     if contents.truncated:
         parts.append("the window begins before the oldest tuple that is kept")
-    return "; ".join([said, *parts]) + "."
+    return "; ".join([said, *parts, *derived_phrases(contents)]) + "."
 
 
 def _within(contents: types_pb2.Completeness, name: str) -> int:

@@ -5,8 +5,9 @@
            └────────────────────────────── sequencer <────────────────────────────┘
 
 The writer and the event loop do none of this work. A step that finds no room in memory waits for it. A step that fails
-is done again. After `MOST_FAILURES` failures in a row its pump rests for `REST_S` seconds, and the reason is reported.
-Once in `INSTANT_S` seconds, the last closed instant of each stream is logged, if queries stand on the stream.
+is done again after the seconds in `RETRIES_S`. One more failure stops the pump, until ALTER STREAM x RESUME. Pumps that
+have not run for longer than LAG AT MOST let go what sources keep for them. Once in `INSTANT_S` seconds, the last closed
+instant of each stream is logged, if queries stand on the stream.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Any, TypeVar
 
-from psoup.errors import PSoupError, ResourceExhausted, Unavailable
+from psoup.errors import NotFound, PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
-from psoup.events.commands import CloseInstants, PushDerived
+from psoup.events.commands import PumpCommand, PushDerived, ReleasePins, StopPump
 from psoup.model import SECOND
 from psoup.published.snapshot import Snapshot
 from psoup.pumps import NO_ROOM, Due, Pump, Pumps, advance, mark_of
+from psoup.pumps.progress import Progress
+from psoup.work.read_budget import NO_LIMIT
 from psoup_service.host.host import Host
 from psoup_service.host.pump_progress import Passed
 from psoup_service.host.turns.fair_turns import TenantTimes
@@ -34,16 +38,20 @@ T = TypeVar("T")
 
 INSTANT_S = 1.0
 """The least seconds between two events of one stream that only say which instant is closed."""
-MOST_FAILURES = 3
+RETRIES_S = (1.0, 10.0)
+"""Seconds of rest after the failures of a step. One more failure stops the pump."""
 _TICK_S = 0.01
 """The least seconds between two looks for ticks of EVERY that the clock closes."""
 REST_S = 60.0
+"""Seconds of rest of a pump whose stop could not be logged."""
 _PATIENCE_S = 60.0
 _NO_ROOM_S = 0.05
 """Seconds of pause of a pump after a step that found no room."""
 PACE_S = 0.01
 """The least seconds between the beginnings of two rounds of steps. More tuples come meanwhile. No pause is made while a
 reader waits, or a pump is behind."""
+STEP_S = 0.25
+"""Seconds after which a step is given up and divided, if other tenants have derived streams."""
 _ROUND_S = 0.05
 """Seconds after which a round of steps ends, so that a tenant waits no longer for its turn. A round is longer if
 the look at many pumps takes long."""
@@ -56,8 +64,10 @@ _log = logging.getLogger(__name__)
 class DerivedStreams:
     """The pumps of one service. `start` and `stop` are called once, on the event loop; `stop` also without `start`."""
 
-    def __init__(self, host: Host[Snapshot]) -> None:
+    def __init__(self, host: Host[Snapshot], edge: Callable[[], int | None] = lambda: None) -> None:
+        """`edge`: the time after which no pin is released yet, None without a limit (`ExpiryWait`)."""
         self._host = host
+        self._edge = edge
         self._pumps = Pumps()
         self._streams = self._published_streams = tuple[int, ...]()
         """The marks of the streams that the thread has looked at, and of those that were published last."""
@@ -71,7 +81,7 @@ class DerivedStreams:
         self._without_room: dict[int, float] = {}
         """The time until which a pump waits for room in memory, by stream ID."""
         self._times = TenantTimes()
-        self._instant_at = self._round_at = 0.0
+        self._instant_at = self._round_at = self._released_at = 0.0
         self.steps = self.failed = 0
         """Steps that were done, and that failed, since the start."""
         self.reasons: dict[int, str] = {}
@@ -82,9 +92,15 @@ class DerivedStreams:
         """The pumps by stream ID. Another thread changes them."""
         return self._pumps.by_id
 
+    def progress(self, stream_id: int) -> Progress | None:
+        """The present counts of the pump of a stream, from any thread. None if there is none."""
+        pump = self.pumps.get(stream_id)
+        return None if pump is None else pump.progress._replace(failure=self.reasons.get(stream_id, ""))
+
     def start(self) -> None:
         """Start the thread. It first derives what came before the start."""
         self._loop = asyncio.get_running_loop()
+        self._host.passed.progress = self.progress
         self._end_listening = self._host.listen(self._published)
         self._host.passed.hurry = self._hurry.set
         self._wake.set()
@@ -162,6 +178,9 @@ class DerivedStreams:
         """
         snapshot, now = self._host.snapshot(), time.monotonic()
         self._streams, self._round_at = mark_of(snapshot.by_id), now
+        if now - self._released_at >= INSTANT_S:
+            self._released_at = now
+            self._release(snapshot)
         resting, waiting = _until(self._resting, now), _until(self._without_room, now)
         steps = self._pumps.due(snapshot, self._host.clock.now(), resting | waiting, self._times.begins)
         if not steps and now - self._instant_at >= INSTANT_S:
@@ -172,10 +191,29 @@ class DerivedStreams:
             moved |= self._done(*left.popleft())
             if self._stopping.is_set() or time.monotonic() >= until:
                 break
-        self._note(resting, {pump.stream_id for pump, due in left if due.instant})
+        self._note(snapshot, resting, {pump.stream_id for pump, due in left if due.instant})
         if not steps and waiting:
             self._stopping.wait(_NO_ROOM_S)
         return moved or bool(waiting)
+
+    def _release(self, snapshot: Snapshot) -> None:
+        """Release the pins of pumps that have not run for too long. What fails is done again in a second."""
+        edge, now = self._edge(), self._host.clock.now()
+        for command in self._pumps.releases(snapshot, now if edge is None else min(now, edge)):
+            self._tried(command)
+
+    def _tried(self, command: StopPump | ReleasePins) -> bool:
+        """Log a command. Returns False, and reports it, if that is refused now."""
+        try:
+            self._submit(command)
+        except NotFound:  # dropped meanwhile
+            pass
+        except (Unavailable, CancelledError):
+            raise
+        except (PSoupError, TimeoutError) as problem:
+            _log.warning("a derived stream could not be changed: %s", problem, extra={"stream": command.stream_id})
+            return False
+        return True
 
     def _log_instants(self, snapshot: Snapshot, resting: set[int]) -> None:
         """Log the last closed instant of each stream with queries."""
@@ -190,7 +228,8 @@ class DerivedStreams:
     def _done(self, pump: Pump, due: Due) -> bool:
         """Do a step of a pump. Returns whether it has moved."""
         began, budget = time.thread_time(), self._host.budget(pump.tenant)
-        budget.ask = self._check
+        alone = all(other.tenant == pump.tenant for other in self.pumps.values())
+        budget.ask = partial(self._check, pump, time.monotonic() + (NO_LIMIT if alone else STEP_S))
         try:
             moved = advance(pump, due, self._host.snapshot, self._submit, budget)
         except (Unavailable, CancelledError):
@@ -214,10 +253,12 @@ class DerivedStreams:
         self.reasons.pop(pump.stream_id, None)
         return moved
 
-    def _check(self) -> None:
-        """End a step whose service stops. A restart makes its rows again."""
+    def _check(self, pump: Pump, until: float) -> None:
+        """End a step whose service stops: a restart makes its rows again. Divide a step that takes too long."""
         if self._stopping.is_set():
             raise Unavailable("the service is shutting down", reason="DRAINING")
+        if time.monotonic() > until and pump.divisible:
+            raise ResourceExhausted("the step takes long, and other tenants wait; divide it", reason="STEP_TOO_LONG")
 
     def _charge(self, tenant: str, seconds: float) -> None:
         """Charge a tenant for a step, and give the next turn to another one."""
@@ -226,7 +267,7 @@ class DerivedStreams:
         self._times.charge(tenant, seconds)
 
     def _failed(self, pump: Pump, problem: Exception) -> None:
-        """Count a failed step. After several, the pump rests."""
+        """Count a failed step. The pump rests, or is stopped after several."""
         self.failed += 1
         failures = self._failures[pump.stream_id] = self._failures.get(pump.stream_id, 0) + 1
         kind = "" if isinstance(problem, PSoupError) else f"{type(problem).__name__}: "
@@ -234,13 +275,19 @@ class DerivedStreams:
         view = self._host.snapshot().by_id.get(pump.stream_id)
         if view is not None:
             pump.again(view)
-        if failures >= MOST_FAILURES:
+        rest = REST_S
+        if failures <= len(RETRIES_S):
+            rest = RETRIES_S[failures - 1]
+        else:
             self._failures.pop(pump.stream_id)
-            self._resting[pump.stream_id] = time.monotonic() + REST_S
             name = str(pump.stream_id) if view is None else view.spec.name
-            _log.error("a derived stream is late: its step fails", extra={"stream": name, "why": str(problem)})
+            _log.error("a derived stream stops: its step fails", extra={"stream": name, "why": str(problem)})
+            if self._tried(StopPump(pump.stream_id, self.reasons[pump.stream_id], pump.tenant)):
+                self.reasons.pop(pump.stream_id)
+                return
+        self._resting[pump.stream_id] = time.monotonic() + rest
 
-    def _note(self, resting: set[int], awaited: set[int]) -> None:
+    def _note(self, snapshot: Snapshot, resting: set[int], awaited: set[int]) -> None:
         """Tell waiting readers what the pumps have passed. `awaited`: streams that hold a join back."""
         passed = dict[int, Passed]()
         for stream_id, pump in self.pumps.items():
@@ -248,21 +295,16 @@ class DerivedStreams:
                 0 if stream_id in awaited else pump.passed,
                 pump.pushed_at,
                 pump.source_ids,
-                stream_id in resting,
-                pump.reached,
-                pump.tuples,
-                pump.rows,
-                pump.errors,
-                pump.unknown,
-                self.reasons.get(stream_id, ""),
+                stream_id in resting or pump.halt is not None,
+                snapshot.sequence,
             )
         self._host.passed.note(passed)
 
-    def _submit(self, command: CloseInstants | PushDerived) -> Acknowledgement:
+    def _submit(self, command: PumpCommand) -> Acknowledgement:
         """Log a command, and wait until readers see its event. Rows that are logged stay pushed if that takes long."""
         return self._on_loop(self._logged(command))
 
-    async def _logged(self, command: CloseInstants | PushDerived) -> Acknowledgement:
+    async def _logged(self, command: PumpCommand) -> Acknowledgement:
         acknowledgement = await self._host.submit(command, patience=_PATIENCE_S)
         try:
             await self._host.wait_for(acknowledgement.sequence, _PATIENCE_S)

@@ -72,7 +72,7 @@ class RegularWork:
         notes = FoldNotes(store, budgets, UPDATING, NOT_UPDATED)
         self._eager_budgets = Background(allowance, host.way, host.charge, notes)
         self.eager = EagerAnswers(host.snapshot, host.listen, host.clock.now, self._eager_budgets)
-        self.derived = DerivedStreams(host)
+        self.derived = DerivedStreams(host, wait.edge)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.auto = AutoWork(host)
         self.heartbeats = heartbeats

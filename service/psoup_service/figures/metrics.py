@@ -4,8 +4,8 @@
     FIGURES of host and snapshot       read at each scrape; nothing is counted twice
 
 Labels are names of calls and of codes: not of streams or queries, whose number has no bound. `probes` shows them over
-HTTP. Tenants with quotas (`tenant_figures`) and the largest tables (`table_sizes`) have rows of their own, at most a
-hundred of each.
+HTTP. Tenants with quotas (`tenant_figures`), the largest tables (`table_sizes`) and the latest derived streams
+(`derived_figures`) have rows of their own, at most a hundred of each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from psoup.budgets import BUDGETS
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.published.snapshot import Snapshot
+from psoup.pumps.progress import Progress
 from psoup_service.figures.call_notes import NOTES
+from psoup_service.figures.derived_figures import DerivedFigures
 from psoup_service.figures.durations import SECONDS, StageDurations, StageTimes
 from psoup_service.figures.query_amounts import QueryAmounts
 from psoup_service.figures.stream_delays import StreamDelays
@@ -209,6 +211,10 @@ class Metrics:
         self.registry.register(QueryAmounts(snapshot))
         self.registry.register(TableSizes(snapshot))
         self.registry.register(StreamDelays(snapshot, clock))
+
+    def by_derived(self, snapshot: Callable[[], Snapshot | None], progress: Callable[[int], Progress | None]) -> None:
+        """Show the derived streams with the greatest lag. The arguments are as in `DerivedFigures`."""
+        self.registry.register(DerivedFigures(snapshot, progress))
 
     def by_stage(self, times: StageTimes) -> None:
         """Show the durations of the stages that commands pass."""

@@ -25,6 +25,8 @@ from psoup.events.commands import (
     Recall,
     Register,
     RegisterMany,
+    ReleasePins,
+    StopPump,
     Unregister,
     UnregisterMany,
 )
@@ -62,8 +64,10 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES
         case ExpireRows():
             return COMMAND_BYTES + command.ids.nbytes
-        case RaiseWatermarks() | CloseInstants():
+        case RaiseWatermarks() | CloseInstants() | ReleasePins():
             return COMMAND_BYTES
+        case StopPump():
+            return COMMAND_BYTES + len(command.why)
         case PushDerived():
             return COMMAND_BYTES + command.batch.nbytes
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
@@ -96,7 +100,7 @@ def grows(command: Command) -> bool:
             return command.delivery is not None
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
             return False
-        case CloseInstants():
+        case CloseInstants() | StopPump() | ReleasePins():
             return False
         case RevokeToken() | AlterTenant() | DropTenant() | ConfirmGroup() | DropGroup():
             return False
@@ -130,7 +134,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return None
         case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
             return None
-        case CloseInstants() | PushDerived():
+        case CloseInstants() | PushDerived() | StopPump() | ReleasePins():
             return None
         case AddWebhook() | AdvanceWebhook() | PauseWebhook() | ResumeWebhook() | RotateWebhook() | DropWebhook():
             return None

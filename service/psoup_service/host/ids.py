@@ -55,6 +55,13 @@ class Ids:
         """The engine's query ID; InvalidInput if `text` is not an ID, NotFound if it is another incarnation's."""
         return self._read("q", "query", text)
 
+    def number_in(self, text: str) -> int:
+        """The engine's query ID; -1 if `text` is not an ID of this incarnation."""
+        try:
+            return self.read_query(text)
+        except (InvalidInput, NotFound):
+            return -1
+
     def read_stream(self, text: str) -> int:
         """The engine's stream ID; raises as `read_query`."""
         return self._read("s", "stream", text)

@@ -15,29 +15,26 @@ from dataclasses import dataclass
 
 from psoup.published.snapshot import StreamView
 from psoup.pumps import mark_of
+from psoup.pumps.progress import Progress
 from psoup_service.host.worker import deliver
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The progress of a pump. `event`: the rows of all instants that it and earlier events closed are pushed.
+    """The events that a pump has passed.
 
-    `pushed`: the sequence of its last push.
+    `event`: the rows of all instants that it and earlier events closed are pushed.
 
-    `reached` to `unknown`: as in `psoup.pumps.Pump`. `failure`: why the stream is not derived further, else "".
-    `rests`: whether its steps fail, so that no read waits for it. `sources`: the stream IDs of its sources.
+    `pushed`: the sequence of its last push. `sources`: the stream IDs of its sources. `rests`: whether it does not run
+    at present, as it is suspended, or as its steps fail: no read waits for it. `as_of`: the sequence of the snapshot
+    in which it was found so.
     """
 
     event: int
     pushed: int
     sources: tuple[int, ...]
     rests: bool = False
-    reached: int | None = None
-    tuples: int = 0
-    rows: int = 0
-    errors: int = 0
-    unknown: int = 0
-    failure: str = ""
+    as_of: int = 0
 
 
 class PassedEvents:
@@ -45,6 +42,8 @@ class PassedEvents:
 
     def __init__(self) -> None:
         self._passed: Mapping[int, Passed] = {}
+        self.progress: Callable[[int], Progress | None] = lambda _: None
+        """Returns the present counts of the pump of a stream, from any thread. None for a stream without a pump."""
         self._waiters: list[asyncio.Future[None]] = []
         self._lock = threading.Lock()
         """Held while the list of waiters changes, so that no waiter is left out."""
@@ -65,10 +64,6 @@ class PassedEvents:
             self._derived = mark, by_tenant
         return by_tenant.get(tenant, ())
 
-    def of(self, stream_id: int) -> Passed | None:
-        """The progress of the pump of a stream. None if it has not begun, and for a stream that is not derived."""
-        return self._passed.get(stream_id)
-
     def note(self, passed: Mapping[int, Passed]) -> None:
         """Replace what the pumps have passed, and wake the waiters."""
         with self._lock:
@@ -84,15 +79,17 @@ class PassedEvents:
     def has_passed(self, stream_id: int, sequence: int) -> bool:
         """Whether readers of a stream see all that an event has closed. True for a stream that is not derived.
 
+        A pump that does not run holds no read up: the answer says that the stream is suspended or stopped.
+
         O(streams from which it derives).
         """
         noted, seen, ahead = self._passed, {stream_id}, [stream_id]
         while ahead:
             pump = noted.get(ahead.pop())
-            if pump is None or pump.rests:
+            if pump is None or (pump.rests and pump.as_of >= sequence):
                 continue
             pushed = [noted[source].pushed for source in pump.sources if source in noted]
-            if pump.event < max([sequence, *pushed]):
+            if pump.rests or pump.event < max([sequence, *pushed]):
                 return False
             ahead += [source for source in pump.sources if source not in seen]
             seen.update(pump.sources)

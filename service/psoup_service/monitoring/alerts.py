@@ -80,6 +80,22 @@ ALERTS: tuple[Alert, ...] = (
         "Its producers are silent or late; without tuples, heartbeats move its time on (docs/windows.md).",
     ),
     Alert(
+        "PSoupDerivedStopped",
+        "warning",
+        "psoup_derived_stream_stopped > 0",
+        "0m",
+        "The derived stream {{ $labels.stream }} of {{ $labels.tenant }} has stopped, as its steps failed.",
+        "psoup stream show says why; ALTER STREAM … RESUME starts it again (docs/derived.md).",
+    ),
+    Alert(
+        "PSoupDerivedLate",
+        "warning",
+        "psoup_derived_stream_late > 0",
+        "10m",
+        "The derived stream {{ $labels.stream }} of {{ $labels.tenant }} is late: its lag is more than LAG AT MOST.",
+        "psoup stream show names the source that holds it back (docs/derived.md).",
+    ),
+    Alert(
         "PSoupSlowDisk",
         "warning",
         f"{_P99.format('psoup_log_sync_seconds')} > 0.5",

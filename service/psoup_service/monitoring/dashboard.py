@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from psoup_service.figures.derived_figures import FIGURES as DERIVED
 from psoup_service.monitoring.families import Family, families
 
 UID = "psoup-service"
@@ -60,6 +61,7 @@ _LABELS = {
     "pg_connections": ("state",),
     "queries_by_amount": ("amount", "active"),
     "auto_queries": ("amount",),
+    **{f"derived_stream_{name}": ("tenant", "stream") for name in DERIVED},
     "follower_lag_tuples": ("tenant", "stream", "follower"),
     "group_lag_tuples": ("tenant", "stream", "group"),
     "table_keys": ("tenant", "table"),

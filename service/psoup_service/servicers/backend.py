@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
+from psoup.plan.sides import FIRST_SIDE
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.meters import Meters
@@ -34,6 +35,8 @@ PATIENCE_S = 5.0
 _FEW = 64
 """The most parts of a reply, columns or IDs, that the event loop converts: a tenth of a millisecond."""
 
+NAMED = 1_000
+"""The most queries of a call whose streams are looked up one by one."""
 _WAIT_S = 3_600.0
 """The longest wait for a sequence, in seconds. The deadline of the call ends the wait sooner."""
 
@@ -133,10 +136,31 @@ class Backend:
         if record is not None and self.host.passed.derived(snapshot.by_id, record.tenant):
             await self.derived([snapshot.by_id[i] for i in snapshot.streams_of(record)], min_sequence)
 
+    async def derived_of_queries(
+        self, tenant: str, names: Sequence[str], min_sequence: int, *, by_key: bool = False
+    ) -> None:
+        """Wait as `derived` for the streams of some queries. `names`: their IDs or keys. Unknown ones are left out.
+
+        With more than `NAMED`, waits for all streams of the tenant that have queries. O(names).
+        """
+        snapshot = self.host.snapshot()
+        ids = self.host.passed.derived(snapshot.by_id, tenant) if min_sequence else ()
+        if not ids:
+            return
+        if len(names) > NAMED:
+            await self.derived_of_tenant(tenant, min_sequence)
+            return
+        numbers = [snapshot.tags.query_of(tenant, name) if by_key else self.ids.number_in(name) for name in names]
+        records = [snapshot.queries.get(number) for number in numbers if 0 <= number < FIRST_SIDE]
+        streams = {i for record in records if record is not None for i in snapshot.streams_of(record)}
+        await self._reach([i for i in ids if i in streams], min_sequence)
+
     async def derived_of_tenant(self, tenant: str, min_sequence: int) -> None:
-        """Wait as `derived` for all streams of a tenant, for a call about many queries."""
+        """Wait as `derived` for all streams of a tenant that have queries, for a call about many queries."""
         if min_sequence:
-            await self._reach(self.host.passed.derived(self.host.snapshot().by_id, tenant), min_sequence)
+            streams = self.host.snapshot().by_id
+            ids = [i for i in self.host.passed.derived(streams, tenant) if i in streams and streams[i].queries]
+            await self._reach(ids, min_sequence)
 
     async def _reach(self, ids: Sequence[int], sequence: int) -> None:
         if ids:

@@ -94,8 +94,8 @@ class Invocation:
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         window, as_of = other_window(request), await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(caller), self._backend.now(), request.accept_truncation
-        await self._backend.derived_of_tenant(tenant, request.min_sequence)
         ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
+        await self._backend.derived_of_queries(tenant, names, request.min_sequence, by_key=by_key)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[Written, int]:
             asking = TableQuestion(snapshot, tenant, Question(now, as_of, window, accept, budget))

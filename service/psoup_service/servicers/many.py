@@ -28,6 +28,7 @@ from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.servicers.invoke_request import InvokeArguments, whole
 from psoup_service.wire import answers, convert
+from psoup_service.wire.completeness import completeness_message
 from psoup_service.wire.written import PART_BYTES, OpenMessage, Written
 
 MANY_S = 0.25
@@ -152,7 +153,7 @@ class Many:
         answer = joins.answer(at, room)
         told, query = answer.completeness, answer.query
         if self._told is None or self._told[0] is not told or self._told[1] is not query:
-            self._told = told, query, convert.completeness(told, query)
+            self._told = told, query, completeness_message(told, query)
         response = answers.whole_joined(answer, self._told[2], room)
         record = self._asking.snapshot.query(self._block[at], self._asking.tenant)
         if record.tags is not NO_TAG:

@@ -27,6 +27,7 @@ from psoup_service.servicers.backend import Backend
 from psoup_service.wire import convert
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.completeness import completeness_message
 
 _BYTES = 1024 * 1024
 """The most bytes of a reply, if the request does not say."""
@@ -144,7 +145,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
                 next_id=page.high,
                 end_id=where.high,
                 more_queries=more,
-                completeness=convert.completeness(bits.told),
+                completeness=completeness_message(bits.told),
             )
 
         return await backend.host.evaluate(read, tenant=tenant)

@@ -23,7 +23,9 @@ from psoup.events.tags import Labels, TagColumns
 from psoup.model import EXACT_DOUBLE
 from psoup.phrases import counted
 from psoup.published.lifetimes import DAY
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.status import status_of
+from psoup.pumps.status_text import status_lines
 from psoup.sql.lifetime import lifetime_days
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
@@ -250,7 +252,15 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
         now, seconds = backend.now(), self._expectations.seconds(query_id)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
-            explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget, seconds=seconds)
+            explanation = explain(
+                snapshot,
+                query_id,
+                tenant=tenant,
+                now=now,
+                budget=budget,
+                seconds=seconds,
+                derived_status=lambda view: self._derived_lines(snapshot, view),
+            )
             response = queries_pb2.ExplainResponse(
                 lines=explanation.lines(name),
                 plan=map(convert.plan_step, explanation.nodes),
@@ -263,6 +273,10 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
 
         with backend.ids.naming(name):
             return await backend.host.evaluate(read, tenant=tenant)
+
+    def _derived_lines(self, snapshot: Snapshot, view: StreamView) -> Sequence[str]:
+        status = status_of(snapshot, view, self._backend.host.passed.progress(view.stream_id))
+        return () if status is None else status_lines(status)
 
     async def Matches(self, request: queries_pb2.MatchesRequest, caller: Caller) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""

@@ -19,6 +19,7 @@ from psoup.execution.select.window import Ranges
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.wire import answers, convert
+from psoup_service.wire.completeness import completeness_message
 from psoup_service.wire.json_answers import rows_json
 
 _ROWS = 100
@@ -72,7 +73,7 @@ def made_page(
         )
     contents = answer.completeness
     response = queries_pb2.InvokeRowsResponse(
-        completeness=convert.completeness(contents, answer.record.query),
+        completeness=completeness_message(contents, answer.record.query),
         columns=convert.query_columns(answer.record),
     )
     whole, more = answers.page(answer, page.offset, page.rows, page.max_bytes)

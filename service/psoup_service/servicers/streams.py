@@ -147,7 +147,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
 
     def _with_derivation(self, message: streams_pb2.Stream, snapshot: Snapshot, view: StreamView) -> streams_pb2.Stream:
         """The message, with its derivation if the stream has one."""
-        derived = derivation(snapshot, view, self._backend.host.passed.of(view.stream_id))
+        derived = derivation(snapshot, view, self._backend.host.passed.progress(view.stream_id))
         if derived is not None:
             message.derived.CopyFrom(derived)
         return message

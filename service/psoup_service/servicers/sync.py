@@ -27,7 +27,7 @@ from psoup_service.servicers.invoke_request import is_in_memory
 from psoup_service.servicers.many import MANY_S
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.outcomes import check_wants, outcome_of
-from psoup_service.sync.tokens import Tokens, query_in
+from psoup_service.sync.tokens import Tokens, query_id_in, query_in
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_service.wire.calls import Caller, ender
@@ -73,7 +73,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         check_wants(request.wants)
         limit = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
-        await self._backend.derived_of_tenant(self._backend.tenant(caller), request.min_sequence)
+        await self._derived(request, self._backend.tenant(caller))
         tenant, now = self._backend.tenant(caller), self._backend.now()
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
@@ -91,6 +91,15 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
         return response
+
+    async def _derived(self, request: sync_pb2.SyncRequest | sync_pb2.WatchRequest, tenant: str) -> None:
+        """Wait until the derived streams of the wanted queries show what `min_sequence` has closed."""
+        if not request.min_sequence:
+            return
+        keys = [want.key for want in request.wants if want.key]
+        names = [want.query_id or query_id_in(want.token) for want in request.wants if not want.key]
+        await self._backend.derived_of_queries(tenant, names, request.min_sequence)
+        await self._backend.derived_of_queries(tenant, keys, request.min_sequence, by_key=True)
 
     def _at_once(
         self, query_id: int, now: int, make: Callable[[Snapshot, ReadBudget], sync_pb2.SyncResponse]
@@ -126,7 +135,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         limit = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
         async with asyncio.timeout(limits.default_deadline_s):
             await self._backend.reflecting(request.min_sequence)
-            await self._backend.derived_of_tenant(tenant, request.min_sequence)
+            await self._derived(request, tenant)
         form = WatchForm(tenant, request.encoding, request.compression, limit, progress)
         async for reply in self._rounds.messages(Watcher(request.wants, form, ender())):
             yield reply

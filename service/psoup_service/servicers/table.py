@@ -31,11 +31,12 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
-from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.backend import NAMED, Backend
 from psoup_service.servicers.invocation import check_pinned, instant, other_window
 from psoup_service.wire import convert
 from psoup_service.wire.answers import END_MARK
 from psoup_service.wire.calls import Caller, ender
+from psoup_service.wire.completeness import completeness_message
 
 MOST_QUERIES = 1 << 20
 """The most queries of a call."""
@@ -61,6 +62,15 @@ class _Wanted:
         """The number of queries that the request names one by one or by ranges."""
         request = self.request
         return len(request.query_ids) + len(request.numbers) + sum(max(part.count, 0) for part in request.ranges)
+
+    @property
+    def few_names(self) -> list[str] | None:
+        """The IDs of the named queries. None if they are more than `NAMED`, or selected by labels or keys."""
+        request = self.request
+        if not 0 < self.named <= NAMED:
+            return None
+        ranges = [f"{part.query_id_prefix}{part.first + at}" for part in request.ranges for at in range(part.count)]
+        return [*request.query_ids, *(f"{request.query_id_prefix}{number}" for number in request.numbers), *ranges]
 
     def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
         """Return the query numbers by place, int64[n], and the failures.
@@ -152,7 +162,10 @@ class TableCalls:
         _check(request)
         wanted = _Wanted(request, tag_in("", request.labels).labels, tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
-        await backend.derived_of_tenant(tenant, request.min_sequence)
+        if (names := wanted.few_names) is None:
+            await backend.derived_of_tenant(tenant, request.min_sequence)
+        else:
+            await backend.derived_of_queries(tenant, names, request.min_sequence)
         check_pinned(backend, tenant)
         now, budget, pin = backend.now(), backend.host.budget(tenant), None
 
@@ -261,7 +274,7 @@ def _check(request: queries_pb2.InvokeTableRequest) -> None:
 
 
 def _completeness(group: Group) -> types_pb2.Completeness:
-    message = convert.completeness(group.completeness, group.query)
+    message = completeness_message(group.completeness, group.query)
     message.select_errors, message.unknown = group.select_errors, group.unknown
     return message
 

@@ -31,7 +31,7 @@ from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest_of_window
 from psoup_service.sync.version_tokens import remembered
 from psoup_service.watching.pages import Target
-from psoup_service.wire import convert
+from psoup_service.wire.completeness import completeness_message
 from psoup_service.wire.json_answers import instant_text, rows_json
 from psoup_service.wire.json_messages import plain_fields
 
@@ -153,7 +153,7 @@ class Looking:
             message_id, text = f"msg_gap_{secrets.token_hex(16)}", event_body.gap(written, now) if token else None
             return Look(target, snapshot.sequence, written, text, True, message_id)
         message_id = f"{'msg' if event_body is None else 'evt'}_{secrets.token_hex(16)}"
-        completeness = convert.completeness(change.completeness, record.query)
+        completeness = completeness_message(change.completeness, record.query)
         facts = BodyFacts(key, self._ids.query(record.query_id), completeness, now, written, message_id)
         return Look(target, snapshot.sequence, written, body.text(facts), moved, message_id)
 

@@ -19,7 +19,7 @@ from psoup.budgets import REPLY_BYTES
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.record_batch import Message
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
-from psoup_service.wire.convert import completeness
+from psoup_service.wire.completeness import completeness_message
 from psoup_service.wire.json_answers import rows_json
 from psoup_service.wire.written import Written, with_payload
 
@@ -42,7 +42,7 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
 
     If its Arrow IPC takes more than `max_bytes`, a message with `too_large` and no rows.
     """
-    contents = completeness(answer.completeness, answer.record.query)
+    contents = completeness_message(answer.completeness, answer.record.query)
     parts: list[Any] = [answer.schema_message]
     size, count = len(answer.schema_message) + len(END_MARK), 0
     matched = answer.matched
@@ -75,7 +75,7 @@ def whole_json(answer: Answer, max_bytes: int) -> statements_pb2.AskResponse:
 
     If it has more than `MOST_JSON_ROWS`, or takes more than `max_bytes`, a message with `too_large` and no rows.
     """
-    contents = completeness(answer.completeness, answer.record.query)
+    contents = completeness_message(answer.completeness, answer.record.query)
     batch, more = page(answer, 0, MOST_JSON_ROWS, max_bytes)
     raw = b"[]" if batch is None else rows_json(batch)
     if more or len(raw) > max_bytes:
@@ -125,7 +125,7 @@ class Pieces(Generic[Piece]):
 def _messages(
     answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int
 ) -> Iterator[tuple[int, Piece | Written]]:
-    contents = completeness(answer.completeness, answer.record.query)
+    contents = completeness_message(answer.completeness, answer.record.query)
     yield 0, kind(completeness=contents, arrow_ipc=answer.schema_message)
     for part in answer.messages(max_bytes=2 * chunk_bytes):
         for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):

@@ -1,7 +1,7 @@
 """Conversion between the contract's messages and the engine's values. It raises errors only for values out of range.
 
 microseconds since 1970  <──>  Timestamp, Duration         (exact, also outside the years 1 to 9999)
-StreamDescription, QueryRecord, Completeness  ──>  Stream, Query, Completeness
+StreamDescription, QueryRecord  ──>  Stream, Query
 Arrow record batch  ──>  rows of Values
 """
 
@@ -14,13 +14,12 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
-from psoup.answer.completeness import Completeness, SourcePart
 from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.model import SECOND, STREAMED, DataType, Kind, StreamSpec, WindowClause
 from psoup.plan.canonical import exact_name
-from psoup.plan.nodes import Filter, Join, PartnerJoin, SetOperation, Source, walk
+from psoup.plan.nodes import Filter, Join, PartnerJoin, SetOperation, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
 from psoup.plan.source_roles import SourceRole, source_roles
@@ -245,88 +244,13 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
     windows = [source.window for source in message.sources]
     named = [f"{exact_name(source.alias)} {source.window}" for source in message.sources]
     message.window = windows[0] if len(set(windows)) == 1 else ", ".join(named)
-    message.window_kind = _joint_kind([source.window_kind for source in message.sources])
+    message.window_kind = joint_kind([source.window_kind for source in message.sources])
 
 
-def _joint_kind(kinds: list[types_pb2.WindowKind.ValueType]) -> types_pb2.WindowKind.ValueType:
+def joint_kind(kinds: list[types_pb2.WindowKind.ValueType]) -> types_pb2.WindowKind.ValueType:
     """The window kind of a join: the greatest kind of its streams. Tables have no window."""
     streams = [kind for kind in kinds if kind != types_pb2.WINDOW_KIND_TABLE]
     return max(streams) if streams else types_pb2.WINDOW_KIND_TABLE
-
-
-def completeness(contents: Completeness, query: StandingQuery | None = None) -> types_pb2.Completeness:
-    """The message of an answer's completeness. `query`: the query, if it may be a join."""
-    if query is not None and query.sides:
-        return _of_join(contents, query)
-    (source,) = contents.sources
-    return types_pb2.Completeness(
-        sequence=contents.sequence,
-        now=timestamp(contents.now),
-        watermark=timestamp(source.watermark),
-        begin=timestamp(source.begin),
-        end=timestamp(source.end),
-        final=source.final,
-        late=source.late,
-        ahead=source.ahead,
-        pending=source.pending,
-        truncated=source.truncated,
-        errors=contents.errors,
-        window_kind=WINDOW_KINDS[source.window_kind],
-        late_in_window=source.late_inside,
-        ahead_in_window=source.ahead_inside,
-        pending_in_window=source.pending_inside,
-    )
-
-
-def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Completeness:
-    """The completeness of a join's answer: one part for each source, and figures combined over all sources."""
-    parts = contents.sources
-    return types_pb2.Completeness(
-        sequence=contents.sequence,
-        now=timestamp(contents.now),
-        watermark=timestamp(_together(min, [part.watermark for part in parts])),
-        begin=timestamp(_together(min, [part.begin for part in parts])),
-        end=timestamp(_together(min, [part.end for part in parts])),
-        final=contents.final,
-        late=sum(part.late for part in parts),
-        ahead=sum(part.ahead for part in parts),
-        pending=sum(part.pending for part in parts),
-        truncated=any(part.truncated for part in parts),
-        errors=contents.errors,
-        window_kind=_joint_kind([WINDOW_KINDS[part.window_kind] for part in parts]),
-        late_in_window=_together(sum, [part.late_inside for part in parts]),
-        ahead_in_window=_together(sum, [part.ahead_inside for part in parts]),
-        pending_in_window=sum(part.pending_inside for part in parts),
-        sources=[_part(part, source) for part, source in zip(parts, query.sources, strict=True)],
-    )
-
-
-def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
-    """Combine the values of all sources. Returns None if a value is None."""
-    given = [value for value in values if value is not None]
-    return combine(given) if len(given) == len(values) else None
-
-
-def _part(part: SourcePart, source: Source) -> types_pb2.SourceCompleteness:
-    return types_pb2.SourceCompleteness(
-        alias=source.alias,
-        stream=source.spec.name,
-        watermark=timestamp(part.watermark),
-        begin=timestamp(part.begin),
-        end=timestamp(part.end),
-        final=part.final,
-        late=part.late,
-        ahead=part.ahead,
-        pending=part.pending,
-        truncated=part.truncated,
-        window_kind=WINDOW_KINDS[part.window_kind],
-        late_in_window=part.late_inside,
-        ahead_in_window=part.ahead_inside,
-        pending_in_window=part.pending_inside,
-        idle=part.idle,
-        may_take_away=part.may_take_away,
-        older_dropped=part.older_dropped,
-    )
 
 
 def plan_step(node: PlanNode) -> queries_pb2.PlanStep:

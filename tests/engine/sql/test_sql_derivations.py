@@ -187,7 +187,6 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
     [
         ("AS (SELECT e.k FROM e, idle WHERE e.k = idle.k) EVERY 1 SECOND", "IDLE AFTER", "WATERMARK BY CLOCK"),
         ("AS (SELECT k FROM last) EVERY 1 SECOND", "which has RETENTION in rows", "write a window in time"),
-        ("AS (SELECT k FROM t) LAG AT MOST 1 DAY", "LAG AT MOST is not supported yet", "leave LAG AT MOST out"),
         ("AS (SELECT k FROM t) BY JOB", "BY JOB is not supported yet", "leave BY JOB out"),
         ("AS (SELECT DISTINCT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT DISTINCT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
-from psoup.pumps import mark_of
+from psoup.pumps import Pump, mark_of
 from psoup_client import Client
 from psoup_service.chores import derived_streams
 from psoup_service.chores.derived_streams import DerivedStreams
@@ -128,3 +128,24 @@ def test_a_read_of_a_join_waits_for_a_source_without_rows(monkeypatch: pytest.Mo
             push("a", 1, 10 * count + 5)
             push("a", 2, 10 * count + 9)
             assert [row["k"] for row in client.ask("SELECT k FROM y")] == [1] * (count + 1)
+
+
+def test_calls_about_many_queries_wait_only_for_the_streams_that_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pump of another derived stream of the tenant never makes a step."""
+    due = Pump.due
+    with serving() as served, Client(served.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        for name in ("busy", "x"):
+            client.execute(f"CREATE STREAM {name} AS (SELECT k FROM t)")
+        busy = served.service.host.snapshot().stream("busy", "default").stream_id
+        client.register("SELECT k FROM busy", key="busy")
+        query = client.register("SELECT k FROM x", key="mine")
+        copy = client.copy(query)
+        monkeypatch.setattr(Pump, "due", lambda pump, *a, **b: None if pump.stream_id == busy else due(pump, *a, **b))
+        done = client.push("t", [{"k": 1}])
+        assert [row["k"] for row in query.invoke()] == [1]
+        assert [len(answer) for answer in client.invoke_many([query.id], wait_for=done.sequence)] == [1]
+        assert [len(answer) for answer in client.invoke_many(keys=["mine"], wait_for=done.sequence)] == [1]
+        assert len(client.invoke_table([query.id], wait_for=done.sequence)) == 1
+        copy.sync()
+        assert copy.to_arrow().column("k").to_pylist() == [1]

@@ -129,7 +129,8 @@ def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> Non
         message(f"Done: {_name(statement)}.")
     elif not isinstance(done, Answer):
         way = "Created" if statement.word == "CREATE" else "Altered"
-        message(f"{way} {done.kind} {done.name} with {counted(len(done.columns), 'column')}.")
+        state = f"; it is {done.derived.state}" if done.derived is not None and way == "Altered" else ""
+        message(f"{way} {done.kind} {done.name} with {counted(len(done.columns), 'column')}{state}.")
 
 
 @contextmanager

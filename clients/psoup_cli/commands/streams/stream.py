@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
 from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
-from psoup_client import DerivationInfo, FailedPrecondition, GroupInfo, StreamInfo
+from psoup_client import DerivationInfo, FailedPrecondition, GroupInfo, PinInfo, StreamInfo
 from psoup_client.phrases import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -88,11 +88,13 @@ def alter(
       psoup stream alter "ALTER STREAM clicks LATENESS 30 SECONDS"
       psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
       psoup stream alter "ALTER STREAM clicks WATERMARK BY CLOCK"
+      psoup stream alter "ALTER STREAM derived SUSPEND"
 
     Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
     queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
     the time of a tuple may lie; AHEAD DEFAULT takes it back. WATERMARK BY CLOCK lets the watermark go on when no row
-    comes; BY ROWS ends that. LATENESS is the time for which tuples wait for older ones.
+    comes; BY ROWS ends that. LATENESS is the time for which tuples wait for older ones. SUSPEND lets a derived stream
+    get no rows until RESUME; RESUME FROM NOW leaves out the rows in between.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)
@@ -102,6 +104,9 @@ def alter(
         ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
         late = f", takes tuples up to {_span(info.lateness)} late" if info.lateness else ""
         columns = counted(len(info.columns), "column")
+        if info.derived is not None:
+            message(f"Stream {info.name} is {info.derived.state} now.")
+            return
         message(f"{info.kind.title()} {info.name} has {columns} now{late}{ahead}{_clock(info)}{_versions(info)}.")
 
 
@@ -215,18 +220,37 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     if derived is None:
         return []
     cause = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
+    limit = "1 day" if derived.lag_limit is None else _span(derived.lag_limit)
+    late = f"; late, as that is more than LAG AT MOST {limit}" if derived.late else ""
     counts = f"{derived.rows:,} from {counted(derived.tuples, 'tuple')} since the start of the service"
     failed = [(derived.errors, "values could not be computed"), (derived.unknown, "rows have no known version")]
     faults = [f"{count:,} {words}" for count, words in failed if count]
+    since = "" if derived.since is None else f" since {show(derived.since)}"
     return [
         ("derived by", f"{derived.operator} of {' '.join(derived.select.split())}"),
         *([] if derived.every is None else [("every", _span(derived.every))]),
         ("derived from", ", ".join(derived.sources)),
+        ("derivation", f"{derived.state}{since}"),
+        *([("failure", derived.failure)] if derived.failure else []),
         ("derived up to", derived.reached or "nothing yet"),
-        ("lag", f"{_span(derived.lag)}{cause}"),
+        ("lag", f"{_span(derived.lag)}{cause}{late}"),
         ("rows", "; ".join([counts, *faults])),
-        *([("late, because", derived.failure)] if derived.failure else []),
+        ("state", _state(derived)),
+        *(("lacks rows", gap.phrase()) for gap in derived.gaps),
+        *(("source keeps", _pin(pin)) for pin in derived.pins),
     ]
+
+
+def _state(derived: DerivationInfo) -> str:
+    """Describe the state of the operators, and its bound."""
+    limit = f", at most {counted(derived.state_limit, 'byte')}" if derived.state_limit else ""
+    return f"{counted(derived.state_rows, 'row')}, {counted(derived.state_bytes, 'byte')}{limit}"
+
+
+def _pin(pin: PinInfo) -> str:
+    """Describe what a source keeps for a derived stream."""
+    span = "all its tuples" if pin.time is None else f"its tuples from {show(pin.time)} on"
+    return f"{pin.source}: {'nothing' if pin.released else span}; {counted(pin.unread, 'tuple')} not read"
 
 
 def _group(group: GroupInfo) -> tuple[Any, ...]:

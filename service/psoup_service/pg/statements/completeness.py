@@ -9,6 +9,7 @@ from __future__ import annotations
 from psoup.phrases import counted
 from psoup_proto.v1 import types_pb2
 from psoup_service.pg.contract import Notice
+from psoup_service.wire.completeness import derived_phrases
 
 CODE = "00000"
 """The SQLSTATE of the notice."""
@@ -32,6 +33,7 @@ def notice_of(contents: types_pb2.Completeness) -> Notice:
         said += f"; without {', '.join(lacks)}"
     if contents.truncated:
         said += "; the window begins before the oldest tuple that is kept"
+    said += "".join(f"; {phrase}" for phrase in derived_phrases(contents))
     if contents.select_errors:
         said += f"; {counted(contents.select_errors, 'value')} of the SELECT list could not be computed: NULL"
     return Notice("NOTICE", CODE, said)

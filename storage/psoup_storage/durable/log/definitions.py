@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from psoup.derivation import Derivation, DerivedSource, StreamOperator
+from psoup.derivation import Derivation, DerivedSource, Gap, Halt, StreamOperator
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import NO_EDGE, StreamSpec
 from psoup.sql import alter_stream, columns_statement, create_stream, with_derivation
@@ -17,7 +17,8 @@ def definition_facts(event: StreamCreated | StreamAltered) -> dict[str, Any]:
     facts: dict[str, Any] = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
     table, derived = event.spec.table, event.spec.derived
     if derived is not None:
-        facts["derived"] = _derivation_facts(derived)
+        whole = _derivation_facts(derived) if isinstance(event, StreamCreated) else {}
+        facts["derived"] = whole | _pump_facts(derived)
     if table is not None and (table.exact_from, table.forgotten_before) != (NO_EDGE, NO_EDGE):
         facts["edges"] = [table.exact_from, table.forgotten_before]
     return facts
@@ -42,6 +43,8 @@ def created(facts: Mapping[str, Any]) -> StreamSpec:
 def altered(spec: StreamSpec, sql: str, facts: Mapping[str, Any]) -> StreamSpec:
     """The stream after the ALTER statement of an event, which has these facts."""
     change, edges = alter_stream(sql), facts.get("edges")
+    if spec.derived is not None:
+        return replace(spec, derived=replace(spec.derived, **_pump_state(facts["derived"])))
     spec = (replace(change, ahead=facts.get("ahead")) if change.default_ahead else change).of(spec)
     if edges is None or spec.table is None:
         return spec
@@ -66,4 +69,17 @@ def _derivation(facts: Mapping[str, Any]) -> Derivation:
     """The inverse of `_derivation_facts`."""
     sources = tuple([DerivedSource(*each) for each in facts["sources"]])
     operator = StreamOperator(facts.get("operator", "ISTREAM"))
-    return Derivation(**{**facts, "sources": sources, "operator": operator})
+    return Derivation(**{**facts, "sources": sources, "operator": operator, **_pump_state(facts)})
+
+
+def _pump_facts(derived: Derivation) -> dict[str, Any]:
+    """The state of a pump: whether it runs, and the instants that it has left out. Empty for most."""
+    facts: dict[str, Any] = {} if derived.halt is None else {"halt": list(derived.halt)}
+    return facts | ({"gaps": list(map(list, derived.gaps))} if derived.gaps else {})
+
+
+def _pump_state(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a derivation that `_pump_facts` has written."""
+    halt = facts.get("halt")
+    gaps = tuple([Gap(*each) for each in facts.get("gaps", ())])
+    return {"halt": None if halt is None else Halt(*halt), "gaps": gaps}

@@ -12,6 +12,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_proto.v1 import types_pb2
+from psoup_service.assistants.facts import completeness_facts
 from psoup_service.pg.statements.completeness import notice_of
 from psoup_service.pg.statements.reads import Reads
 from psoup_testing.services.threaded_service import Serving
@@ -220,6 +221,19 @@ def test_the_notice_of_a_table_says_that_rows_may_leave() -> None:
     lacks = "without 3 tuples waiting for the watermark, 2 rows with an unknown version"
     said = f"complete up to event 7; rows may come and leave; {lacks}"
     assert notice_of(contents).message == said
+
+
+def test_the_notice_and_the_facts_name_what_is_missing_of_a_derived_stream() -> None:
+    gap = types_pb2.Gap()
+    gap.end.FromJsonString("2026-03-01T00:05:00Z")
+    contents = types_pb2.Completeness(sequence=7, halt="suspended", gaps=[gap])
+    missing = (
+        "the derived stream is suspended; the derived stream lacks rows from the beginning to 2026-03-01T00:05:00Z"
+    )
+    assert notice_of(contents).message == f"complete up to event 7; rows may still come; {missing}"
+    facts = completeness_facts(contents)
+    assert facts.said == f"The answer reflects event 7, and may change; {missing}."
+    assert facts.halt == "suspended"
 
 
 def test_prepared_statements_of_sql(session: Any) -> None:

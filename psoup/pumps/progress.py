@@ -1,0 +1,29 @@
+"""The progress of a pump since the start of its process, as a record that other threads may read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """The counts of a pump.
+
+    `reached`: the instant up to which it has looked at its sources, None at the beginning. `tuples`: tuples of the
+    sources that it has read. `rows`: rows that it has pushed. `errors`: values that could not be computed. `unknown`:
+    rows of unknown versions of a table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether
+    it reads its sources to have that state again. `failure`: why its last step failed, "" if it did not.
+    """
+
+    reached: int | None = None
+    tuples: int = 0
+    rows: int = 0
+    errors: int = 0
+    unknown: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    rebuilding: bool = False
+    failure: str = ""
+
+
+NOT_BEGUN = Progress()
+"""The progress of a pump that no thread has looked at yet."""

@@ -1,0 +1,130 @@
+"""The status of derived streams: every view of the service shows the same facts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from psoup.local import LocalPSoup
+from psoup.pumps.progress import Progress
+from psoup.pumps.status import status_of
+from psoup.work.clock import VirtualClock
+from psoup_cli.app import app
+from psoup_cli.commands.streams.stream import _described
+from psoup_client import Client
+from psoup_service.figures import derived_figures
+from psoup_service.figures.derived_figures import DerivedFigures
+from psoup_testing.services.threaded_service import Serving, serving
+
+SECOND = 1_000_000
+TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+
+
+def rows(*values: tuple[int, int]) -> pa.Table:
+    times = pa.array([at * SECOND for _, at in values], pa.timestamp("us"))
+    return pa.table({"k": [k for k, _ in values], "at": times})
+
+
+def figures(soup: LocalPSoup, progress: Progress | None = None) -> dict[tuple[str, str], float]:
+    """The metrics of derived streams by name and stream."""
+    registry = CollectorRegistry()
+    registry.register(DerivedFigures(soup.engine.snapshot, lambda _: progress))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {
+        (sample.name.removeprefix("psoup_derived_stream_"), sample.labels["stream"]): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_show_explain_list_and_metrics_have_the_same_facts() -> None:
+    with serving() as served, Client(served.address) as client:
+        for name in ("e", "f"):
+            client.create_stream(f"CREATE STREAM {name} {TIMED}")
+        select = "SELECT e.k FROM e [RANGE 1 HOUR], f [RANGE 1 HOUR] WHERE e.k = f.k"
+        client.execute(f"CREATE STREAM x AS ({select}) LAG AT MOST 10 SECONDS")
+        client.push("e", rows((1, 5), (2, 20)))
+        client.push("f", rows((1, 6), (2, 9)))
+        assert [row["k"] for row in client.ask("SELECT k FROM x").to_arrow().to_pylist()] == [1]
+        query = client.register("SELECT k FROM x")
+        derived = client.describe("x").derived
+        assert derived is not None
+        assert (derived.state, derived.late, derived.held_by, derived.gaps) == ("running", True, "f", ())
+        assert [(pin.source, pin.released, pin.unread) for pin in derived.pins] == [("e", False, 1), ("f", False, 1)]
+        assert next(each for each in client.streams() if each.name == "x").derived == derived
+        shown = dict(_described(client.describe("x")))
+        assert shown["derivation"] == "running"
+        assert "held back by the watermark of f; late, as that is more than LAG AT MOST 10 seconds" in shown["lag"]
+        assert shown["state"] == "0 rows, 0 bytes"
+        explained = query.explain()
+        text = "\n".join(explained.lines)
+        assert (
+            "running; derived up to 1970-01-01 00:00:08.999999Z, 11.0 s behind, held back by the watermark of f" in text
+        )
+        assert "late, as LAG AT MOST is 10 SECONDS" in text
+        assert "2 tuples read, 1 row derived; state of 0 rows, 0 bytes" in text
+        assert "f keeps its tuples from" in text
+        host = served.service.host
+        status = status_of(
+            host.snapshot(), host.snapshot().stream("x", "default"), host.passed.progress(derived_id(served))
+        )
+        assert status is not None and status.progress.rows == derived.rows == 1
+
+
+def derived_id(served: Serving) -> int:
+    return served.service.host.snapshot().stream("x", "default").stream_id
+
+
+def test_metrics_name_the_streams_with_the_greatest_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute(f"CREATE STREAM e {TIMED} LATENESS 60 SECONDS")
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    for number in range(3):
+        soup.execute(f"CREATE STREAM x{number} AS (SELECT k FROM {'e' if number == 1 else 't'}) LAG AT MOST 30 SECONDS")
+    soup.push("e", rows((1, 1), (2, 90)))
+    soup.push("t", pa.table({"k": [1]}))
+    soup.execute("ALTER STREAM x2 SUSPEND")
+    shown = figures(soup, Progress(tuples=7, rows=5, state_rows=3, state_bytes=400, rebuilding=True))
+    assert {name for name, _ in shown} == {*derived_figures.FIGURES}
+    assert [shown["late", f"x{number}"] for number in range(3)] == [0, 1, 0]
+    assert [shown["suspended", f"x{number}"] for number in range(3)] == [0, 0, 1]
+    assert shown["lag_seconds", "x1"] > 30
+    assert [shown[name, "x0"] for name in ("tuples", "rows", "state_rows", "state_bytes")] == [7, 5, 3, 400]
+    monkeypatch.setattr(derived_figures, "NAMED_STREAMS", 1)
+    assert {stream for _, stream in figures(soup)} == {"x1"}
+
+
+def test_a_stopped_stream_says_so_in_its_explanation() -> None:
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    query = soup.register("SELECT k FROM x")
+    soup.push("t", pa.table({"k": [1]}))
+    soup.execute("ALTER STREAM x SUSPEND")
+    soup.push("t", pa.table({"k": [2]}))
+    text = "\n".join(soup.explain(query).lines())
+    assert "suspended since 1970-01-01 00:01:40Z; derived up to 1970-01-01 00:01:40Z" in text
+    assert "t keeps its tuples from" in text and "1 not read" in text
+    (node,) = [node for node in soup.explain(query).nodes if node.operator == "source"]
+    assert "suspended since" in node.facts["derived_status"]
+
+
+def test_the_shell_suspends_and_resumes_a_stream() -> None:
+    shell = CliRunner()
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+
+        def run(*words: str, text: str = "") -> str:
+            done = shell.invoke(app, [*words, "--address", served.address], input=text)
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        assert "Altered stream x with 1 column; it is suspended." in run("sql", text="ALTER STREAM x SUSPEND")
+        assert "Stream x is suspended now." in run("stream", "alter", "ALTER STREAM x SUSPEND")
+        shown = run("stream", "show", "x")
+        assert "suspended since" in shown and "t: all its tuples; 0 tuples not read" in shown
+        assert "it is running" in run("sql", text="ALTER STREAM x RESUME")
