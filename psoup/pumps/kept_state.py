@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.delta import Deltas, Operator
+from psoup.delta import Deltas, Operator, load
 from psoup.delta.spans import in_order
 from psoup.derivation import Derivation, StreamOperator
 from psoup.errors import ResourceExhausted
@@ -129,7 +129,7 @@ class KeptState:
             while at is not None and (after is None or after < at):
                 extent = next_extent(form, views, after, at, _REBUILT, alive_at=at)
                 parts = [spans_of(form, part, views, snapshot, tenant, extent, budget).spans for part in binding.parts]
-                operator.step([spans.take(np.flatnonzero(spans.end >= at)) for spans in parts], extent.at)
+                load(operator, [spans.take(np.flatnonzero(spans.end >= at)) for spans in parts], extent.at)
                 after = extent.at
         finally:
             self.rebuilding = False

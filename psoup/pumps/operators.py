@@ -9,12 +9,12 @@ The rows of a part become spans (`psoup.pumps.spans`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from psoup.delta import Distinct as DistinctValues
-from psoup.delta import GroupMeasure, Groups, Operator
+from psoup.delta import GroupMeasure, Groups, Operator, SetCounts, SetKind
 from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt
 from psoup.plan.derived_shape import Shape
@@ -22,6 +22,13 @@ from psoup.plan.nodes import Aggregate, Distinct, Filter, Node, Output, PartnerJ
 from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.partner_parts import partner_parts
 from psoup.pumps.plain_rows import PlainRows
+
+_KINDS: Mapping[tuple[SetOperator, bool], SetKind] = {
+    (SetOperator.EXCEPT, False): "except",
+    (SetOperator.EXCEPT, True): "except all",
+    (SetOperator.INTERSECT, False): "intersect",
+    (SetOperator.INTERSECT, True): "intersect all",
+}
 
 
 class Binding(NamedTuple):
@@ -49,6 +56,9 @@ def binding_of(shape: Shape, settles: int | None = None) -> Binding:
         case None | SetOperation(operator=SetOperator.UNION):
             parts = _projected(shape.inputs)
             return Binding(parts, partial(PlainRows, parts[0].types), shape.above)
+        case SetOperation():
+            parts, kind = _projected(shape.inputs), _KINDS[shape.operator.operator, shape.operator.all]
+            return Binding(parts, partial(SetCounts, parts[0].types, kind), shape.above)
         case Aggregate():
             return _of_groups(shape.operator, shape.above)
         case PartnerJoin():

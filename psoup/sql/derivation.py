@@ -16,6 +16,7 @@ from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.expressions.supplied_functions import used_in
 from psoup.expressions.tree import reads_now
 from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Schema, StreamSpec, WindowClause
+from psoup.plan.canonical import describe_duration
 from psoup.plan.derived_shape import Stateful, is_admitted, shape_of, stateful_nodes
 from psoup.plan.derived_stays import Stays, stays_of
 from psoup.plan.inputs import Source
@@ -51,6 +52,8 @@ from psoup.sql.time_domains import EVENT_TIME, time_domain
 
 _IN_ORDER = ("first", "last", "any_value", "string_agg")
 """Aggregates whose result depends on the order of rows. A pump has the rows of a join in the order of instants."""
+_EVERY = "write EVERY 1 MINUTE after the SELECT"
+"""The way out for SELECTs that a pump can only evaluate as a whole."""
 _NAMES_TO_READ = "query the derived stream instead, as in SELECT … FROM {}"
 
 
@@ -170,18 +173,25 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
 
 
 def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
-    """Raise InvalidInput, reason UNBOUNDED_STATE, for an operator whose state only grows."""
+    """Raise SqlError for a window that is always empty, and for a state that only grows (UNBOUNDED_STATE)."""
     shape = shape_of(query.plan)
-    if shape is None or shape.operator is None or _keeps_rows(shape.operator):
-        return
-    widths = stays(query, options.operator).widths
-    for each, width in zip(query.sources, widths, strict=True):
-        if each.spec.table is None and width is None and options.state_limit is None:
+    assert shape is not None
+    lates, widths, _ = stays(query, options.operator)
+    for each, late, width in zip(query.sources, lates, widths, strict=True):
+        if width is not None and late > width:
+            raise source.error(
+                f"the tuples of {each.spec.name!r} leave after {describe_duration(width)}, before they come in: their"
+                f" window ends {describe_duration(late)} before NOW",
+                at,
+                hint=f"create {each.spec.name} with a longer RETENTION, or write a window in brackets",
+            )
+        grows = each.spec.table is None and width is None and options.state_limit is None
+        if grows and shape.operator is not None and not _keeps_rows(shape.operator):
             raise source.error(
                 f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
                 at,
                 hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
-                " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
+                " in time, or write EVERY 1 MINUTE after the SELECT, or STATE AT MOST 64 MB, at which the stream stops",
                 reason="UNBOUNDED_STATE",
             )
 
@@ -190,7 +200,7 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
     """The first operator of a plan that a derived stream cannot have yet, and the way out. Two empty texts if none."""
     later = _NAMES_TO_READ.format(name)
     shape = shape_of(plan)
-    if shape is not None and _is_run(shape.operator):
+    if shape is not None:
         return _of_measures(shape.operator)
     for _, node in walk(plan):
         match node:
@@ -200,23 +210,27 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
                 pass
             case PartnerJoin() if not is_admitted(node):
                 hint = "a join with a table AS OF" if node.kind.is_as_of else "a LEFT JOIN, EXISTS or NOT EXISTS"
-                return f"{node.kind.value} in a derived stream", f"write an inner JOIN, or {hint}"
+                return f"{node.kind.value} in a derived stream", f"{_EVERY}, or write an inner JOIN, or {hint}"
             case PartnerJoin():
                 pass
             case Sort() | Limit():
-                return "ORDER BY, LIMIT or OFFSET in a derived stream", f"leave it out, and write it when you {later}"
+                return "ORDER BY, LIMIT or OFFSET in a derived stream", f"{_EVERY}, or write it when you {later}"
             case Hop():
-                return "windows of GROUP BY in a derived stream", f"select the rows, and {later} GROUP BY …"
+                way = f"{_EVERY}, or select the rows, and {later} GROUP BY …"
+                return "windows of GROUP BY in a derived stream", way
             case Over():
-                return "OVER in a derived stream", f"select the rows, and {later}"
+                return "OVER in a derived stream", f"{_EVERY}, or select the rows, and {later}"
             case LastRows():
-                return "a window of rows in a derived stream", "write a window in time, as in [RANGE 1 HOUR]"
+                return "a window of rows in a derived stream", f"{_EVERY}, or a window in time, as in [RANGE 1 HOUR]"
             case Relation() if isinstance(node.input, SetOperation):
-                return f"{node.input.operator.value} in a derived stream", "derive a stream from each SELECT"
+                pass
+            case SetOperation():
+                pass
             case _:
-                return "a subselect in a derived stream", "write an inner JOIN, or a join with a table AS OF"
+                return "a subselect in a derived stream", f"{_EVERY}, or an inner JOIN, or a join with a table AS OF"
     first, *_ = stateful_nodes(plan)
-    return f"{first.label} over another operator in a derived stream", "derive a stream from the inner SELECT first"
+    way = f"{_EVERY}, or derive a stream from the inner SELECT first"
+    return f"{first.label} over another operator in a derived stream", way
 
 
 def _of_measures(operator: Stateful | None) -> tuple[str, str]:
@@ -226,12 +240,6 @@ def _of_measures(operator: Stateful | None) -> tuple[str, str]:
             if measure.function in _IN_ORDER:
                 return f"{measure.function} over a join in a derived stream", "derive a stream from the join first"
     return "", ""
-
-
-def _is_run(operator: Stateful | None) -> bool:
-    """Whether pumps have an operator."""
-    union = isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION
-    return operator is None or isinstance(operator, Aggregate | Distinct | PartnerJoin) or union
 
 
 def _keeps_rows(operator: Stateful) -> bool:

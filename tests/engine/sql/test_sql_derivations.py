@@ -111,6 +111,31 @@ def test_an_operator_with_state_needs_a_bound_or_a_limit() -> None:
         assert limited.width_of(0) is None
 
 
+def test_a_window_that_is_always_empty_is_refused() -> None:
+    absence = "k FROM e WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.k = e.k AND f.at <= e.at + INTERVAL 4 HOURS)"
+    for select in ("k FROM e END (NOW - 4 HOURS)", absence):
+        with pytest.raises(SqlError, match="leave after 3 HOURS, before they come in: their window ends 4 HOURS"):
+            derive(f"AS (SELECT {select}) STATE AT MOST 1 MB")
+
+
+def test_an_absence_with_a_band_is_read_at_its_end_and_needs_no_window() -> None:
+    """If no partner leaves first, a tuple is needed until the end of the band; else as long as its window says."""
+    band = "g.k = f.k AND g.at >= f.at - INTERVAL 1 HOUR AND g.at < f.at + INTERVAL 2 HOURS"
+    absence = f"f.k FROM f WHERE NOT EXISTS (SELECT 1 FROM f g WHERE {band})"
+    ways = {
+        absence: ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
+        f"f.k, g.w FROM f LEFT JOIN f g ON {band}": ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
+        absence.replace("NOT ", ""): ((0, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
+        absence.replace("FROM f WHERE", "FROM f [RANGE 5 HOURS] f WHERE"): ((0, 0), (5 * HOUR, None), None),
+        absence.replace("FROM f WHERE", "FROM e f WHERE"): ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
+        absence.replace("FROM f g", "FROM e g"): ((2 * HOUR - 1, 0), (None, 3 * HOUR), None),
+    }
+    for select, expected in ways.items():
+        derived = derive(f"AS (SELECT {select}) STATE AT MOST 1 MB").derived
+        assert derived is not None
+        assert tuple(stays(bound_derivation(derived, lookup))) == expected, select
+
+
 def test_rows_as_they_are_need_no_bound() -> None:
     """The rows of a source without a window never leave, and no pump keeps them."""
     assert derive("AS (SELECT k FROM e UNION ALL SELECT k FROM f)").derived is not None
@@ -201,7 +226,7 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
         ("AS (SELECT k FROM t ORDER BY k)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k FROM t LIMIT 3)", "ORDER BY, LIMIT or OFFSET", "FROM x"),
         ("AS (SELECT k, row_number() OVER (ORDER BY k) AS r FROM t)", "OVER in a derived stream", "FROM x"),
-        ("AS (SELECT k FROM t EXCEPT SELECT k FROM t)", "EXCEPT", "derive a stream from each"),
+        ("AS (SELECT k FROM t EXCEPT SELECT k FROM t UNION SELECT k FROM t)", "over another", "EVERY 1 MINUTE"),
         ("AS (SELECT e.k FROM e FULL JOIN f ON e.k = f.k)", "FULL JOIN in a derived stream", "or a LEFT JOIN, EXISTS"),
         ("AS (SELECT k FROM e WHERE k NOT IN (SELECT k FROM f WHERE w > e.v))", "NOT IN", "NOT EXISTS"),
         ("AS (SELECT DISTINCT k FROM e WHERE k IN (SELECT k FROM f))", "Distinct over another", "the inner SELECT"),

@@ -81,6 +81,13 @@ def union(random: Random) -> str:
     return " UNION ".join(selects[: int(random.integers(2, 4))])
 
 
+def set_operation(random: Random) -> str:
+    operator = random.choice(["EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"])
+    column = random.choice(["k", "v", "w"])
+    selects = [f"SELECT {alias}.{column} AS c FROM {{{alias}}} WHERE {condition(random, alias)}" for alias in "ab"]
+    return f" {operator} ".join(selects)
+
+
 def union_all(random: Random) -> str:
     return union(random).replace("UNION", "UNION ALL")
 
@@ -158,5 +165,5 @@ MEASURES = [
 KINDS: list[Callable[[Random], Template]] = [
     *(distinct, distinct, distinct_join, union, union_all, plain),
     *(exists, exists, joined_exists, member, left_join, left_join, banded, banded, banded),
-    *(grouped, grouped, grouped, grouped_join),
+    *(grouped, grouped, grouped, grouped_join, set_operation, set_operation),
 ]
