@@ -117,16 +117,18 @@ def stays(query: StandingQuery, operator: StreamOperator = StreamOperator.ISTREA
 def _widths(query: StandingQuery, options: DeriveOptions) -> list[int | None]:
     """The `DerivedSource.width` of each source: for how long a pump needs a tuple after its time.
 
-    A version meets only tuples of instants at which it holds. An operator with state needs a tuple until it leaves.
+    An operator with state needs a tuple until it has left. A table AS OF a stream needs the versions at the times of
+    the tuples that a pump still reads.
     """
     if options.every is not None:
         return [tick_width(source, options.every) for source in query.sources]
     shape, (lates, widths, _) = shape_of(query.plan), stays(query, options.operator)
     if options.operator is StreamOperator.DSTREAM or (shape is not None and shape.operator is not None):
-        needed = [None if width is None else width + 1 for width in widths]
+        needed = read = [None if width is None else width + 1 for width in widths]
     else:
-        needed = list(lates if len(query.sources) == 1 else widths)
-    return [0 if source.spec.table is not None else width for source, width in zip(query.sources, needed, strict=True)]
+        read = list(lates)
+        needed = read if len(query.sources) == 1 else list(widths)
+    return [needed[each.place] if each.as_of is None else read[each.as_of] for each in query.sources]
 
 
 def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> tuple[Attribute, ...]:

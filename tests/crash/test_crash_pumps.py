@@ -27,10 +27,14 @@ CREATE = (
     "CREATE STREAM big AS (SELECT k, v FROM e WHERE v > 3)",
     "CREATE STREAM pairs AS (SELECT e.k, e.v, f.v AS w FROM e [RANGE 9 SECONDS], f [RANGE 9 SECONDS] WHERE e.k = f.k)",
     "CREATE STREAM bigger AS (SELECT k FROM big WHERE v > 6)",
+    "CREATE STREAM gone AS DSTREAM (SELECT DISTINCT k, v FROM e [RANGE 3 SECONDS])",
+    "CREATE STREAM alone AS (SELECT a.k, a.v FROM e a WHERE NOT EXISTS (SELECT 1 FROM f b WHERE b.k = a.k AND b.v > a.v"
+    " AND b.at BETWEEN a.at AND a.at + INTERVAL 1 SECOND))",
+    "CREATE STREAM sums AS (SELECT k, CAST(sum(v) AS BIGINT) AS s FROM e [RANGE 2 SECONDS] GROUP BY k)",
     "CREATE STREAM counts AS (SELECT k, count(*) AS n FROM e [RANGE 5 SECONDS] GROUP BY k) EVERY 2 SECONDS",
     "CREATE STREAM least AS RSTREAM (SELECT k FROM counts [RANGE 3 SECONDS] ORDER BY n, k LIMIT 2) EVERY 3 SECONDS",
 )
-DERIVED = ("big", "pairs", "bigger", "counts", "least")
+DERIVED = ("big", "pairs", "bigger", "gone", "alone", "sums", "counts", "least")
 
 
 def batch(number: int) -> pa.Table:

@@ -20,10 +20,12 @@ import pytest
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.pumps import Pumps, pump
+from psoup.pumps.kept_state import KeptState
 from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.oracles.answers_at_instants import clean
 from psoup_testing.oracles.questions import again
-from psoup_testing.oracles.stateful_derivations import Stateful
+from psoup_testing.oracles.stateful_derivations import NAMES, TABLE, Stateful
 
 Random = np.random.Generator
 Row = tuple[object, ...]
@@ -131,14 +133,17 @@ class History:
         the pumps are made anew."""
         random = np.random.default_rng(step)
         soup = LocalPSoup(CONFIG, VirtualClock(START + 10**9))
-        for statement in self.creates:
+        for statement in (*self.creates, TABLE):
             soup.execute(statement)
+        soup.push("names", pa.table({"k": list(NAMES), "n": list(NAMES.values())}))
         with patch.object(pump, "MOST_TUPLES", step), patch.object(pump, "BEHIND", 1):
             for number, (name, table) in enumerate(self.pushes):
                 if number == self.before:
                     for derived in (*self.derived, *self.stateful):
                         soup.execute(derived.statement)
                 soup.push(name, table, refused="count")
+                if number % 5 == 3:
+                    check_states(soup)
                 if random.random() < restarts:
                     soup._pumps = Pumps()
                 if number % 7 == 6:
@@ -146,6 +151,22 @@ class History:
             for name in STREAMS:
                 soup.heartbeat(name, START + 60 * SECOND)
         return soup
+
+
+def check_states(soup: LocalPSoup) -> None:
+    """The state of each pump is sound, and as large as one that is made from the tuples in their windows alone."""
+    snapshot = soup.engine.snapshot()
+    for each in soup._pumps.by_id.values():
+        state = each._kept._state
+        if state is None:
+            continue
+        form = state.form
+        assert form.binding is not None
+        facts = form, form.binding, form.views(snapshot), snapshot, soup.tenant
+        again = KeptState(form.derived)._rebuilt(*facts, state.at, ReadBudget())
+        for operator in (state.operator, again.operator):
+            operator.check()
+        assert again.operator.rows == state.operator.rows, form.derived.select
 
 
 def rows_of(soup: LocalPSoup, name: str) -> list[Row]:
@@ -193,6 +214,7 @@ def compare(seed: int) -> None:
     duck, all_tuples = duckdb.connect(), everything(history)
     for name in STREAMS:
         accepted(all_tuples, name, duck)
+    duck.execute(f"CREATE TABLE names AS SELECT * FROM (VALUES {', '.join(map(str, NAMES.items()))}) t(k, n)")
     for derived in history.derived:
         rows = rows_of(soup, derived.name)
         expected = duck.execute(derived.oracle).fetchall()

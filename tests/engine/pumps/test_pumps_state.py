@@ -133,3 +133,25 @@ def test_a_state_is_made_again_after_a_restart_and_after_a_refused_step() -> Non
     assert [len([k for k, _ in entered if k == key]) for key in range(7)] == [1, 1, 1, 1, 6, 5, 5]
     assert sorted(str(k) for k, _ in entered) == sorted(str(k) for k, _ in left)
     assert after_a_history(disturbed=True) == [entered, left]
+
+
+def test_versions_stay_for_the_state_that_is_made_again_from_them() -> None:
+    """The version of a row has ended, and is older than HISTORY, before the row leaves its window."""
+    clock = VirtualClock(1_000 * SECOND)
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=16), clock)
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, n BIGINT) HISTORY 1 SECOND")
+    origin = "t [RANGE 300 SECONDS] t JOIN c AS OF t ON t.k = c.k"
+    soup.execute(f"CREATE STREAM y AS DSTREAM (SELECT DISTINCT c.n FROM {origin})")
+    soup.push("c", pa.table({"k": [1], "n": [-7]}))
+    soup.push("t", pa.table({"k": [1]}))
+    came = clock.now()
+    for step in range(200):
+        clock.advance(seconds=1)
+        soup.push("c", pa.table({"k": [1, 2], "n": [step, step]}))
+    soup.push("t", pa.table({"k": [1] * 64}))
+    soup.maintain()
+    soup._pumps = Pumps()
+    clock.advance(seconds=150)
+    soup.push("t", pa.table({"k": [3]}))
+    assert [(n, at) for n, at in shown(soup, "y") if n == -7] == [(-7, came + 300 * SECOND + 2)]

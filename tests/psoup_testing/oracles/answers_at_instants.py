@@ -52,7 +52,7 @@ class Windowed:
 
 @dataclass(frozen=True)
 class Answers:
-    """A SELECT with its sources by alias. `template`: names a source as {alias}."""
+    """A SELECT with its sources by alias. `template`: names a source as {alias}, and has {of} after a table AS OF a."""
 
     template: str
     sources: Mapping[str, Windowed]
@@ -60,12 +60,13 @@ class Answers:
     @property
     def select(self) -> str:
         """The SELECT for PSoup."""
-        return self.template.format(**{alias: source.in_psoup(alias) for alias, source in self.sources.items()})
+        items = {alias: source.in_psoup(alias) for alias, source in self.sources.items()}
+        return self.template.format(**items, of=" AS OF a")
 
     def at(self, duck: duckdb.DuckDBPyConnection, at: int) -> Counter[Row]:
         """The rows of the answer at an instant, microseconds."""
         items = {alias: source.in_duckdb(alias, at) for alias, source in self.sources.items()}
-        return Counter([clean(row) for row in duck.execute(self.template.format(**items)).fetchall()])
+        return Counter([clean(row) for row in duck.execute(self.template.format(**items, of="")).fetchall()])
 
     def instants(self, duck: duckdb.DuckDBPyConnection, last: int) -> list[int]:
         """The instants up to `last` at which tuples come into windows, or have left them."""

@@ -162,8 +162,23 @@ MEASURES = [
 ]
 
 
+def looked_up(random: Random) -> Template:
+    """With the only versions of a table. They hold from the beginning, and say nothing about instants."""
+    more = f"{condition(random, 'a')} AND t.n <> 'two'"
+    if random.random() < 0.5:
+        return f"SELECT DISTINCT t.n AS c, a.w AS d FROM {{a}} JOIN names t{{of}} ON t.k = a.k WHERE {more}"
+    inner = "SELECT 1 FROM {b} WHERE b.k = a.k AND b.stamp BETWEEN a.stamp AND a.stamp + INTERVAL 2 SECONDS"
+    select = f"SELECT t.n AS c, a.v AS d FROM {{a}} JOIN names t{{of}} ON t.k = a.k WHERE {more}"
+    return f"{select} AND NOT EXISTS ({inner})", {"a": 2, "b": 0}
+
+
+TABLE = "CREATE TABLE names (k BIGINT PRIMARY KEY, n TEXT)"
+NAMES = {1: "one", 2: "two", 3: "odd", 4: "odd"}
+"""The rows of the table."""
+
+
 KINDS: list[Callable[[Random], Template]] = [
     *(distinct, distinct, distinct_join, union, union_all, plain),
     *(exists, exists, joined_exists, member, left_join, left_join, banded, banded, banded),
-    *(grouped, grouped, grouped, grouped_join, set_operation, set_operation),
+    *(grouped, grouped, grouped, grouped_join, set_operation, set_operation, looked_up, looked_up),
 ]
