@@ -155,3 +155,64 @@ def test_versions_stay_for_the_state_that_is_made_again_from_them() -> None:
     clock.advance(seconds=150)
     soup.push("t", pa.table({"k": [3]}))
     assert [(n, at) for n, at in shown(soup, "y") if n == -7] == [(-7, came + 300 * SECOND + 2)]
+
+
+def test_rows_of_the_clock_leave_as_it_goes_on(soup: LocalPSoup) -> None:
+    """A command of any kind lets the pump look at the clock, which has passed the end of the window."""
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM other (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT count(*) AS n FROM t [RANGE 10 SECONDS])")
+    came = soup.clock.now()
+    soup.push("t", pa.table({"k": [1, 2]}))
+    soup.clock.advance(seconds=20)  # type: ignore[attr-defined]
+    soup.push("other", pa.table({"k": [1]}))
+    assert shown(soup, "x") == [(2, came), (0, came + 10 * SECOND + 1)]
+    soup.push("t", pa.table({"k": [3]}))
+    assert shown(soup, "x")[2:] == [(1, soup.clock.now() + 1)], "the clock stands still, and its instant is closed"
+
+
+def test_from_now_knows_the_values_of_before(soup: LocalPSoup) -> None:
+    """A value that is in the answer at CREATE does not enter later, but it leaves."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.push("e", rows((1, 1), (2, 2), (3, 3)))
+    for name, operator in (("x", "ISTREAM"), ("y", "DSTREAM")):
+        select = "SELECT DISTINCT k FROM e [RANGE 10 SECONDS]"
+        soup.execute(f"CREATE STREAM {name} AS {operator} ({select}) FROM NOW")
+    soup.push("e", rows((1, 5), (4, 6)))
+    soup.heartbeat("e", 14 * SECOND)
+    assert shown(soup, "x") == [(3, 3 * SECOND), (4, 6 * SECOND)]
+    assert shown(soup, "y") == [(2, 12 * SECOND + 1), (3, 13 * SECOND + 1)]
+
+
+def test_an_absence_with_a_band_is_certain_at_its_end(soup: LocalPSoup) -> None:
+    """Brackets show the row at its own time; it leaves when the partner comes. Without them, each row enters once."""
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    inner = "SELECT 1 FROM f {} WHERE f.k = e.k AND f.at BETWEEN e.at AND e.at + INTERVAL 5 SECONDS"
+    soup.execute(f"CREATE STREAM x AS (SELECT e.k FROM e WHERE NOT EXISTS ({inner.format('')}))")
+    bracketed = f"e [RANGE 8 SECONDS] e WHERE NOT EXISTS ({inner.format('[RANGE 9 SECONDS] f')})"
+    for name, operator in (("y", "ISTREAM"), ("z", "DSTREAM")):
+        soup.execute(f"CREATE STREAM {name} AS {operator} (SELECT e.k FROM {bracketed})")
+    soup.push("e", rows((1, 1), (2, 2), (1, 6.000001), (3, 6.000001)))
+    soup.push("f", rows((2, 7), (1, 11.000001)))
+    soup.heartbeat("e", 30 * SECOND)
+    assert shown(soup, "x") == [(1, 6 * SECOND)], "the end of the band is still open in f"
+    soup.heartbeat("f", 30 * SECOND)
+    assert shown(soup, "x") == [(1, 6 * SECOND), (3, 11 * SECOND + 1)]
+    assert shown(soup, "y") == [(1, SECOND), (2, 2 * SECOND), (1, 6 * SECOND + 1), (3, 6 * SECOND + 1)]
+    assert shown(soup, "z") == [(2, 7 * SECOND), (1, 9 * SECOND + 1), (1, 11 * SECOND + 1), (3, 14 * SECOND + 2)]
+    assert pump_of(soup, "x").state_rows == 0, "rows that have entered are not kept"
+
+
+def test_streams_with_state_derive_from_one_another(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM counts AS (SELECT k, count(*) AS n FROM e [RANGE 4 SECONDS] GROUP BY k)")
+    soup.execute("CREATE STREAM busy AS (SELECT DISTINCT k FROM counts [RANGE 4 SECONDS] WHERE n > 1)")
+    soup.execute(
+        "CREATE STREAM calm AS DSTREAM (SELECT k FROM busy [RANGE 1 SECOND] EXCEPT SELECT k FROM e [RANGE 0 SECONDS])"
+    )
+    soup.push("e", rows((1, 1), (2, 1), (1, 2), (2, 9), (1, 3)))
+    soup.heartbeat("e", 30 * SECOND)
+    assert shown(soup, "counts")[:3] == [(1, 1, SECOND), (2, 1, SECOND), (1, 2, 2 * SECOND)]
+    assert shown(soup, "busy") == [(1, 2 * SECOND)]
+    assert shown(soup, "calm") == [(1, 3 * SECOND)]

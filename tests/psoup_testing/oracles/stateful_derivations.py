@@ -162,6 +162,21 @@ MEASURES = [
 ]
 
 
+def nested(random: Random) -> str:
+    """An operator with state in a subselect: conditions and columns stand above it."""
+    distinct = f"SELECT DISTINCT a.k AS c, a.w AS d FROM {{a}} WHERE {condition(random, 'a')}"
+    groups = f"SELECT a.k AS c, count(*) AS d FROM {{a}} WHERE {condition(random, 'a')} GROUP BY a.k"
+    both = "SELECT a.k AS c, a.v AS d FROM {a} UNION SELECT b.k AS c, b.v AS d FROM {b}"
+    inner = random.choice([distinct, groups, both])
+    return f"SELECT s.c % 2 AS e FROM ({inner}) s WHERE s.c {random.choice(['> 1', '< 4', 'IS NOT NULL'])}"
+
+
+def exists_pair(random: Random) -> str:
+    negation = random.choice(["", "NOT "])
+    inner = "SELECT 1 FROM {b} JOIN {c} ON b.k = c.k AND c.v > b.v WHERE b.w = a.w"
+    return f"SELECT {columns(random, 'a')} FROM {{a}} WHERE {negation}EXISTS ({inner})"
+
+
 def looked_up(random: Random) -> Template:
     """With the only versions of a table. They hold from the beginning, and say nothing about instants."""
     more = f"{condition(random, 'a')} AND t.n <> 'two'"
@@ -180,5 +195,5 @@ NAMES = {1: "one", 2: "two", 3: "odd", 4: "odd"}
 KINDS: list[Callable[[Random], Template]] = [
     *(distinct, distinct, distinct_join, union, union_all, plain),
     *(exists, exists, joined_exists, member, left_join, left_join, banded, banded, banded),
-    *(grouped, grouped, grouped, grouped_join, set_operation, set_operation, looked_up, looked_up),
+    *(grouped, grouped, grouped, grouped_join, set_operation, set_operation, looked_up, looked_up, nested, exists_pair),
 ]
