@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from psoup.admission.derivations import producer_of
 from psoup.derivation import Derivation, DerivedSource, StreamOperator
@@ -56,6 +57,32 @@ def test_a_start_goes_on_after_the_log_has_forgotten_stored_rows(tmp_path: Path)
     assert examine(tmp_path / "data").findings == []
 
 
+@pytest.mark.parametrize("operator", ["ISTREAM", "DSTREAM", "RSTREAM"])
+def test_ticks_after_starts_have_the_rows_of_a_life_without_starts(operator: str, tmp_path: Path) -> None:
+    """The windows reach into chunks that are in files only. A start makes the answer before again."""
+
+    def life(path: Path, starts: tuple[int, ...]) -> list[dict[str, object]]:
+        soup = Soup(path, START)
+        soup.execute("CREATE STREAM t (k BIGINT) RETENTION 4 SECONDS ARCHIVE 1 DAY")
+        select = "SELECT k % 5 AS k, count(*) AS n FROM t [RANGE 7 SECONDS] WHERE k % 3 > 0 GROUP BY k % 5"
+        soup.execute(f"CREATE STREAM x AS {operator} ({select}) EVERY 2 SECONDS RETENTION 3650 DAYS ARCHIVE 1 DAY")
+        for step in range(12):
+            soup.push("t", rows(40 * step, 40))
+            soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
+            if step in starts:
+                soup.store.close()
+                soup = Soup(path, soup.clock.now())
+            soup.maintain()
+        last = shown(soup)
+        soup.check()
+        soup.store.close()
+        return last
+
+    undisturbed = life(tmp_path / "one", ())
+    assert len(undisturbed) > 10
+    assert life(tmp_path / "two", (1, 4, 5, 8)) == undisturbed
+
+
 def test_a_pump_that_was_silent_for_long_goes_on(tmp_path: Path) -> None:
     """Its producer is forgotten by then. Its position is the watermark, which stays."""
     soup = filled(tmp_path / "data")
@@ -100,11 +127,18 @@ def test_the_log_keeps_the_options_of_a_derivation() -> None:
             assert created({"sql": definition_text(event), **definition_facts(event)}) == spec
 
 
-def test_attached_history_is_derived_though_the_pump_has_looked_past_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "derivation",
+    [
+        "AS (SELECT k FROM e WHERE k > 10)",
+        "AS RSTREAM (SELECT k FROM e [RANGE 5 SECONDS] WHERE k > 10) EVERY 10 SECONDS",
+    ],
+)
+def test_attached_history_is_derived_though_the_pump_has_looked_past_it(derivation: str, tmp_path: Path) -> None:
     """No earlier tuple had a row, so the pump has looked further than its logged position."""
     soup = Soup(tmp_path / "data", START)
     soup.execute("CREATE STREAM e (k BIGINT, at TIMESTAMP) TIMESTAMP BY at RETENTION 3650 DAYS ARCHIVE 1 DAY")
-    soup.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k > 10)")
+    soup.execute(f"CREATE STREAM x {derivation}")
 
     def timed(keys: list[int], seconds: list[int]) -> tuple[pa.Table, list[int]]:
         times = [START + at * SECOND for at in seconds]
