@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.delta import Deltas, Operator, load
+from psoup.delta import Deltas, Operator, Spans, load
 from psoup.delta.spans import in_order
 from psoup.derivation import Derivation, StreamOperator
 from psoup.errors import ResourceExhausted
@@ -24,6 +24,7 @@ from psoup.pumps.above import result_of
 from psoup.pumps.extents import Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.operators import Binding
+from psoup.pumps.part import Part
 from psoup.pumps.rows import DerivedRows, no_rows
 from psoup.pumps.spans import spans_of
 from psoup.values.columns import Batch, Column
@@ -123,13 +124,20 @@ class KeptState:
     ) -> _State:
         """The state at an instant, from the tuples that are then in their windows. O(these tuples)."""
         self._state, operator = None, binding.make()
-        after = None if at is None else _before_all(form, views, at)
-        self.rebuilding = at is not None
+        parts = [part for part in binding.parts if not binding.forgets or _leaves(form, part)]
+        if at is None or not parts:
+            return _State(form, operator, at)
+        after, self.rebuilding = _before_all(form, parts, at), True
         try:
-            while at is not None and (after is None or after < at):
+            while after is None or after < at:
                 extent = next_extent(form, views, after, at, _REBUILT, alive_at=at)
-                parts = [spans_of(form, part, views, snapshot, tenant, extent, budget).spans for part in binding.parts]
-                load(operator, [spans.take(np.flatnonzero(spans.end >= at)) for spans in parts], extent.at)
+                spans = [
+                    spans_of(form, part, views, snapshot, tenant, extent, budget).spans
+                    if part in parts
+                    else Spans.empty(part.types)
+                    for part in binding.parts
+                ]
+                load(operator, [each.take(np.flatnonzero(each.end >= at)) for each in spans], extent.at)
                 after = extent.at
         finally:
             self.rebuilding = False
@@ -153,7 +161,17 @@ def _settled(deltas: Deltas) -> Deltas:
     return in_order(entering.columns[1:], entering.sign, entering.instant)
 
 
-def _before_all(form: Form, views: Sequence[StreamView], at: int) -> int | None:
+def _leaves(form: Form, part: Part) -> bool:
+    """Whether rows of a part leave."""
+    return any(form.widths[place] is not None for place in part.places)
+
+
+def _before_all(form: Form, parts: Sequence[Part], at: int) -> int | None:
     """An instant before which no row entered that is in its windows at `at`. None for the beginning."""
-    widths = [width for view, width in zip(views, form.widths, strict=True) if view.spec.table is None]
-    return None if None in widths else at - max([width for width in widths if width is not None], default=0) - 1
+    least = list[int]()
+    for part in parts:
+        widths = [width for place in part.places if (width := form.widths[place]) is not None]
+        if not widths:
+            return None
+        least.append(min(widths))
+    return at - max(least) - 1

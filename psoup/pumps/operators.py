@@ -35,13 +35,15 @@ class Binding(NamedTuple):
     """The operator with state of a query. `make`: makes the operator, without rows.
 
     `above`: the nodes above the operator, the lowest first. They read its columns by their positions. `settles`:
-    whether the first column identifies a row, and rows only enter (`psoup.plan.derived_stays`).
+    whether the first column identifies a row, and rows only enter (`psoup.plan.derived_stays`). `forgets`: whether the
+    operator keeps no row that never leaves.
     """
 
     parts: tuple[Part, ...]
     make: Callable[[], Operator]
     above: tuple[Node, ...] = ()
     settles: bool = False
+    forgets: bool = False
 
 
 def binding_of(shape: Shape, settles: int | None = None) -> Binding:
@@ -55,7 +57,7 @@ def binding_of(shape: Shape, settles: int | None = None) -> Binding:
             return Binding(parts, partial(DistinctValues, parts[0].types), shape.above)
         case None | SetOperation(operator=SetOperator.UNION):
             parts = _projected(shape.inputs)
-            return Binding(parts, partial(PlainRows, parts[0].types), shape.above)
+            return Binding(parts, partial(PlainRows, parts[0].types), shape.above, forgets=True)
         case SetOperation():
             parts, kind = _projected(shape.inputs), _KINDS[shape.operator.operator, shape.operator.all]
             return Binding(parts, partial(SetCounts, parts[0].types, kind), shape.above)

@@ -88,8 +88,10 @@ def set_operation(random: Random) -> str:
     return f" {operator} ".join(selects)
 
 
-def union_all(random: Random) -> str:
-    return union(random).replace("UNION", "UNION ALL")
+def union_all(random: Random) -> Template:
+    """With windows, or with sources whose rows may never leave."""
+    template = union(random).replace("UNION", "UNION ALL")
+    return template if random.random() < 0.6 else (template, {"b": 0})
 
 
 def plain(random: Random) -> str:
