@@ -83,7 +83,8 @@ def _of_groups(node: Aggregate, above: tuple[Node, ...]) -> Binding:
         measures.append(GroupMeasure(each, args, None if each.condition is None else len(columns)))
         columns += [] if each.condition is None else [each.condition]
     part = part_of(node.input, [Output(f"_{at}", column) for at, column in enumerate(columns)])
-    return Binding((part,), partial(Groups, part.types, range(len(node.keys)), measures), above)
+    make = partial(Groups, part.types, range(len(node.keys)), measures, buffer=part.buffer)
+    return Binding((part,), make, above)
 
 
 def _of_partners(node: PartnerJoin, above: tuple[Node, ...], settles: int | None) -> Binding:
@@ -96,5 +97,5 @@ def _of_partners(node: PartnerJoin, above: tuple[Node, ...], settles: int | None
         raise corrupt("derivation", "its plan shows no columns", node=node.label)
     shown = [*([] if settles is None else [id_output(settles)]), *each.outputs]
     parts, meeting = partner_parts(node, conditions, shown)
-    make = partial(meeting.operator, parts[0].types, kind=node.kind)
+    make = partial(meeting.operator, parts[0], parts[1], kind=node.kind)
     return Binding(parts, make, above[at + 1 :], settles is not None)

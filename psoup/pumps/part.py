@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from psoup.delta import BufferKind
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, DataType
 from psoup.plan.nodes import Node, Output, Project
@@ -24,6 +25,11 @@ class Part(NamedTuple):
     def types(self) -> tuple[DataType, ...]:
         """The types of the columns that the operator takes."""
         return tuple([output.type for output in self.plan.outputs[len(self.places) :]])
+
+    @property
+    def buffer(self) -> BufferKind:
+        """The kind of buffer for rows of this part: those of a single stream leave in the order in which they come."""
+        return "fifo" if len(self.places) == 1 else "calendar"
 
 
 def part_of(node: Node, outputs: Iterable[Output], places: Iterable[int] | None = None) -> Part:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from psoup.delta import BandSemiJoin, Operator, SemiJoin
+from psoup.delta import BandSemiJoin, BufferKind, Operator, SemiJoin
 from psoup.delta.match_keys import Nulls
 from psoup.expressions.tree import Expr, sources_of
-from psoup.model import DataType, Kind
+from psoup.model import Kind
 from psoup.plan.nodes import Filter, Join, JoinKind, Node, Output, PairFactor, PartnerJoin
 from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.plain_rows import OuterJoin
@@ -36,16 +36,17 @@ class Meeting(NamedTuple):
     keys: int
     band: bool = False
 
-    def operator(self, types: Sequence[DataType], kind: JoinKind) -> Operator:
-        """The operator without rows. `types`: the types of the left columns."""
-        first = self.keys + 2 * self.band
+    def operator(self, left: Part, right: Part, kind: JoinKind) -> Operator:
+        """The operator without rows."""
+        first, types = self.keys + 2 * self.band, left.types
         negated, shown = kind is not JoinKind.SEMI, range(first, len(types))
         if self.band:
+            buffer: BufferKind = "fifo" if left.buffer == right.buffer == "fifo" else "calendar"
             bounds = self.keys, self.keys + 1
-            alone: Operator = BandSemiJoin(types, range(self.keys), bounds, negated=negated, shown=shown)
+            alone: Operator = BandSemiJoin(types, range(self.keys), bounds, negated=negated, shown=shown, buffer=buffer)
         else:
             nulls: Nulls = "unknown" if kind is JoinKind.NOT_IN else "never"
-            alone = SemiJoin(types, range(self.keys), negated=negated, nulls=nulls, shown=shown)
+            alone = SemiJoin(types, range(self.keys), negated=negated, nulls=nulls, shown=shown, buffer=left.buffer)
         return OuterJoin(alone, types[first:]) if kind is JoinKind.LEFT else alone
 
 
