@@ -16,15 +16,16 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from psoup.aggregates.numbers import in_order
 from psoup.delta.spans import FOREVER
 from psoup.invariants import ensure
 from psoup.values.columns import Array
 
-_MOST_PARTITIONS = 512
+_MOST_PARTITIONS = 64
 """The most partitions of a calendar. With more, neighbours are put together."""
-_FEWER = 2
+_FEWER = 1
 """The binary logarithm of the number of partitions that are put together."""
-_DIVIDED = 4
+_DIVIDED = 2
 """The binary logarithm of the number of partitions into which each one is divided."""
 _LARGE = 4_096
 """The rows of a partition that stay when it is only partly due, from which on partitions are divided."""
@@ -183,8 +184,8 @@ class Calendar:
         if not len(entries.rows):
             return
         numbers = entries.ends >> self._shift
-        if numbers[0] != numbers[-1] or (numbers != numbers[0]).any():
-            order = np.argsort(numbers, kind="stable")
+        if (numbers[1:] < numbers[:-1]).any():
+            order = in_order(numbers)
             entries, numbers = entries.take(order), numbers[order]
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])).tolist()
         for start, stop in zip(first, [*first[1:], len(numbers)], strict=True):

@@ -26,10 +26,9 @@ from psoup.delta.positions import Positions
 from psoup.delta.recomputed_states import Layout, Lives, recomputed
 from psoup.delta.row_store import RowStore
 from psoup.delta.running_states import Arguments, RunningState, takes_back
-from psoup.delta.spans import Deltas, Spans, checked, netted
+from psoup.delta.spans import Deltas, Spans, checked, equal_to_next, in_order
 from psoup.delta.value_table import ValueTable, new_places, wastes, with_room
 from psoup.invariants import ensure
-from psoup.kernels.delta import key_rows
 from psoup.model import DataType
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column
@@ -158,11 +157,13 @@ class Groups:
         keys = self._values.columns(positions.group)
         present = counts > 0 if self._key_places else np.ones(len(counts), np.bool_)
         later = positions.later
-        enters, leaves = np.flatnonzero(later & present), np.flatnonzero(later[1:] & present[:-1])
-        rows = np.concatenate([leaves, enters])
+        changed = ~(present[1:] & present[:-1] & equal_to_next(columns))
+        enters = np.flatnonzero(later[1:] & present[1:] & changed) + 1
+        leaves = np.flatnonzero(later[1:] & present[:-1] & changed)
+        rows = np.append(leaves, enters)
         signs = np.repeat(np.array([-1, 1], np.int8), [len(leaves), len(enters)])
         at = positions.instant[np.append(leaves + 1, enters)]
-        return netted([column.take(rows) for column in (*keys, *columns)], signs, at)
+        return in_order([column.take(rows) for column in (*keys, *columns)], signs, at)
 
     def _count(self, positions: Positions) -> Array:
         """The number of rows at all positions, and add the changes to the counts."""
@@ -198,15 +199,16 @@ class Groups:
         index[groups] = np.arange(len(groups))
         ends = layout.base + np.left_shift(1, layout.levels)
         places = layout.base[index[positions.group]] + np.arange(len(positions.group)) - positions.first
-        gathered: Array = np.empty(int(self._links[groups].sum()), np.int32)
-        count = key_rows.gather_rows(groups, self._head, self._rows.following, self._rows.ends, gathered)
-        stays = gathered[:count].astype(np.int64)
-        rows = np.unique(np.concatenate([stays, entering, changes.leaving]))
+        stays = self._rows.of_keys(groups, self._head, self._links)
+        stays = stays[stays < changes.first]
+        old = changes.leaving < changes.first
+        rows = np.concatenate([changes.leaving[old], entering])
         of_group = index[self._rows.keys[rows]]
         start, stop = layout.base[of_group], ends[of_group]
-        start[np.searchsorted(rows, entering)] = places[positions.enters]
-        stop[np.searchsorted(rows, changes.leaving)] = places[positions.leaves]
-        return layout, places, Lives(rows, start, stop)
+        start[len(rows) - len(entering) :] = places[positions.enters]
+        stop[: np.count_nonzero(old)] = places[positions.leaves[old]]
+        stop[len(rows) - len(entering) + changes.leaving[~old] - changes.first] = places[positions.leaves[~old]]
+        return layout, places, Lives(rows, start, stop, stays, index[self._rows.keys[stays]])
 
     def _arguments(self, each: GroupMeasure, rows: Array) -> Arguments:
         """The arguments of a measure for stored rows."""

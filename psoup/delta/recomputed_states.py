@@ -55,14 +55,17 @@ class Layout(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """Rows with the places at which they are in their group, in the order of the rows.
+    """The rows of the changed groups, with the places at which they are in their group.
 
-    `rows`: their numbers, int64[n]. `start`, `stop`: the first place, and the place after the last one, int64[n].
+    `rows`: the numbers of the rows that enter or leave, int64[n]. `start`, `stop`: the first place, and the place after
+    the last one, int64[n]. `stays`: the numbers of the other rows, int64[m]. `group`: the index of the group of each.
     """
 
     rows: Array
     start: Array
     stop: Array
+    stays: Array
+    group: Array
 
 
 def tree_folds(measure: Measure) -> bool:
@@ -78,7 +81,7 @@ def recomputed(measure: Measure, lives: Lives, layout: Layout, arguments: Callab
     if tree_folds(measure) or not layout.size:
         state = _fold_tree(measure, lives, layout, arguments)
         return folding_of(measure).finish(state, measure, layout.size)
-    return concat_columns(list(_folded_pieces(measure, lives, layout.size, arguments)))
+    return concat_columns(list(_folded_pieces(measure, lives, layout, arguments)))
 
 
 def _fold_tree(measure: Measure, lives: Lives, layout: Layout, arguments: Callable[[Array], Arguments]) -> State:
@@ -95,22 +98,31 @@ def _fold_tree(measure: Measure, lives: Lives, layout: Layout, arguments: Callab
 
 def _nodes_of(lives: Lives, layout: Layout) -> Iterator[tuple[Array, Array]]:
     """For each level from 0 on, rows and nodes. The nodes of a row fill each of its places once."""
-    rows, start, stop = lives
+    rows, start, stop, stays, group = lives
+    levels, nodes = layout.levels.astype(np.int8)[group], layout.base[group]
     top = int(layout.levels.max(initial=0))
     for level in range(top + 1):
-        if level == top:  # here a group is a node, or a node is above all its places
-            yield rows[start < stop], start[start < stop]
-            return
         odd, even = (start & 1 == 1) & (start < stop), (stop & 1 == 1) & (start < stop)
-        yield np.concatenate([rows[odd], rows[even]]), np.concatenate([start[odd], stop[even] - 1])
+        if level == top:  # here a group is a node
+            odd, even = start < stop, np.zeros(len(stop), np.bool_)
+        whole = levels == level
+        yield (
+            np.concatenate([rows[odd], rows[even], stays[whole]]),
+            np.concatenate([start[odd], stop[even] - 1, nodes[whole] >> level]),
+        )
         start, stop = (start + odd) >> 1, (stop - even) >> 1
 
 
 def _folded_pieces(
-    measure: Measure, lives: Lives, size: int, arguments: Callable[[Array], Arguments]
+    measure: Measure, lives: Lives, layout: Layout, arguments: Callable[[Array], Arguments]
 ) -> Iterator[Column]:
-    """The results at all places, folded piece by piece."""
-    rows, start, stop = lives
+    """The results at all places, folded piece by piece, over the rows in their order."""
+    size = layout.size
+    begins = layout.base[lives.group]
+    rows = np.append(lives.rows, lives.stays)
+    order = np.argsort(rows)
+    rows, start = rows[order], np.append(lives.start, begins)[order]
+    stop = np.append(lives.stop, begins + np.left_shift(1, layout.levels[lives.group]))[order]
     cover = np.cumsum(np.bincount(start, minlength=size + 1) - np.bincount(stop, minlength=size + 1))[:size]
     begin, folding = 0, folding_of(measure)
     while begin < size:
@@ -119,9 +131,7 @@ def _folded_pieces(
         here = np.flatnonzero((start < end) & (stop > begin))
         low, high = np.maximum(start[here], begin), np.minimum(stop[here], end)
         times = high - low
-        places = (
-            np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low - begin, times)
-        )
+        places = np.arange(int(times.sum())) + np.repeat(low - begin - np.cumsum(times) + times, times)
         state = fold_at(measure, arguments(np.repeat(rows[here], times)), places, end - begin)
         yield folding.finish(state, measure, end - begin)
         begin = end

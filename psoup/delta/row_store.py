@@ -57,8 +57,9 @@ class RowStore:
             return tuple(map(empty_column, self._types))
         if len(self._parts) == 1:
             return tuple([column.take(rows) for column in self._parts[0]])
+        in_order = bool((rows[1:] >= rows[:-1]).all())
         places = np.searchsorted(self._ends, rows, "right")
-        order = np.argsort(places, kind="stable")
+        order = np.arange(len(rows)) if in_order else np.argsort(places.astype(np.int16), kind="stable")
         bounds = np.searchsorted(places[order], np.arange(len(self._parts) + 1)).tolist()
         taken = list[list[Column]]()
         for place, part in enumerate(self._parts):
@@ -66,9 +67,12 @@ class RowStore:
             if len(chosen):
                 begin = int(self._ends[place - 1]) if place else 0
                 taken.append([column.take(chosen - begin) for column in part])
+        together = [concat_columns(each) for each in zip(*taken, strict=True)]
+        if in_order:
+            return tuple(together)
         back = np.empty(len(rows), np.int64)
         back[order] = np.arange(len(rows))
-        return tuple([concat_columns(each).take(back) for each in zip(*taken, strict=True)])
+        return tuple([column.take(back) for column in together])
 
     def keep(self, rows: Array) -> None:
         """Remove all rows but these (int64[k], ascending), which become 0 to k - 1. O(k)."""

@@ -18,9 +18,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from psoup.aggregates.keys import Keys
+from psoup.aggregates.numbers import in_order as places_in_order
 from psoup.aggregates.state import places_in
 from psoup.invariants import ensure
-from psoup.model import DataType
+from psoup.model import DataType, Kind
 from psoup.values.columns import Array, Column, concat_columns, empty_column
 
 FOREVER = 2**63 - 1
@@ -137,33 +138,54 @@ def checked(spans: Spans, after: int | None, until: int) -> Spans:
 
 
 def in_order(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
-    """Deltas in their order. At no instant may a value enter and leave. O(n log n)."""
-    order = np.lexsort((sign, instant))
+    """Deltas in their order. At no instant may a value enter and leave. O(n), and a sort of the ties."""
+    order = _by_time(sign, instant)
     sign, instant = sign[order], instant[order]
     ties = (instant[1:] == instant[:-1]) & (sign[1:] == sign[:-1])
     if ties.any():
         tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
-        ranks: Array = np.zeros(len(order), np.int64)
-        ranks[tied] = value_ranks([column.take(order[tied]) for column in columns])
-        order = order[np.lexsort((ranks, sign, instant))]
+        ranks = value_ranks([column.take(order[tied]) for column in columns])
+        by_value = places_in_order(ranks)
+        order[tied] = order[tied][by_value[_by_time(sign[tied][by_value], instant[tied][by_value])]]
     return Deltas(tuple([column.take(order) for column in columns]), sign, instant)
 
 
 def netted(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
-    """The deltas of changes in any order: at each instant, a value's entries and departures cancel out. O(n log n).
+    """The deltas of changes in any order: at each instant, a value's entries and departures cancel out.
 
-    `sign`: int8[n], 1 or -1. `instant`: int64[n].
+    `sign`: int8[n], 1 or -1. `instant`: int64[n]. O(n), and a sort of the changes that share their instant.
     """
-    ranks = value_ranks(columns) if len(sign) else np.zeros(0, np.int64)
-    order = np.lexsort((ranks, instant))
-    ranks, at = ranks[order], instant[order]
-    first = np.flatnonzero(np.append(True, (ranks[1:] != ranks[:-1]) | (at[1:] != at[:-1]))[: len(order)])
-    net = np.add.reduceat(sign[order].astype(np.int64), first) if len(first) else first
-    rows = np.repeat(first, np.abs(net))
-    signs = np.repeat(np.sign(net), np.abs(net)).astype(np.int8)
-    by_sign = np.lexsort((signs, at[rows]))
-    rows = rows[by_sign]
-    return Deltas(tuple([column.take(order[rows]) for column in columns]), signs[by_sign], at[rows])
+    order = _by_time(sign, instant)
+    at = instant[order]
+    same = at[1:] == at[:-1]
+    if not same.any():
+        return Deltas(tuple([column.take(order) for column in columns]), sign[order], at)
+    shared = np.append(same, False) | np.append(False, same)
+    rows, signs = _net(columns, sign, instant, order[shared])
+    rows, signs = np.append(order[~shared], rows), np.append(sign[order[~shared]], signs)
+    last = _by_time(signs, instant[rows])
+    return Deltas(tuple([column.take(rows[last]) for column in columns]), signs[last], instant[rows[last]])
+
+
+def _net(columns: Sequence[Column], sign: Array, instant: Array, some: Array) -> tuple[Array, Array]:
+    """Some rows, without the ones that cancel out, in the order of their values, and the signs of the rest."""
+    ranks, at = value_ranks([column.take(some) for column in columns]), instant[some]
+    by_value = places_in_order(ranks)
+    order = by_value[places_in_order(at[by_value])]
+    ranks, at = ranks[order], at[order]
+    first = np.flatnonzero(np.append(True, (ranks[1:] != ranks[:-1]) | (at[1:] != at[:-1])))
+    net = np.add.reduceat(sign[some[order]].astype(np.int64), first)
+    by_value = places_in_order(ranks[first])
+    first, net = first[by_value], net[by_value]
+    rows = np.repeat(some[order[first]], np.abs(net))
+    return rows, np.repeat(np.sign(net), np.abs(net)).astype(np.int8)
+
+
+def _by_time(sign: Array, instant: Array) -> Array:
+    """The rows by instant, then by sign, int64[n]. Other rows keep their order. O(n)."""
+    by_sign = np.argsort(sign, kind="stable")
+    order: Array = by_sign[places_in_order(instant[by_sign])]
+    return order
 
 
 def value_ranks(columns: Sequence[Column]) -> Array:
@@ -174,6 +196,18 @@ def value_ranks(columns: Sequence[Column]) -> Array:
     numbers = keys.number([without_errors(column) for column in columns])
     ranks: Array = places_in(keys.order())[numbers]
     return ranks
+
+
+def equal_to_next(columns: Sequence[Column]) -> Array:
+    """Whether each row equals the next one, bool[n - 1]. NULL equals NULL. O(n), and a sort for TEXT and WIDE."""
+    equal: Array = np.ones(max(len(columns[0]) - 1, 0), np.bool_)
+    for column in columns:
+        keys = value_ranks([column]) if column.type.kind in (Kind.TEXT, Kind.WIDE) else column.order_keys()
+        same = keys[1:] == keys[:-1]
+        if column.valid is not None:
+            same = np.where(column.valid[1:] & column.valid[:-1], same, column.valid[1:] == column.valid[:-1])
+        equal &= same
+    return equal
 
 
 def without_errors(column: Column) -> Column:
