@@ -88,7 +88,7 @@ def test_a_restart_makes_the_same_state(negated: bool) -> None:
             at = until
 
 
-@pytest.mark.seeded("a right row that starts at the instant after a partner's end lets the left row come and go")
+@pytest.mark.seeded("changes of a value at one instant do not cancel out")
 def test_partners_one_after_the_other_are_one() -> None:
     types, left = [TEXT, BIGINT, TIMESTAMP, TIMESTAMP], [(("a", 5, 10, 18), 3, 20)]
     right: list[Row] = [((5, 10), 5, 9), ((5, 18), 10, 12), ((5, 19), 13, 30), ((5, 9), 13, 30), ((6, 12), 13, 30)]
@@ -98,6 +98,16 @@ def test_partners_one_after_the_other_are_one() -> None:
             got = steps_of(operator, [types, [BIGINT, TIMESTAMP]], [left, right], steps)
             assert [(sign, instant) for _, sign, instant in got] == wanted
             assert operator.rows == 0
+
+
+@pytest.mark.seeded("a partner leaves an instant early")
+def test_a_row_has_a_partner_until_the_youngest_end_is_over() -> None:
+    types, left = [TEXT, BIGINT, TIMESTAMP, TIMESTAMP], [(("a", 5, 10, 18), 3, 20)]
+    right: list[Row] = [((5, 10), 4, 9), ((5, 18), 7, 12)]
+    for negated, sign in ((False, 1), (True, -1)):
+        operator = BandSemiJoin(types, [1], (2, 3), negated=negated, shown=[0])
+        got = steps_of(operator, [types, [BIGINT, TIMESTAMP]], [left, right], [5, 12, 13])
+        assert got[-1] == (("a",), -sign, 13)
 
 
 def test_bounds_at_the_ends_of_the_integers_hold() -> None:

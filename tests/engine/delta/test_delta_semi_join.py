@@ -103,7 +103,7 @@ def _step(operator: SemiJoin, until: int, left: list[Row], right: list[Row]) -> 
     return [(values[0], sign, instant) for values, sign, instant in changes]
 
 
-@pytest.mark.seeded("a right row that starts at the instant after its key's end lets left rows come and go")
+@pytest.mark.seeded("changes of a value at one instant do not cancel out")
 def test_a_key_that_comes_again_at_the_next_instant_stays() -> None:
     left: list[Row] = [(("a", 5), 3, 20)]
     right: list[Row] = [((5,), 5, 9), ((5,), 10, 12), ((5,), 14, 30)]
@@ -118,6 +118,15 @@ def test_a_key_that_comes_again_at_the_next_instant_stays() -> None:
             got += _step(apart, until, *new)
         assert got == wanted
         assert apart.rows == 0
+
+
+@pytest.mark.seeded("a key leaves an instant early")
+def test_a_key_stays_until_its_youngest_end_is_over() -> None:
+    for negated, sign in ((False, 1), (True, -1)):
+        operator = SemiJoin([TEXT, BIGINT], [1], negated=negated, shown=[0])
+        _step(operator, 5, [(("a", 5), 3, 20)], [((5,), 4, 9)])
+        assert _step(operator, 12, [], [((5,), 7, 12)]) == []
+        assert _step(operator, 13, [], []) == [("a", -sign, 13)]
 
 
 def test_a_left_row_that_comes_with_its_partner_never_lacks_one() -> None:
