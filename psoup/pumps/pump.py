@@ -88,7 +88,7 @@ class Pump:
         """Why the pump does not run, as of the last snapshot in which it looked."""
         self._kept = KeptState(derived)
         self._unpushed = list[PushDerived]()
-        """The parts of a step that found no room in memory. They are pushed without being made again."""
+        """The parts of the last step that are not pushed yet. They are pushed without being made again."""
 
     @property
     def source_ids(self) -> tuple[int, ...]:
@@ -248,15 +248,19 @@ class Pump:
                 return None
         positions = json.dumps({"at": extent.at, "next": [high for _, high in extent.target]}).encode()
         facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant
-        return PushDerived(self.stream_id, derived.batch, *facts)
+        self._unpushed = parted(PushDerived(self.stream_id, derived.batch, *facts))
+        return self._unpushed[0]
 
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
-        """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one instant's."""
+        """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one instant's.
+
+        With a state, they may have more, and are pushed in parts: the state has passed them.
+        """
         extent = next_extent(form, views, self._reached, closed, self._share)
         derived = self._derive(form, views, extent, snapshot, budget)
-        while derived.batch.nbytes > MOST_BYTES and self.shrink():
+        while derived.batch.nbytes > MOST_BYTES and self.shrink() and form.binding is None:
             fewer = next_extent(form, views, self._reached, closed, self._share)
             if fewer != extent:
                 extent = fewer
@@ -300,6 +304,13 @@ class Pump:
         if form is None or any(streams[i].spec is not spec for i, spec in zip(ids, form.specs, strict=True)):
             form = self._form = form_of(self._derived, streams)
         return form
+
+
+def parted(command: PushDerived) -> list[PushDerived]:
+    """The push in parts of whole instants, which have at most `MOST_BYTES` bytes or one instant."""
+    if command.batch.nbytes <= MOST_BYTES or len(parts := halves(command)) < 2:
+        return [command]
+    return [part for half in parts for part in parted(half)]
 
 
 def halves(command: PushDerived) -> list[PushDerived]:

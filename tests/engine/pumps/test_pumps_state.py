@@ -10,7 +10,7 @@ from psoup.errors import ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Pump, Pumps
+from psoup.pumps import Pump, Pumps, kept_state, pump
 from psoup.work.clock import VirtualClock
 
 SECOND = 1_000_000
@@ -108,6 +108,27 @@ def test_rows_that_find_no_room_are_pushed_later_as_they_are(soup: LocalPSoup) -
     assert shown(soup, "x") == [(k, k * SECOND // 10) for k in range(41)]
     assert sizes[:4] == [40, 20, 10, 5]
     assert sum(sizes[3:]) == 41
+
+
+def test_a_step_with_many_rows_is_pushed_in_parts_of_whole_instants(
+    soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is not made again for that, and the rows and IDs are the same."""
+    monkeypatch.setattr(pump, "MOST_BYTES", 300)
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT DISTINCT k FROM e [RANGE 10 SECONDS])")
+    submit, sizes = soup._submit, list[int]()
+
+    def counted(command: CloseInstants | PushDerived) -> Acknowledgement:
+        sizes.extend([len(command.batch)] if isinstance(command, PushDerived) else [])
+        return submit(command)
+
+    soup._submit = counted  # type: ignore[method-assign,assignment]
+    soup.push("e", rows(*[(k, k // 4) for k in range(41)]))
+    soup.heartbeat("e", 60 * SECOND)
+    assert shown(soup, "x") == [(k, k // 4 * SECOND) for k in range(41)]
+    assert max(sizes) <= 12
+    assert all(size % 4 == 0 for size in sizes[:-1])
 
 
 def after_a_history(*, disturbed: bool) -> list[list[tuple[object, ...]]]:
