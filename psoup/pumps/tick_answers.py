@@ -23,7 +23,7 @@ from psoup.data.windows import WindowRange, apply_window, as_of_window
 from psoup.execution.select.window import Reach
 from psoup.invariants import ensure
 from psoup.joins.pairs_store import NO_PAIRS
-from psoup.model import Schema, StreamSpec
+from psoup.model import Anchor, Bound, Schema, StreamSpec
 from psoup.plan.nodes import Limit, Node, Sort
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
@@ -69,9 +69,11 @@ def _reach(form: Form, place: int, view: StreamView, at: int) -> Reach:
         seen = view.as_of(at) if source.as_of is None else view.as_of(EVER, table.history_edge(at))
         high = view.next_id if form.is_timeless(place) else max(view.first_id, timeline.through(at))
         return Reach(seen, source.window, WindowRange(view.first_id, high, None, at, False), at, at)
-    then = timeline._replace(next_id=max(view.first_id, timeline.through(at)))
-    extent = apply_window(as_of_window(source.window, at), then, view.spec.retention, at, at)
-    return Reach(view, source.window, extent, at, at)
+    then, window = timeline._replace(next_id=max(view.first_id, timeline.through(at))), source.window
+    if form.lates[place] > window.end.offset:  # a row that waits for the end of a band
+        window = replace(window, end=Bound(Anchor.NOW, offset=form.lates[place]))
+    extent = apply_window(as_of_window(window, at), then, view.spec.retention, at, at)
+    return Reach(view, window, extent, at, at)
 
 
 class Marks:

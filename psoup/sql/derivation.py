@@ -72,6 +72,7 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
         _refuse_unbounded(source, query, options, start)
     else:
         refuse_for_ticks(source, query, start, name, options.state_limit)
+    _refuse_empty(source, query, options, start)
     columns = _columns(source, node, query)
     sources = tuple(
         [
@@ -163,9 +164,7 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
         hint = "leave it out; the tuples of the stream have _time"
         raise source.unsupported("now() in a derived stream", at, hint=hint)
     feature, hint = _feature(query.plan, name)
-    if feature:
-        hint += "; or say EVERY 1 MINUTE after the SELECT, which compares its answers"
-    else:
+    if not feature:
         feature, hint = _of_sources(query)
     if not feature and used_in([query.text]):
         feature = "a supplied function in a derived stream"
@@ -174,10 +173,8 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
         raise source.unsupported(feature, at, hint=hint, yet=True)
 
 
-def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
-    """Raise SqlError for a window that is always empty, and for a state that only grows (UNBOUNDED_STATE)."""
-    shape = shape_of(query.plan)
-    assert shape is not None
+def _refuse_empty(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
+    """Raise SqlError for a window that is always empty."""
     lates, widths, _ = stays(query, options.operator)
     for each, late, width in zip(query.sources, lates, widths, strict=True):
         if width is not None and late > width:
@@ -187,13 +184,20 @@ def _refuse_unbounded(source: StatementText, query: StandingQuery, options: Deri
                 at,
                 hint=f"create {each.spec.name} with a longer RETENTION, or write a window in brackets",
             )
+
+
+def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
+    """Raise SqlError for a state that only grows (UNBOUNDED_STATE)."""
+    shape = shape_of(query.plan)
+    assert shape is not None
+    for each, width in zip(query.sources, stays(query, options.operator).widths, strict=True):
         grows = each.spec.table is None and width is None and options.state_limit is None
         if grows and shape.operator is not None and not _keeps_rows(shape.operator):
             raise source.error(
                 f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
                 at,
                 hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
-                " in time, or write EVERY 1 MINUTE after the SELECT, or STATE AT MOST 64 MB, at which the stream stops",
+                " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
                 reason="UNBOUNDED_STATE",
             )
 

@@ -228,6 +228,20 @@ def test_the_window_at_the_last_tick_stays_however_late_the_pump_is(soup: LocalP
     assert len(soup.engine.snapshot().stream("e", soup.tenant).chunks) <= 2
 
 
+def test_an_absence_with_a_band_waits_for_the_end_of_the_band(soup: LocalPSoup) -> None:
+    """With brackets it counts at each tick, and a later partner takes it back."""
+    for name in ("calls", "replies"):
+        soup.execute(f"CREATE STREAM {name} {TIMED} RETENTION 1 HOUR")
+    band = "r._time BETWEEN c._time AND c._time + INTERVAL 20 SECONDS"
+    absence = f"NOT EXISTS (SELECT 1 FROM replies r WHERE r.k = c.k AND {band})"
+    soup.execute(f"CREATE STREAM sure AS (SELECT c.k FROM calls c WHERE {absence}) EVERY 10 SECONDS")
+    soup.execute(f"CREATE STREAM open AS (SELECT k FROM calls [RANGE 1 HOUR] c WHERE {absence}) EVERY 10 SECONDS")
+    soup.push("calls", rows((1, 1), (2, 2), (3, 35), (4, 90)))
+    soup.push("replies", rows((1, 15), (2, 25), (9, 90)))
+    assert shown(soup, "sure") == [(2, 30), (3, 60)]
+    assert shown(soup, "open") == [(1, 10), (2, 10), (3, 40)]
+
+
 def test_a_tick_that_is_too_large_for_the_limits_says_so(soup: LocalPSoup) -> None:
     soup = LocalPSoup(EngineConfig(sort_rows=10), VirtualClock(NOW))
     soup.execute(f"CREATE STREAM e {TIMED}")
