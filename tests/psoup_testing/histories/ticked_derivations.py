@@ -95,7 +95,8 @@ class Ticked:
         self.windows = {source: window_of(random, keeps[source]) for source in STREAMS}
         sources = {source: f"{source}{window.text}" for source, window in self.windows.items()}
         select = self.select.format(**sources, c="c")
-        self.statement = f"CREATE STREAM {name} AS {self.operator} ({select}) EVERY {self.every} SECONDS"
+        begins = str(random.choice(["START", "START", "NOW"]))
+        self.statement = f"CREATE STREAM {name} AS {self.operator} ({select}) EVERY {self.every} SECONDS FROM {begins}"
 
     @property
     def sources(self) -> list[str]:

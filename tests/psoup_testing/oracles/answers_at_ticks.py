@@ -48,10 +48,14 @@ class TickOracle:
         every = derived.every * SECOND
         return -(-min(first for first in firsts if first is not None) // every) * every
 
-    def pushed(self, derived: Ticked) -> TickRows:
-        """The rows that the stream should have, in the order of ORDER BY, or in any order."""
-        before, pushed = Counter[Row](), TickRows()
-        for tick in range(self.first_tick(derived), END, derived.every * SECOND):
+    def pushed(self, derived: Ticked, after: int | None) -> TickRows:
+        """The rows that the stream should have, in any order. `after`: the instant of its CREATE, if it is FROM NOW."""
+        before, pushed, every = Counter[Row](), TickRows(), derived.every * SECOND
+        first = self.first_tick(derived)
+        if after is not None:
+            first = after // every * every + every
+            before = Counter(self._answer(derived, first - every))
+        for tick in range(first, END, every):
             rows = [*self._answer(derived, tick)]
             now = Counter(rows)
             shown = {"ISTREAM": now - before, "DSTREAM": before - now, "RSTREAM": now}[derived.operator]
