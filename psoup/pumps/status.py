@@ -19,7 +19,7 @@ class SourcePin(NamedTuple):
     """The tuples that a source keeps for a derived stream, whatever its RETENTION.
 
     `time`: the least time of such a tuple, in microseconds; None for all tuples. `released`: whether it keeps nothing.
-    `unread`: the number of tuples that the pump has not looked at.
+    `unread`: the number of tuples that the pump has not looked at. 0 for a table in system time beside event time.
     """
 
     source: str
@@ -89,6 +89,8 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
 
 def _pin(derived: Derivation, source: StreamView, watermark: int | None, position: int | None) -> SourcePin:
     time, unread = derived.pin_of(source.stream_id, watermark), 0
+    if derived.event_time and not source.spec.event_time:  # times of its versions say nothing about instants
+        return SourcePin(source.spec.name, None if time == EVERYTHING else time, time is None, 0)
     if source.last_time is not None and (position is None or source.last_time > position):
         first = source.first_id
         first = first if position is None else max(first, source.timeline().through(position))

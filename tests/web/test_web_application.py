@@ -332,3 +332,21 @@ def test_who_has_a_token_signs_in_and_out(chromium: Browser, tmp_path: Path) -> 
             assert tab.problems == []
     finally:
         site.stop()
+
+
+def test_the_console_shows_how_a_stream_is_derived(tab: Opened, site: Site) -> None:
+    page = tab.page
+    with site.client() as soup:
+        soup.execute("CREATE STREAM even AS (SELECT n FROM ticks WHERE n % 2 = 0) LAG AT MOST 2 HOURS")
+        assert len(soup.ask("SELECT n FROM even", wait_for=soup.push("ticks", [{"n": 2, "note": ""}]).sequence))
+        page.get_by_role("link", name="Console").click()
+        page.get_by_role("button", name="Streams").click()
+        card = page.locator("li.card", has=page.get_by_role("heading", name="even"))
+        expect(card.locator(".badge.good")).to_have_text("Derived")
+        expect(card).to_contain_text("ISTREAM of SELECT n FROM ticks WHERE n % 2 = 0")
+        expect(card).to_contain_text("ticks: its rows from")
+        expect(card).to_contain_text("2 hours")
+        soup.execute("ALTER STREAM even SUSPEND")
+        expect(card.locator(".badge.warn")).to_have_text("Derived, suspended")
+        soup.execute("DROP STREAM even CASCADE")
+    assert tab.problems == []

@@ -7,6 +7,7 @@ import { counted, instant, microsOf, resetWords, span } from "../format";
 import { Choice, Head, Note, Problem } from "../parts/basics";
 import { Age, Certainty, errorWords } from "../parts/certainty";
 import { Chart, timeOf } from "../parts/chart";
+import { lackWords } from "../parts/derived";
 import { csv, json, save } from "../parts/export";
 import { type Rows, Table } from "../parts/table";
 import { WindowBar } from "../parts/window_bar";
@@ -268,6 +269,7 @@ function AskedWords({ asked, window }: { asked: Asked | null; window: Window }) 
       {truncated ? ". The window begins before the oldest stored row" : ""}
       {asked.more ? ". These are the first 10,000 rows" : ""}
       {Number(errors ?? 0) > 0 ? `. ${counted(Number(errors), "row")} could not be computed` : ""}
+      {lackWords(asked.completeness)}
     </>
   );
 }

@@ -2,6 +2,7 @@
 import type { ListStreamsResponseJson, StreamJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
 import { bytes, counted, instant, microsOf, number, span } from "../format";
 import { Facts, Problem } from "../parts/basics";
+import { Derivation } from "../parts/derived";
 import { tick } from "../state";
 import { FirstStream } from "./first_stream";
 import { useTold } from "./told";
@@ -21,6 +22,7 @@ export function Streams() {
           </h2>
           {isTable(stream) && <p class="quiet small">{columnsOf(stream)}</p>}
           <Facts facts={streamFacts(stream, rate(stream, before))} />
+          {stream.derived !== undefined && <Derivation derived={stream.derived} />}
         </li>
       ))}
     </ul>

@@ -4,6 +4,7 @@ import { type Asked, askOnce } from "../api/asked";
 import { words } from "../api/call";
 import { counted, instant, microsOf } from "../format";
 import { Problem } from "../parts/basics";
+import { lackWords } from "../parts/derived";
 import { Table } from "../parts/table";
 
 export type OnceState = { asked: Asked | null; problem: string; busy: boolean; ask: () => void };
@@ -41,7 +42,7 @@ export function Once({ once: { asked, problem } }: { once: OnceState }) {
     <section class="preview" aria-label="Rows now">
       <p class="quiet small" aria-live="polite">
         {more ? `The first ${counted(rows.order.length, "row")}` : counted(rows.order.length, "row")} now{now}. Not
-        registered yet.
+        registered yet{lackWords(completeness)}.
       </p>
       {rows.order.length > 0 && <Table rows={rows} label="Rows now" />}
     </section>
