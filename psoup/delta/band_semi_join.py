@@ -6,8 +6,8 @@
     SEMI         a        7 ─────────── 16
 
 The state is the left rows, each with the youngest end of its partners, and the right rows. A row that comes looks at
-the other side's rows of its key. NULL follows the rules of a comparison:
-a row with NULL in a key, a bound or a number has no partner.
+the other side's rows of its key, the newest first. If numbers ascend, as times do, it looks at few of them. NULL follows
+the rules of a comparison: a row with NULL in a key, a bound or a number has no partner.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class BandSemiJoin:
         self._right_head: Array = np.zeros(0, np.int32)
         self._left_head: Array = np.zeros(0, np.int32)
         self._left_links: Array = np.zeros(0, np.int32)
+        self._ordered: Array = np.ones(2, np.uint8)
+        """Whether the numbers and the upper bounds of each key have ascended so far, as times do."""
         self._limit = _FEW
         """The number of keys at which unused ones are looked for."""
 
@@ -116,7 +118,7 @@ class BandSemiJoin:
         lefts, rights = (first_left, plain(left.start)), (first_right, plain(right.start))
         entered, at = np.empty(self._left.count, np.int32), np.zeros(4, np.int64)
         state = (
-            (self._right_head, self._left_head, self._left_links),
+            (self._right_head, self._left_head, self._left_links, self._ordered),
             (self._right.ends, self._right.numbers[0], self._right.keys, self._right.following),
             (self._left.ends, *self._left.numbers, self._left.keys, self._left.following, self._partners, self._queued),
             self._negated,

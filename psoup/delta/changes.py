@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.aggregates.state import padded
 from psoup.values.columns import Array
 
 _LEAST = 1_024
@@ -31,8 +30,10 @@ class Changes:
         """Make room for many times as many changes, after a kernel wrote `count` of them. O(changes)."""
         self.count = count
         size = 4 * len(self.room[0])
-        rows, signs, instants = self.room
-        self.room = padded(rows, size), padded(signs, size), padded(instants, size)
+        rows, signs, instants = [np.empty(size, array.dtype) for array in self.room]
+        for wider, array in zip((rows, signs, instants), self.room, strict=True):
+            wider[:count] = array[:count]
+        self.room = rows, signs, instants
 
     def add(self, rows: Array, sign: np.int8, instants: Array) -> None:
         """Append changes with one sign. O(k), amortised."""

@@ -14,7 +14,7 @@ from psoup.values.columns import Array
 
 ABSENT = key_rows.ABSENT
 _WALK = 16
-"""The time to reach a row through a list, as a multiple of the time in a scan of all rows."""
+"""The time of a row in a list, as a multiple of the time of a row in a scan."""
 
 
 class LinkedRows:

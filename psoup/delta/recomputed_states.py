@@ -25,7 +25,7 @@ from psoup.delta.running_states import Arguments, fold_at
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column, concat_columns
 
-_PAIRS = 1 << 22
+_PAIRS = 1 << 20
 """The most pairs of a row and a position that are folded at once."""
 _POSITIONS = 1_024
 """The most positions that are folded at once, as states may be large."""

@@ -10,6 +10,7 @@ Rooms, in reading order:
     arrive           new tuples against the arrays of a predicate index
     search           rows of kept chunks that match a clause
     join, fold       pairs of sides; states of aggregates
+    delta            rows that enter and leave the results of operators with state
     names, texts     clauses, tags and queries by number; bytes of texts
     plain            the twins: the same kernels in plain NumPy
 

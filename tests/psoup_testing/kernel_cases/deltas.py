@@ -84,13 +84,16 @@ def link_rows(rng: Rng) -> Arguments:
 def meet_bands(rng: Rng) -> Arguments:
     """Rows of both sides, after earlier rows; sometimes without room for all changes."""
     keys = np.full(_KEYS, -1, np.int32), np.full(_KEYS, -1, np.int32), np.zeros(_KEYS, np.int32)
+    keys = *keys, np.ones(2, np.uint8)
     right_keys, left_keys = rng.integers(0, _KEYS, (2, 30)).astype(np.int32)
     left_keys[rng.random(30) < 0.1] = -1
-    lows = rng.integers(0, 9, 30)
-    right = np.full(30, ABSENT), rng.integers(0, 9, 30), right_keys, np.full(30, -1, np.int32)
+    lows, numbers = rng.integers(0, 9, (2, 30))
+    if rng.random() < 0.5:
+        lows, numbers = np.sort(lows), np.sort(numbers)
+    right = np.full(30, ABSENT), numbers, right_keys, np.full(30, -1, np.int32)
     left_ends, partners = np.full(30, ABSENT), np.full(30, ABSENT)
     following, queued = np.full(30, -1, np.int32), np.zeros(30, np.uint8)
-    left = left_ends, lows, lows + rng.integers(0, 4, 30), left_keys, following, partners, queued
+    left = left_ends, lows, lows + int(rng.integers(0, 4)), left_keys, following, partners, queued
     negated, first_right, first_left = bool(rng.integers(0, 2)), 0, 0
     for start in (0, 20):
         (_, right_starts, ends), lefts, left_row_ends = _sides(rng, first_left, start)

@@ -62,7 +62,7 @@ def _right_comes(
     entered: Array,
     at: Array,
 ) -> bool:
-    (right_head, left_head, left_links), (ends, numbers, right_keys, following) = keys, right_rows
+    (right_head, left_head, left_links, ordered), (ends, numbers, right_keys, following) = keys, right_rows
     left_ends, lows, highs, _, left_following, partners, queued = left_rows
     key, number, end = int(right_keys[row]), int(numbers[row]), int(ends[row])
     if at[2] + 2 * left_links[key] > len(out[0]):
@@ -79,6 +79,8 @@ def _right_comes(
         _note(out, at, other, -1 if negated else 1, start)
         partners[other] = end
         _queue(other, queued, entered, at)
+    if right_head[key] >= 0 and number < numbers[right_head[key]]:
+        ordered[0] = 0
     following[row], right_head[key] = right_head[key], row
     return True
 
@@ -94,7 +96,7 @@ def _left_comes(
     entered: Array,
     at: Array,
 ) -> bool:
-    (right_head, left_head, left_links), (ends, numbers, _, following) = keys, right_rows
+    (right_head, left_head, left_links, ordered), (ends, numbers, _, following) = keys, right_rows
     _, lows, highs, left_keys, left_following, partners, queued = left_rows
     if at[2] == len(out[0]):
         return False
@@ -103,6 +105,8 @@ def _left_comes(
         for other in _rows_of(int(right_head[key]), following):
             if ends[other] >= start and lows[row] <= numbers[other] <= highs[row]:
                 partners[row] = max(partners[row], ends[other])
+        if left_head[key] >= 0 and highs[row] < highs[left_head[key]]:
+            ordered[1] = 0
         left_following[row], left_head[key] = left_head[key], row
         left_links[key] += 1
         if partners[row] != ABSENT:
