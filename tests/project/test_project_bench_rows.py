@@ -65,6 +65,7 @@ ROWS = """
     hop.12
     derived.lookup derived.distinct derived.absent derived.q1m.arrival derived.q1m.invoke
     derived.durable derived.arrival derived.many derived.delay derived.delay.p99 derived.history derived.restart
+    derived.history.distinct derived.restart.distinct
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.tls push.far push.csv push.http
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 kafka recovery.first recovery.covered recovery.memory
     recovery.table
