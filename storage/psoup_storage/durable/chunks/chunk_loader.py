@@ -29,7 +29,9 @@ _LOADERS = 2
 _STREAMS = """
 SELECT stream, body FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks) ORDER BY sequence
 """
-_ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
+_ALTERATIONS = """
+SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind IN ('stream', 'alter') AND kind = 'alter' ORDER BY sequence
+"""
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
 _FACTS = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
 _ROWS = "SELECT {columns} FROM chunks WHERE stream = ? ORDER BY number"

@@ -97,8 +97,10 @@ _FIRST = (
     _WEBHOOKS,
     _AMOUNTS,
 )
-UPGRADES = {18: "-- the rows of derived streams have facts that earlier versions do not read"}
-"""The statements that lead from an older format to the next one. Format 19 has derived streams."""
+_DEFINITIONS = "CREATE INDEX log_definitions ON log (stream) WHERE kind IN ('stream', 'alter');"
+UPGRADES = {18: _DEFINITIONS}
+"""The statements that lead from an older format to the next one. Earlier versions do not read the facts of derived
+streams, which rows of format 19 have."""
 SCHEMA = (*_FIRST, *UPGRADES.values())
 """The statements that create a database of this format, in the order in which the tables came to be."""
 
