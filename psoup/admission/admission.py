@@ -284,7 +284,7 @@ class Admission:
 
     def _own(self, name: str) -> KnownTenant:
         """The tenant's state, to be changed. In a replay it may be missing, as the log no longer has its streams."""
-        return self._tenants.setdefault(name, KnownTenant())
+        return self._tenants.get(name) or self._tenants.setdefault(name, KnownTenant())
 
     def _adopt(self, event: Event) -> None:
         match event:
