@@ -6,7 +6,8 @@
     PARTITIONED   lists by expiry, each sorted by it: a calendar; a negative tuple is looked for in all lists
 
 A buffer that an operator probes also has an index: lists by key. The functions are compiled. A cell is a row of
-`cells`; -1 stands for none. Times are units of the trace; a tuple is in its window while `now < expiry`.
+`cells` and of `nodes`: what a search by expiry reads lies apart, so it takes 12 bytes a cell of the cache. -1 stands
+for none. Times are units of the trace; a tuple is in its window while `now < expiry`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from numba import njit
 
 Array = npt.NDArray[Any]
 FIFO, LIST, HASH, PARTITIONED = range(4)
-KEY, EXPIRY, LEFT, RIGHT, AFTER, BEFORE, NEXT, PREVIOUS, CHOSEN = range(9)
-"""A cell: key, expiry, IDs of two tuples, neighbours in its list, neighbours by key, a mark."""
+KEY, LEFT, RIGHT, NEXT, PREVIOUS, CHOSEN = range(6)
+"""Columns of `cells`: key, IDs of two tuples, neighbours by key, a mark."""
+EXPIRY, AFTER, BEFORE = range(3)
+"""Columns of `nodes`: expiry, and neighbours in the list."""
 KIND, WIDTH, LISTS, FIRST, PLACE, MASK, SORTED = range(7)
 """Facts of a buffer: the width of a partition, its lists, their first row in `ends`, the partition to expire next."""
 
@@ -32,13 +35,15 @@ compiled = njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt
 class State(NamedTuple):
     """All buffers of a plan, which share their cells, and what else the operators keep.
 
-    `facts`: int64[buffers, 7]; `cells`: int32[capacity, 9]; `ends`: head and tail of each list, then of each bucket, of
-    one buffer after the other; `free`: the first free cell; `keys`: int64[4, keys] and `tally`: int64[3], of a negation
-    (`operators`); `queues`: int64[3, n, 5], what has arrived and what two operators put out; `counts`: rows of these.
+    `facts`: int64[buffers, 7]; `cells`: int32[capacity, 6]; `nodes`: int32[capacity, 3]; `ends`: head and tail of each
+    list, then of each bucket, of one buffer after the other; `free`: the first free cell; `keys`: int64[4, keys] and
+    `tally`: int64[3], of a negation (`operators`); `queues`: int64[3, n, 5], what has arrived and what two operators
+    put out; `counts`: rows of these.
     """
 
     facts: Array
     cells: Array
+    nodes: Array
     ends: Array
     free: Array
     keys: Array
@@ -63,12 +68,18 @@ def state_of(buffers: Sequence[Buffer], window: int, partitions: int, *, capacit
         buckets = 1 << max(keys - 1, 1).bit_length() if indexed or kind == HASH else 0
         facts[at] = kind, -(-window // partitions), lists, rows, 0, buckets - 1, ordered
         rows += lists + buckets
-    cells = np.full((capacity, 9), -1, np.int32)
-    cells[:-1, AFTER] = np.arange(1, capacity)
+    cells, nodes = np.full((capacity, 6), -1, np.int32), np.full((capacity, 3), -1, np.int32)
+    nodes[:-1, AFTER] = np.arange(1, capacity)
     by_key = np.array([[0], [0], [0], [-1]], np.int64).repeat(keys, 1)
     queues = np.zeros((3, queue, 5), np.int64), np.zeros(3, np.int64)
     ends = np.full((rows, 2), -1, np.int32)
-    return State(facts, cells, ends, np.zeros(1, np.int64), by_key, np.zeros(3, np.int64), *queues)
+    return State(facts, cells, nodes, ends, np.zeros(1, np.int64), by_key, np.zeros(3, np.int64), *queues)
+
+
+@compiled
+def _after(s, cell, hashed):  # type: ignore[no-untyped-def]
+    """The next cell in the bucket (`hashed`) or list."""
+    return np.int64(s.cells[cell, NEXT] if hashed else s.nodes[cell, AFTER])
 
 
 @njit(cache=True)
@@ -82,36 +93,36 @@ def cells_of(s, at):  # type: ignore[no-untyped-def]
         cell = np.int64(s.ends[row, 0])
         while cell >= 0:
             numbers.append(cell)
-            cell = np.int64(s.cells[cell, NEXT if hashed else AFTER])
+            cell = _after(s, cell, hashed)
     return np.array(numbers, np.int64)
 
 
 @compiled
-def _link(cells, ends, at, column, behind, cell):  # type: ignore[no-untyped-def]
-    """Put a cell into the list `at`, after the cell `behind`."""
-    ahead = ends[at, 0] if behind < 0 else cells[behind, column]
-    cells[cell, column], cells[cell, column + 1] = ahead, behind
+def _link(rows, ends, at, column, behind, cell):  # type: ignore[no-untyped-def]
+    """Put a cell into the list `at`, after the cell `behind`. `rows`: `nodes`, or `cells` for a list by key."""
+    ahead = ends[at, 0] if behind < 0 else rows[behind, column]
+    rows[cell, column], rows[cell, column + 1] = ahead, behind
     if behind < 0:
         ends[at, 0] = cell
     else:
-        cells[behind, column] = cell
+        rows[behind, column] = cell
     if ahead < 0:
         ends[at, 1] = cell
     else:
-        cells[ahead, column + 1] = cell
+        rows[ahead, column + 1] = cell
 
 
 @compiled
-def _unlink(cells, ends, at, column, cell):  # type: ignore[no-untyped-def]
-    ahead, behind = cells[cell, column], cells[cell, column + 1]
+def _unlink(rows, ends, at, column, cell):  # type: ignore[no-untyped-def]
+    ahead, behind = rows[cell, column], rows[cell, column + 1]
     if behind < 0:
         ends[at, 0] = ahead
     else:
-        cells[behind, column] = ahead
+        rows[behind, column] = ahead
     if ahead < 0:
         ends[at, 1] = behind
     else:
-        cells[ahead, column + 1] = behind
+        rows[ahead, column + 1] = behind
 
 
 @compiled
@@ -131,24 +142,24 @@ def _bucket_of(s, at, key):  # type: ignore[no-untyped-def]
 @compiled
 def insert(s, at, key, expiry, left, right):  # type: ignore[no-untyped-def]
     """Add a tuple to the buffer `at`. Returns its cell."""
-    cells, ends = s.cells, s.ends
+    cells, nodes, ends = s.cells, s.nodes, s.ends
     cell = s.free[0]
     if cell < 0:
         raise MemoryError("the emulator has no free cell")
-    s.free[0] = cells[cell, AFTER]
-    cells[cell, KEY], cells[cell, EXPIRY], cells[cell, LEFT], cells[cell, RIGHT] = key, expiry, left, right
-    cells[cell, CHOSEN] = 0
+    s.free[0] = nodes[cell, AFTER]
+    cells[cell, KEY], cells[cell, LEFT], cells[cell, RIGHT], cells[cell, CHOSEN] = key, left, right, 0
+    nodes[cell, EXPIRY] = expiry
     if s.facts[at, KIND] != HASH:
         row = _list_of(s, at, expiry)
         behind = np.int64(ends[row, 1])
         if s.facts[at, KIND] == PARTITIONED:
-            while behind >= 0 and cells[behind, EXPIRY] > expiry:
-                behind = np.int64(cells[behind, BEFORE])
-        _link(cells, ends, row, AFTER, behind, cell)
+            while behind >= 0 and nodes[behind, EXPIRY] > expiry:
+                behind = np.int64(nodes[behind, BEFORE])
+        _link(nodes, ends, row, AFTER, behind, cell)
     if s.facts[at, MASK] >= 0:
         row = _bucket_of(s, at, key)
         behind = np.int64(ends[row, 1])
-        while s.facts[at, SORTED] and behind >= 0 and cells[behind, EXPIRY] > expiry:
+        while s.facts[at, SORTED] and behind >= 0 and nodes[behind, EXPIRY] > expiry:
             behind = np.int64(cells[behind, PREVIOUS])
         _link(cells, ends, row, NEXT, behind, cell)
     return cell
@@ -158,10 +169,10 @@ def insert(s, at, key, expiry, left, right):  # type: ignore[no-untyped-def]
 def remove(s, at, cell):  # type: ignore[no-untyped-def]
     """Take a cell out of the buffer `at`."""
     if s.facts[at, KIND] != HASH:
-        _unlink(s.cells, s.ends, _list_of(s, at, np.int64(s.cells[cell, EXPIRY])), AFTER, cell)
+        _unlink(s.nodes, s.ends, _list_of(s, at, np.int64(s.nodes[cell, EXPIRY])), AFTER, cell)
     if s.facts[at, MASK] >= 0:
         _unlink(s.cells, s.ends, _bucket_of(s, at, np.int64(s.cells[cell, KEY])), NEXT, cell)
-    s.cells[cell, AFTER] = s.free[0]
+    s.nodes[cell, AFTER] = s.free[0]
     s.free[0] = cell
 
 
@@ -171,7 +182,7 @@ def expired(s, at, now):  # type: ignore[no-untyped-def]
     last = now // s.facts[at, WIDTH] if s.facts[at, KIND] == PARTITIONED else 0
     while True:
         cell = np.int64(s.ends[s.facts[at, FIRST] + s.facts[at, PLACE] % s.facts[at, LISTS], 0])
-        if cell >= 0 and s.cells[cell, EXPIRY] <= now:
+        if cell >= 0 and s.nodes[cell, EXPIRY] <= now:
             return cell
         if s.facts[at, PLACE] >= last:
             return np.int64(-1)
@@ -184,8 +195,8 @@ def settle(s, at, now):  # type: ignore[no-untyped-def]
     if s.facts[at, KIND] == LIST:
         cell = np.int64(s.ends[s.facts[at, FIRST], 0])
         while cell >= 0:
-            after = np.int64(s.cells[cell, AFTER])
-            if s.cells[cell, EXPIRY] <= now:
+            after = np.int64(s.nodes[cell, AFTER])
+            if s.nodes[cell, EXPIRY] <= now:
                 remove(s, at, cell)
             cell = after
     elif s.facts[at, KIND] != HASH:
@@ -231,5 +242,5 @@ def find(s, at, key, left, right):  # type: ignore[no-untyped-def]
         while cell >= 0:
             if s.cells[cell, LEFT] == left and s.cells[cell, RIGHT] == right and s.cells[cell, KEY] == key:
                 return cell
-            cell = np.int64(s.cells[cell, NEXT if hashed else AFTER])
+            cell = _after(s, cell, hashed)
     return np.int64(-1)

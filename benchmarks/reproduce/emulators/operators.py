@@ -57,7 +57,7 @@ def emit(s, out, sign, key, expiry, left, right):  # type: ignore[no-untyped-def
 
 @compiled
 def _emit_cell(s, out, sign, key, cell):  # type: ignore[no-untyped-def]
-    expiry, left, right = s.cells[cell, EXPIRY], s.cells[cell, LEFT], s.cells[cell, RIGHT]
+    expiry, left, right = s.nodes[cell, EXPIRY], s.cells[cell, LEFT], s.cells[cell, RIGHT]
     emit(s, out, sign, key, np.int64(expiry), np.int64(left), np.int64(right))
 
 
@@ -71,7 +71,7 @@ def join(s, states, side, keeps, negative, sign, key, expiry, tuple_id, now, out
         insert(s, state, key, expiry, tuple_id, np.int64(-1))
     cell = first_of(s, other, key)
     while cell >= 0:
-        until, partner = np.int64(s.cells[cell, EXPIRY]), np.int64(s.cells[cell, LEFT])
+        until, partner = np.int64(s.nodes[cell, EXPIRY]), np.int64(s.cells[cell, LEFT])
         if negative or until > now:
             left, right = (tuple_id, partner) if side == 0 else (partner, tuple_id)
             emit(s, out, sign, key, min(expiry, until), left, right)
@@ -119,8 +119,8 @@ def expire_distinct(s, side, keeps, now, window, out):  # type: ignore[no-untype
     if s.facts[output, KIND] == LIST:
         cell = np.int64(s.ends[s.facts[output, FIRST], 0])
         while cell >= 0:
-            after = np.int64(s.cells[cell, AFTER])
-            if s.cells[cell, EXPIRY] <= now:
+            after = np.int64(s.nodes[cell, AFTER])
+            if s.nodes[cell, EXPIRY] <= now:
                 _replace(s, side, keeps, cell, now, window, out)
             cell = after
     else:
@@ -167,7 +167,7 @@ def _negate_left(s, key, expiry, first, second, out):  # type: ignore[no-untyped
     if _surplus(s, key) >= 0:
         return
     boundary = s.keys[BOUNDARY, key]
-    if boundary < 0 or s.cells[boundary, EXPIRY] > expiry:
+    if boundary < 0 or s.nodes[boundary, EXPIRY] > expiry:
         _put_out(s, key, out)
         return
     s.cells[cell, CHOSEN] = 1

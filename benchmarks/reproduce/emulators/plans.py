@@ -80,7 +80,7 @@ def run_plan(query, options, window, lazy, keys, passes, s, start, stop):  # typ
             if options[0]:
                 for source in range(links):
                     oldest = s.ends[s.facts[WINDOWS + source, FIRST], 0]
-                    if oldest >= 0 and s.cells[oldest, EXPIRY] <= now:
+                    if oldest >= 0 and s.nodes[oldest, EXPIRY] <= now:
                         _slide(source, s, now)
                 insert(s, WINDOWS + link, keys[link, now], now + window, now, np.int64(passes[link, now]))
             if passes[link, now]:
@@ -106,7 +106,7 @@ def _slide(source, s, now):  # type: ignore[no-untyped-def]
     cell = expired(s, WINDOWS + source, now)
     while cell >= 0:
         if s.cells[cell, RIGHT]:
-            key, expiry, tuple_id = s.cells[cell, KEY], s.cells[cell, EXPIRY], s.cells[cell, LEFT]
+            key, expiry, tuple_id = s.cells[cell, KEY], s.nodes[cell, EXPIRY], s.cells[cell, LEFT]
             emit(s, 0, -1, np.int64(key), np.int64(expiry), np.int64(tuple_id), source)
         remove(s, WINDOWS + source, cell)
         cell = expired(s, WINDOWS + source, now)
