@@ -1,8 +1,8 @@
 """Times and sizes of the result views of the update-pattern queries, and of PSoup's answers to the same queries.
 
-A view is filled with a window of tuples. Then stretches of a tenth of the window, but at least 2,000 units, are timed,
-the strategies in turns. PSoup keeps no view: its figure is for 1,000 tuples pushed, and one answer. Its windows have
-rows in place of units, as a unit of time has one tuple. After the stretches all views and answers are compared.
+A view is filled with a window of tuples. Then three stretches of a twentieth of the window (2,000 to 5,000 units) are
+timed, the strategies in turns. PSoup keeps no view: its figure is for 1,000 tuples pushed, and one answer. Its windows
+have rows in place of units, as a unit of time has one tuple. After the stretches all views and answers are compared.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from psoup.local import LocalPSoup
 PRODUCT = "PSoup, asked each 1,000 tuples"
 KEPT = "PSoup, kept view"
 BY_HAND = "by hand"
-_STRETCHES, _STRETCH = 3, 2_000
-"""The number of timed stretches, and the fewest units of time of each."""
+_STRETCHES, _STRETCH, _LONGEST = 3, 2_000, 5_000
+"""The number of timed stretches, and the fewest and most units of time of each. At a window of 200,000 a slow strategy
+takes seconds for 1,000 tuples."""
 _PIECE = 500
 """Units of time between PSoup's answers with two links: 1,000 tuples."""
 _LOAD = 20_000
@@ -74,7 +75,7 @@ def figures(run: Run, cases: Cases, windows: Sequence[int], common: float = COMM
     """Measure views and PSoup. `common`: the share of sources on all links."""
     measured = Figures(defaultdict(dict), defaultdict(dict), defaultdict(dict))
     for window in windows:
-        stretch = max(window // 10, run.of(_STRETCH, _STRETCH, 20))
+        stretch = min(max(window // 20, run.of(_STRETCH, _STRETCH, 20)), _LONGEST)
         tuples = trace(window + _STRETCHES * stretch, common=common)
         by_case = {end: _filled(*case, tuples, window) for end, case in cases.items()}
         views = {f"{name}{end}": view for end, some in by_case.items() for name, view in some.items()}
