@@ -13,6 +13,7 @@ import pytest
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce.__main__ import EXPERIMENTS, Entry, main
 from benchmarks.reproduce.cacq_filters import Filters
+from benchmarks.reproduce.cacq_index import looks
 from benchmarks.reproduce.cacq_routing import OPTIMAL, QUERIES, cacq_routing
 from benchmarks.reproduce.experiment import Experiment
 from benchmarks.reproduce.shapes import State
@@ -97,6 +98,16 @@ def test_routing_takes_as_many_filters_as_can_be_computed() -> None:
     assert (
         visits["optimal"] <= visits["greedy"] <= visits["ticket"] <= visits["random"] == pytest.approx(2.627, abs=0.15)
     )
+
+
+@pytest.mark.parametrize("piece", [1, 16, 500])
+def test_the_index_looks_at_each_match_and_at_most_at_each_tuple_for_each_query(piece: int) -> None:
+    tuples = np.random.default_rng(9).integers(1, 101, (5, 500))
+    matched = sum(np.logical_and.reduce([tuples[at] > bound for at, bound in query.items()]).sum() for query in QUERIES)
+    counts = looks(QUERIES, tuples, piece)
+    assert counts.matched == matched / 500
+    assert counts.matched <= counts.looked <= len(QUERIES)
+    assert counts.work > 0
 
 
 def test_a_filter_that_no_living_query_is_about_is_not_visited() -> None:
