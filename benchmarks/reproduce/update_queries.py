@@ -157,7 +157,7 @@ def negation(run: Run) -> Experiment:
         Shape(
             f"at {before:,}, below 500 KB (10,000 units), UPA(10) is still faster",
             ratio(series["NT"], series["UPA(10)"], before, 0.95, 3),
-            Differs(0.08, _ALL_PARTITIONS),
+            Differs(0.14, _ALL_PARTITIONS),
         ),
         Shape(f"at {last:,} UPA(10) is slower than NT", order(last, series["NT"], series["UPA(10)"])),
         Shape("without premature results UPA(10) is slower at no window", Measured(smallest, smallest > _LEVEL)),
