@@ -55,7 +55,7 @@ def cacq_adapt(number: str, name: str, workload: str, run: Run) -> Experiment:
         "a filter that comes gets its share within seconds; the most selective and the most shared get most tickets"
     )
     series = {workload: {"abcde"[at]: share[at] for at in range(5)}}
-    kinds = {workload: "the product's lottery over emulated filters"}
+    kinds = {workload: "emulator: the product's lottery over filters"}
     source = f"CACQ (SIGMOD 2002), adaptivity, {workload}"
     facts = "filter", "share", series, shapes, kinds
     return Experiment(

@@ -31,7 +31,7 @@ _BIT = 1 / 16
 
 def cacq_routing(run: Run) -> Experiment:
     """The experiment."""
-    tuples = np.random.default_rng(5).integers(0, 100, (5, run.of(40_000, 20_000, 2_000))) + 1
+    tuples = np.random.default_rng(5).integers(0, 100, (5, run.of(20_000, 20_000, 2_000))) + 1
     policies = {
         "worst": Fixed((4, 3, 2, 1, 0)),
         "random": Random(),
@@ -66,7 +66,7 @@ def cacq_routing(run: Run) -> Experiment:
     published = (
         "tickets route a tuple to few filters, near the optimal order; random routing to clearly more (numbers lost)"
     )
-    kinds = {"filters a tuple": "the product's policies over emulated filters", LOOKED: "product", WORK: "product"}
+    kinds = {"filters a tuple": "emulator: the product's policies over filters", LOOKED: "product", WORK: "product"}
     units = {LOOKED: "looks for each tuple", WORK: "tests in lists for each tuple"}
     source = "CACQ (SIGMOD 2002), routing"
     facts = "policy", "filters", series, shapes, kinds

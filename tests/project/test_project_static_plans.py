@@ -38,7 +38,7 @@ STATES = {
 
 def made(number: str) -> Experiment:
     """An experiment."""
-    return next(entry for entry in EXPERIMENTS if entry.number == number).make(Run(Size.TINY))
+    return next(entry for entry in EXPERIMENTS if entry.number == number).make(Run(Size.WHOLE))
 
 
 @pytest.mark.parametrize("number", STATES)
