@@ -243,7 +243,7 @@ def _experiment(
     every: dict[str, Series] = {**series, KEPT: {}}
     kinds = {name: "product" if PRODUCT in name else "emulator" for name in every}
     kinds |= {name: "by hand: the last time of each key" for name in every if BY_HAND in name}
-    kinds[KEPT] = "waits for derived streams"
+    kinds[KEPT] = "waits for derived streams with ISTREAM and DSTREAM"
     facts = "window", "ms for 1,000 tuples", every, shapes, kinds
     units = {name: "stored tuples" for name in every if name.endswith("stored tuples")}
     return Experiment(number, name, f"{_SOURCE} {query}", published, *facts, parameters=_TEXT, units=units)
