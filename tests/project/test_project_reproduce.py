@@ -21,7 +21,7 @@ from benchmarks.tool.run import Run, Size
 from psoup.joins.policies import Fixed
 
 MARKS = ("product", "emulator", "by hand", "formula", "waits for ")
-"""How the kind of a series begins."""
+"""The beginnings of the kinds of series."""
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
