@@ -111,7 +111,7 @@ def _filled(
     if question.query == Query.DISTINCT:
         views[BY_HAND] = DistinctLoop(keys[0], window)
     for view in views.values():
-        view.run(window)
+        view.fill()
     return views
 
 

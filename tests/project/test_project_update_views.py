@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from benchmarks.reproduce import update_trace
-from benchmarks.reproduce.emulators.buffers import FIFO, FIRST, KEY, RIGHT
+from benchmarks.reproduce.emulators.buffers import FIFO, FIRST, KEY, RIGHT, cells_of
 from benchmarks.reproduce.emulators.loops import DistinctLoop
-from benchmarks.reproduce.emulators.operators import EXPIRED, PREMATURE, WINDOWS
+from benchmarks.reproduce.emulators.operators import BUFFERS, EXPIRED, PREMATURE, WINDOWS
 from benchmarks.reproduce.emulators.plans import Query
 from benchmarks.reproduce.emulators.views import DIRECT, NT, UPA_NEGATIVE, Strategy, View, upa
 from benchmarks.reproduce.update_trace import FTP_CODE, TELNET_CODE, join_size, trace
@@ -76,6 +76,23 @@ def test_a_view_is_the_recomputed_one_after_every_step(query: Query, strategy: S
         assert view.rows()[:, 0].tolist() == recomputed(query, keys, passes, now)
         longest = max(longest, len(view.rows()))
     assert longest > 5
+
+
+@pytest.mark.parametrize(("query", "strategy"), CASES, ids=[f"{query.name} {s.name}" for query, s in CASES])
+def test_a_filled_view_has_the_state_of_a_view_that_ran(query: Query, strategy: Strategy) -> None:
+    keys, passes = drawn(query)
+    filled, ran = (View(query, strategy, keys, passes, WINDOW) for _ in range(2))
+    filled.fill()
+    ran.run(WINDOW)
+    for name in ("facts", "cells", "ends", "free", "keys", "tally"):
+        assert np.array_equal(getattr(filled.state, name), getattr(ran.state, name))
+    for at in range(BUFFERS):
+        cells = cells_of(ran.state, at)
+        assert np.array_equal(cells_of(filled.state, at), cells)
+        assert np.array_equal(filled.state.nodes[cells], ran.state.nodes[cells])
+    for view in (filled, ran):
+        view.run(UNITS)
+    assert np.array_equal(filled.rows(), ran.rows())
 
 
 @pytest.mark.parametrize("query", [Query.JOIN, Query.DISTINCT, Query.NEGATION, Query.DISTINCT_JOIN])

@@ -97,6 +97,26 @@ def cells_of(s, at):  # type: ignore[no-untyped-def]
     return np.array(numbers, np.int64)
 
 
+def in_lists_of(s: State, other: State) -> State:
+    """The tuples of `s` in the lists of `other`, an empty state of the same plan with other partitions."""
+    facts, ends, nodes = other.facts, other.ends, s.nodes
+    for at, (old, new) in enumerate(zip(s.facts, facts, strict=True)):
+        (before, after), count = (row[FIRST] + row[LISTS] for row in (old, new)), new[MASK] + 1
+        ends[after : after + count] = s.ends[before : before + count]
+        if new[KIND] != PARTITIONED:
+            ends[new[FIRST]] = s.ends[old[FIRST]]
+            continue
+        cells = cells_of(s, at)
+        expiries = nodes[cells, EXPIRY]
+        cells = cells[np.argsort(expiries, kind="stable")]
+        lists = nodes[cells, EXPIRY] // new[WIDTH] % new[LISTS]
+        for number in np.unique(lists):
+            chain = cells[lists == number]
+            nodes[chain, AFTER], nodes[chain, BEFORE] = [*chain[1:], -1], [-1, *chain[:-1]]
+            ends[new[FIRST] + number] = chain[0], chain[-1]
+    return s._replace(facts=facts, ends=ends)
+
+
 @compiled
 def _link(rows, ends, at, column, behind, cell):  # type: ignore[no-untyped-def]
     """Put a cell into the list `at`, after the cell `behind`. `rows`: `nodes`, or `cells` for a list by key."""

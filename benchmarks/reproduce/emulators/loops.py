@@ -17,6 +17,10 @@ class DistinctLoop:
         self._keys, self._window, self._now = np.array(keys, np.int64), window, 0
         self._last = np.full(int(self._keys.max(initial=0)) + 1, -1, np.int64)
 
+    def fill(self) -> None:
+        """Take the tuples of the first window."""
+        self.run(self._window)
+
     def run(self, stop: int) -> None:
         """Take the tuples up to, and without, the time `stop`."""
         _run(self._keys, self._window, self._last, self._now, stop)
