@@ -24,26 +24,26 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.reproduce import update_queries
-from benchmarks.reproduce.cacq_adapt import WORKLOADS, cacq_adapt
-from benchmarks.reproduce.cacq_routing import cacq_routing
-from benchmarks.reproduce.cacq_throughput import query_count, source_count, tuple_state
-from benchmarks.reproduce.chain import chain_table
+from benchmarks.reproduce.cacq_2002.adaptivity import WORKLOADS, cacq_adapt
+from benchmarks.reproduce.cacq_2002.niagara import functions, selections
+from benchmarks.reproduce.cacq_2002.routes import cacq_routing
+from benchmarks.reproduce.cacq_2002.throughput import query_count, source_count, tuple_state
 from benchmarks.reproduce.experiment import Experiment
-from benchmarks.reproduce.figure7 import figure7a, figure7b
-from benchmarks.reproduce.figure8 import figure8
-from benchmarks.reproduce.figure9 import figure9
-from benchmarks.reproduce.figure11 import figure11
-from benchmarks.reproduce.niagara import functions, selections
-from benchmarks.reproduce.nile_join import promising_join
-from benchmarks.reproduce.nile_selection import promising_selection
-from benchmarks.reproduce.nile_summaries import summaries
 from benchmarks.reproduce.out_file import make_out_file
+from benchmarks.reproduce.promising_tuples.joins import promising_join
+from benchmarks.reproduce.promising_tuples.selections import promising_selection
+from benchmarks.reproduce.promising_tuples.summaries import summaries
+from benchmarks.reproduce.psoup_2002.figure7 import figure7a, figure7b
+from benchmarks.reproduce.psoup_2002.figure8 import figure8
+from benchmarks.reproduce.psoup_2002.figure9 import figure9
+from benchmarks.reproduce.psoup_2002.figure11 import figure11
+from benchmarks.reproduce.psoup_2002.table2 import table2
 from benchmarks.reproduce.results import Results, has_picture
 from benchmarks.reproduce.shapes import State
-from benchmarks.reproduce.static_example import static_example
-from benchmarks.reproduce.static_queries import gain, heuristic, need
-from benchmarks.reproduce.table2 import table2
+from benchmarks.reproduce.static_optimization_2004.example import static_example
+from benchmarks.reproduce.static_optimization_2004.queries import gain, heuristic, need
+from benchmarks.reproduce.stream_2003.chain import chain_table
+from benchmarks.reproduce.update_patterns_2005 import queries as update_queries
 from benchmarks.tool.machine import machine
 from benchmarks.tool.run import Run, Size
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.reproduce.chain import (
+from benchmarks.reproduce.stream_2003.chain import (
     ARRIVALS,
     CHAIN,
     FIFO,

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.reproduce.static_example import RATES, STREAMS
-from benchmarks.reproduce.static_plans import shares, throughput
+from benchmarks.reproduce.static_optimization_2004.example import RATES, STREAMS
+from benchmarks.reproduce.static_optimization_2004.plans import shares, throughput
 from psoup.local import LocalPSoup
 
 QUERY = "SELECT A.a, B.b, C.c FROM A [ROWS 10], B [ROWS 10], C [ROWS 10] WHERE A.a = B.a AND B.b = C.b"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.cacq_eddy import Eddy, EddyQuery, by_hand
-from benchmarks.reproduce.cacq_series import (
+from benchmarks.reproduce.cacq_2002.rates import (
     drawn_queries,
     drawn_tuples,
     engine_of,
@@ -15,6 +14,7 @@ from benchmarks.reproduce.cacq_series import (
     source_rates,
     tuple_state_rates,
 )
+from benchmarks.reproduce.emulators.cacq.eddy import Eddy, EddyQuery, by_hand
 from benchmarks.tool.run import Run, Size
 
 ATTRIBUTES = 5

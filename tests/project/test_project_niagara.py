@@ -6,10 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.reproduce import niagara_runs
-from benchmarks.reproduce.emulators.niagara_plans import Articles, Plans, by_hand, selections, spins
-from benchmarks.reproduce.niagara import least_ratio, rise_ratio
-from benchmarks.reproduce.niagara_runs import Update, drawn_constants, drawn_update, engine_of, supplied, tables_of
+from benchmarks.reproduce.cacq_2002 import niagara_runs
+from benchmarks.reproduce.cacq_2002.niagara import least_ratio, rise_ratio
+from benchmarks.reproduce.cacq_2002.niagara_runs import (
+    Update,
+    drawn_constants,
+    drawn_update,
+    engine_of,
+    supplied,
+    tables_of,
+)
+from benchmarks.reproduce.emulators.cacq.niagara_plans import Articles, Plans, by_hand, selections, spins
 
 Outputs = set[tuple[int, int, int]]
 PLANS = ("push_down", "pull_up", "cacq")

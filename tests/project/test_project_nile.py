@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.emulators.nile_join import NO_COSTS, Costs, _promise, join
-from benchmarks.reproduce.emulators.nile_queue import ASC, DESC, WEIGHTED, new_queue
-from benchmarks.reproduce.emulators.nile_selection import promising, simple
-from benchmarks.reproduce.emulators.nile_store import FORMS, OLD_ZONES, columns, estimate, insert, new_store
-from benchmarks.reproduce.nile_costs import T1_INSERT, _loop, records_of, step_costs
-from benchmarks.reproduce.nile_join import hist_mse, outliers, product_pairs
-from benchmarks.reproduce.nile_retail import (
+from benchmarks.reproduce.emulators.promising_tuples.join import NO_COSTS, Costs, _promise, join
+from benchmarks.reproduce.emulators.promising_tuples.queue import ASC, DESC, WEIGHTED, new_queue
+from benchmarks.reproduce.emulators.promising_tuples.selection import promising, simple
+from benchmarks.reproduce.emulators.promising_tuples.store import FORMS, OLD_ZONES, columns, estimate, insert, new_store
+from benchmarks.reproduce.promising_tuples.joins import hist_mse, outliers, product_pairs
+from benchmarks.reproduce.promising_tuples.sales import (
     ITEMS,
     SELECTIVITY,
     WINDOW,
@@ -20,7 +19,14 @@ from benchmarks.reproduce.nile_retail import (
     popularity,
     sales,
 )
-from benchmarks.reproduce.nile_selection import SHARES, errors_of, exact_outputs, intervals_of, product_outputs
+from benchmarks.reproduce.promising_tuples.selections import (
+    SHARES,
+    errors_of,
+    exact_outputs,
+    intervals_of,
+    product_outputs,
+)
+from benchmarks.reproduce.promising_tuples.step_costs import T1_INSERT, _loop, records_of, step_costs
 from benchmarks.tool.run import Size
 
 PUBLISHED = Costs(insert=7.5, promise=1.0, visit=0.5, emit=5.0)

@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.reproduce import __main__ as command
 from benchmarks.reproduce.__main__ import EXPERIMENTS, Entry, main
-from benchmarks.reproduce.cacq_filters import Filters
-from benchmarks.reproduce.cacq_index import looks
-from benchmarks.reproduce.cacq_routing import OPTIMAL, QUERIES, cacq_routing
+from benchmarks.reproduce.cacq_2002.index_work import looks
+from benchmarks.reproduce.cacq_2002.routes import OPTIMAL, QUERIES, cacq_routing
+from benchmarks.reproduce.emulators.cacq.filters import Filters
 from benchmarks.reproduce.experiment import Experiment
 from benchmarks.reproduce.shapes import State
 from benchmarks.tool.run import Run, Size

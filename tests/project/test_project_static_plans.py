@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.reproduce.__main__ import EXPERIMENTS
-from benchmarks.reproduce.chain import (
+from benchmarks.reproduce.experiment import Experiment
+from benchmarks.reproduce.shapes import State
+from benchmarks.reproduce.static_optimization_2004.plans import Streams, shares, throughput
+from benchmarks.reproduce.stream_2003.chain import (
     ARRIVALS,
     CASCADE,
     CHAIN,
@@ -21,9 +24,6 @@ from benchmarks.reproduce.chain import (
     fifo,
     sizes_of,
 )
-from benchmarks.reproduce.experiment import Experiment
-from benchmarks.reproduce.shapes import State
-from benchmarks.reproduce.static_plans import Streams, shares, throughput
 from benchmarks.tool.run import Run, Size
 
 STATES = {

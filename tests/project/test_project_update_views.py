@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.reproduce import update_trace
-from benchmarks.reproduce.emulators.buffers import FIFO, FIRST, KEY, RIGHT, cells_of
-from benchmarks.reproduce.emulators.loops import DistinctLoop
-from benchmarks.reproduce.emulators.operators import BUFFERS, EXPIRED, PREMATURE, WINDOWS
-from benchmarks.reproduce.emulators.plans import Query
-from benchmarks.reproduce.emulators.views import DIRECT, NT, UPA_NEGATIVE, Strategy, View, upa
-from benchmarks.reproduce.update_trace import FTP_CODE, TELNET_CODE, join_size, trace
+from benchmarks.reproduce.emulators.update_patterns.buffers import FIFO, FIRST, KEY, RIGHT, cells_of
+from benchmarks.reproduce.emulators.update_patterns.loops import DistinctLoop
+from benchmarks.reproduce.emulators.update_patterns.operators import BUFFERS, EXPIRED, PREMATURE, WINDOWS
+from benchmarks.reproduce.emulators.update_patterns.plans import Query
+from benchmarks.reproduce.emulators.update_patterns.views import DIRECT, NT, UPA_NEGATIVE, Strategy, View, upa
+from benchmarks.reproduce.update_patterns_2005 import trace as update_trace
+from benchmarks.reproduce.update_patterns_2005.trace import FTP_CODE, TELNET_CODE, join_size, trace
 
 WINDOW, UNITS = 40, 220
 STRATEGIES = {

@@ -1,0 +1,1 @@
+"""Nile's stores, queue, join and selections on a virtual clock."""

@@ -1,0 +1,1 @@
+"""Result views of the update-pattern paper: buffers, operators, plans and strategies."""

@@ -1,0 +1,1 @@
+"""Promising tuples (Nile): summaries, joins, selections."""

@@ -1,0 +1,1 @@
+"""STREAM (CIDR 2003): the table of schedulers."""
