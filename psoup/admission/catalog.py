@@ -8,7 +8,6 @@ This module has only the data. `psoup.admission.admission` decides on changes, a
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from psoup.model import StreamSpec
 from psoup.published.departures import Succession, WhyGone
 from psoup.published.selection import Published
 from psoup.sql import PreparedStatement
+from psoup.sql.source import nearest
 from psoup.sql.templates.forms import Forms
 from psoup.values.columns import Batch
 
@@ -167,10 +167,7 @@ class KnownTenant:
         """The stream of this name, in any case. Raises NotFound, with the most similar name."""
         state = self.find(name)
         if state is None:
-            near = difflib.get_close_matches(name[:256].lower(), [candidate.lower() for candidate in self.names()], n=1)
-            hint = "create it with CREATE STREAM or CREATE TABLE"
-            if near:
-                hint = f"did you mean {self.streams[near[0]].spec.name!r}?"
+            hint = nearest(name, self.names()) or "create it with CREATE STREAM or CREATE TABLE"
             raise NotFound(
                 f"there is no stream or table {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256]
             )

@@ -18,7 +18,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from itertools import islice
 from typing import Literal
 
@@ -63,6 +62,7 @@ from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import OfferBox
+from psoup.sql.source import nearest
 from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial
 
@@ -304,8 +304,7 @@ class Snapshot:
         view = self.streams.get((tenant, name.lower()))
         if view is None:
             name = name[:_NAME_COMPARED]
-            near = get_close_matches(name.lower(), self.names(tenant), 1)
-            hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM or CREATE TABLE"
+            hint = nearest(name, self.names(tenant)) or "create it with CREATE STREAM or CREATE TABLE"
             raise NotFound(f"there is no stream or table {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
         return view
 

@@ -106,7 +106,7 @@ def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: 
     name = table.name
     spec = lookup(name)
     if spec is None:
-        all_names = f"the streams and tables are {', '.join(names[:12])}" if names else "create it first"
+        all_names = f"the streams and tables are {listed(names)}" if names else "create it first"
         hint = nearest(name, names) or all_names
         raise source.error(f"there is no stream or table {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
     alias = table.args.get("alias")

@@ -242,10 +242,10 @@ _STATEMENTS = _words(
 )
 
 _OURS = {
-    "SELECT": "register the query instead",
-    "CREATE": "create the stream instead",
-    "ALTER": "alter the stream instead",
-    "DROP": "drop the stream instead",
+    "SELECT": "psoup register, psoup ask, Client.register and Client.ask take a SELECT",
+    "CREATE": "psoup sql and Client.execute carry out CREATE",
+    "ALTER": "psoup sql and Client.execute carry out ALTER",
+    "DROP": "psoup sql and Client.execute carry out DROP",
 }
 """The first words of PSoup's statements, each with the advice if the statement is in the wrong place."""
 

@@ -25,6 +25,8 @@ Place = int | exp.Expr
 
 _WORD = re.compile(r"\w+")
 _WORDS = 40
+_SIMILAR, _SIMILAR_OTHERWISE = 0.6, 0.7
+"""The least similarity of a suggested name, from 0 to 1: with the same first letter, and with another one."""
 _EXCERPT = 96
 """The most characters of the line in an excerpt. The caret always points to one of them."""
 
@@ -117,7 +119,15 @@ def offset_of(node: exp.Expr) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A hint `did you mean …?` with the candidate most similar to `name`. Empty without one, and for a candidate."""
+    """A hint `did you mean …?` with the candidate most similar to `name`.
+
+    An empty text if none is similar enough, or if `name` is a candidate itself. Two names with different first letters
+    need more letters in common.
+    """
     by_folded = {candidate.lower(): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
-    return f"did you mean {by_folded[matches[0]]!r}?" if matches and matches[0] != name.lower() else ""
+    folded = name.lower()[:128]
+    for match in difflib.get_close_matches(folded, by_folded, n=1, cutoff=_SIMILAR):
+        alike = match[0] == folded[0] or difflib.SequenceMatcher(a=match, b=folded).ratio() >= _SIMILAR_OTHERWISE
+        if match != folded and alike:
+            return f"did you mean {by_folded[match]!r}?"
+    return ""

@@ -22,6 +22,7 @@ from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spe
 from psoup.sql.derivation import derived_spec
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
+from psoup.sql.names import listed
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
 from psoup.sql.parser.spaces import after_space
@@ -149,7 +150,7 @@ def _origin(
         raise source.error("FROM STREAM needs the streams of a service", origin)
     spec = lookup(origin.name)
     if spec is None:
-        hint = nearest(origin.name, names) or (f"the streams are {', '.join(names[:12])}" if names else "")
+        hint = nearest(origin.name, names) or (f"the streams are {listed(names)}" if names else "")
         raise source.error(f"there is no stream {origin.name[:128]!r}", origin, hint=hint, reason="UNKNOWN_STREAM")
     return spec
 

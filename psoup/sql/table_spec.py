@@ -32,6 +32,7 @@ from psoup.model import (
 )
 from psoup.plan.canonical import describe_duration
 from psoup.sql.identifiers import name_text
+from psoup.sql.names import listed
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.windows import duration
 
@@ -117,7 +118,7 @@ NO_EVENT_TIME = "push deletions with their times, or create the table without TI
 def _place(source: StatementText, column: exp.Expr, names: Sequence[str], clause: str = "PRIMARY KEY") -> int:
     folded = column.name.lower()
     if folded not in names:
-        hint = nearest(column.name, names) or f"its columns are {', '.join(names[:12])}"
+        hint = nearest(column.name, names) or f"its columns are {listed(names)}"
         problem = f"{clause}: there is no column {column.name!r}"
         raise source.error(problem, column, hint=hint, reason="UNKNOWN_COLUMN")
     return names.index(folded)

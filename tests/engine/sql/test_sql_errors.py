@@ -8,9 +8,11 @@ from typing import TypeVar
 import pytest
 
 from psoup.errors import InvalidInput, NotSupported, SqlError
+from psoup.local import LocalPSoup
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query, window_clause
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.within import in_calls, within
 from psoup_testing.suite.sweeps import swept
 
@@ -282,6 +284,34 @@ def test_a_long_line_is_shown_around_the_caret() -> None:
     assert shown[len(caret) - 1 :].startswith("volt")
     assert shown.startswith("...")
     assert shown.endswith("...")
+
+
+def test_a_hint_never_suggests_the_word_that_was_written() -> None:
+    for text in ("CREATE STREAM s AS (SELECT vol FROM trades) LATENESS 5 MINUTES", "ALTER STREAM s RETENTION 3 DAYS"):
+        soup = LocalPSoup(clock=VirtualClock())
+        soup.execute("CREATE STREAM trades (vol BIGINT)")
+        soup.execute("CREATE STREAM s (vol BIGINT)")
+        with pytest.raises(SqlError) as caught:
+            soup.execute(text)
+        assert "did you mean" not in caught.value.hint
+    assert refuse("SELECT vol FROM trades LIMT 3").hint == "did you mean 'LIMIT'?"
+
+
+def test_a_hint_that_lists_streams_says_that_there_are_more() -> None:
+    names = [f"n{at}" for at in range(14)]
+    with pytest.raises(SqlError) as caught:
+        standing_query("SELECT v FROM zzz", lookup, names)
+    assert caught.value.hint == f"the streams and tables are {', '.join(names[:12])}, ..."
+
+
+def test_a_name_with_few_equal_letters_is_not_suggested() -> None:
+    with pytest.raises(SqlError) as caught:
+        standing_query("SELECT v FROM orders", lookup, ("trades",))
+    assert caught.value.hint == "the streams and tables are trades"
+
+
+def test_a_statement_in_the_place_of_a_select_is_sent_elsewhere() -> None:
+    assert "psoup sql" in refuse("CREATE STREAM s (a INT)").hint
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
