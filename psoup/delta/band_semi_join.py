@@ -6,8 +6,8 @@
     SEMI         a        7 ─────────── 16
 
 The state is the left rows, each with the youngest end of its partners, and the right rows. A row that comes looks at
-the other side's rows of its key, the newest first. If numbers ascend, as times do, it looks at few of them. NULL follows
-the rules of a comparison: a row with NULL in a key, a bound or a number has no partner.
+the other side's rows of its key, the newest first. If numbers ascend, as times do, it looks at few of them. NULL
+follows the rules of a comparison: a row with NULL in a key, a bound or a number has no partner.
 """
 
 from __future__ import annotations

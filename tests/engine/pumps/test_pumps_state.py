@@ -10,7 +10,7 @@ from psoup.errors import ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Pump, Pumps, kept_state, pump
+from psoup.pumps import Pump, Pumps, pump
 from psoup.work.clock import VirtualClock
 
 SECOND = 1_000_000
