@@ -94,7 +94,7 @@ def is_admitted(node: PartnerJoin) -> bool:
     """Whether a pump can have a join. NOT IN is decided by equal keys of one type alone, as NULL counts in it."""
     if node.kind is JoinKind.NOT_IN:
         pairs = [(each.left, each.right) for each in node.keys] + ([] if node.member is None else [node.member])
-        return not (node.bands or node.rest) and all(one.type == other.type for one, other in pairs)
+        return not (node.bands or node.rest) and all(left.type == right.type for left, right in pairs)
     return node.kind in _PARTNERS
 
 

@@ -1,12 +1,12 @@
-"""How long the tuples of each source of a derived stream are in their windows, and how late they come into them.
+"""The stays of tuples in the windows of a derived stream: when a tuple comes into its window, and how long it stays.
 
     d [RANGE 1 HOUR]                                   late 0, width 1 hour
     d [BEGIN (NOW - 1 HOUR) END (NOW - 10 MINUTES)]    late 10 minutes, width 1 hour
     d NOT EXISTS (… v._time <= d._time + 8 hours)      late 8 hours: the absence is certain only then
 
-An absence, or a LEFT JOIN, with a band in event time reads its left source late, unless brackets say otherwise. So each
-row enters once, and no later partner takes it back. A pump then needs a row of the left only until it has entered: the
-plan *settles*. An EXISTS with such a band settles, too, as no partner comes after the band.
+An absence with a band in event time reads its left source late, unless brackets say otherwise. So does a LEFT JOIN.
+Each row enters once, and no later partner takes it back. A pump then needs a row of the left only until it has entered:
+the plan *settles*. An EXISTS with such a band settles, too, as no partner comes after the band.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def stays_of(sources: Sequence[Source], shape: Shape | None, *, leaves: bool = F
 
 
 def window_width(source: Source) -> int | None:
-    """How long a tuple stays in its window, in microseconds. None if it stays for ever.
+    """The microseconds for which a tuple stays in its window. None if it stays for ever.
 
     The window is cut by the retention of its stream. Tables AS OF a stream have no window.
     """

@@ -26,8 +26,10 @@ class Band(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """An upper bound of a partner's time: the place of a row's source, the microseconds that are added to its time,
-    and whether the bound itself is included."""
+    """An upper bound of a partner's time: the time of the source at a place, plus `shift` microseconds.
+
+    `closed`: whether the bound itself is included.
+    """
 
     place: int
     shift: int

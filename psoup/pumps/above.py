@@ -1,7 +1,9 @@
 """The nodes above an operator with state: HAVING, and the columns of the SELECT, computed over its deltas.
 
-groups  k, n    (1, 3) +1 at 7    (1, 2) -1 at 7
-Project n > 1      true +1 at 7      true -1 at 7      no change: the value is in the answer before and after
+    groups k, n          (1, 3) enters at 7, (1, 2) leaves at 7
+    Project n > 1        true enters at 7, true leaves at 7: nothing changes
+
+The deltas of each node are differences of values again.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _ROWS = 65_536
 
 
 def result_of(nodes: Sequence[Node], deltas: Deltas, texts: TextLimits, budget: ReadBudget) -> tuple[Deltas, int]:
-    """The deltas of the highest of the nodes above an operator, and the number of values that could not be computed.
+    """The deltas of the highest node above an operator. Also the number of values that could not be computed.
 
     The nodes read the columns of those below by their positions. A value that could not be computed is NULL.
     """

@@ -52,7 +52,7 @@ class Form(NamedTuple):
         return self.derived.event_time and not self.specs[place].event_time
 
     def shifts(self, place: int) -> tuple[int, ...]:
-        """How long after its time a tuple of a source enters, and for an operator with state also when it leaves."""
+        """The microseconds after its time at which a tuple enters. For an operator with state also when it leaves."""
         width, late = self.widths[place], self.lates[place]
         return (late,) if self.binding is None or width is None else (late, width + 1)
 

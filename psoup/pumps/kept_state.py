@@ -2,8 +2,8 @@
 
     spans of the parts ──> Operator.step ──> deltas ──> nodes above ──> ISTREAM: +1, DSTREAM: -1 ──> rows of the stream
 
-The state at an instant depends on the rows that are then in the answers of the parts, and on nothing else. So after a
-restart, or if a step was not logged, it is made again from these rows. Rows of one instant come in the order of their
+The state at an instant depends only on the rows that are then in the answers of the parts. So after a restart, or if a
+step was not logged, it is made again from these rows. Rows of one instant come in the order of their
 values.
 """
 
@@ -102,15 +102,15 @@ class KeptState:
         if state is None or state.form is not form or state.at != extent.after:
             state = self._rebuilt(form, binding, views, snapshot, tenant, extent.after, budget)
         self._state = None  # a step that fails leaves a state of no instant
-        found = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
-        deltas = state.operator.step([each.spans for each in found], extent.at)
+        inputs = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
+        deltas = state.operator.step([each.spans for each in inputs], extent.at)
         check_state(spec, state.operator.nbytes)
         deltas = _settled(deltas) if binding.settles else deltas
         result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
         batch = self._batch(spec, result)
         self._state = state._replace(at=extent.at)
-        errors += sum([each.errors for each in found])
-        return DerivedRows(batch, errors, sum([each.unknown for each in found]))
+        errors += sum([each.errors for each in inputs])
+        return DerivedRows(batch, errors, sum([each.unknown for each in inputs]))
 
     def _rebuilt(
         self,
@@ -168,10 +168,10 @@ def _leaves(form: Form, part: Part) -> bool:
 
 def _before_all(form: Form, parts: Sequence[Part], at: int) -> int | None:
     """An instant before which no row entered that is in its windows at `at`. None for the beginning."""
-    least = list[int]()
+    shortest = list[int]()
     for part in parts:
         widths = [width for place in part.places if (width := form.widths[place]) is not None]
         if not widths:
             return None
-        least.append(min(widths))
-    return at - max(least) - 1
+        shortest.append(min(widths))
+    return at - max(shortest) - 1

@@ -70,7 +70,7 @@ def binding_of(shape: Shape, settles: int | None = None) -> Binding:
 
 
 def _projected(inputs: Iterable[Node]) -> tuple[Part, ...]:
-    """The parts whose columns are those of SELECTs."""
+    """The parts with the columns of SELECTs."""
     return tuple([part_of(node.input, node.outputs) for node in inputs if isinstance(node, Project)])
 
 

@@ -28,14 +28,14 @@ class Part(NamedTuple):
 
     @property
     def buffer(self) -> BufferKind:
-        """The kind of buffer for rows of this part: those of a single stream leave in the order in which they come."""
+        """The kind of buffer for rows of this part: a single stream has them leave in the order in which they come."""
         return "fifo" if len(self.places) == 1 else "calendar"
 
 
 def part_of(node: Node, outputs: Iterable[Output], places: Iterable[int] | None = None) -> Part:
     """The part with the rows of a node. `outputs`: the columns that the operator takes. `places`: None for all."""
-    of = tuple([source.place for source in node.sources] if places is None else places)
-    return Part(of, Project(node, (*time_outputs(of), *outputs)))
+    chosen = tuple([source.place for source in node.sources] if places is None else places)
+    return Part(chosen, Project(node, (*time_outputs(chosen), *outputs)))
 
 
 def time_outputs(places: Iterable[int]) -> list[Output]:

@@ -1,4 +1,4 @@
-"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts, and the operator that lets their rows meet.
+"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts. Also the operator that lets their rows meet.
 
     a SEMI JOIN b on a.k = b.k              part 0   a: k, columns of SELECT         part 1   b: k
     … on a.k = b.k, b.v BETWEEN a.v AND 9   part 0   a: k, v, 9, columns             part 1   b: k, v
@@ -28,7 +28,7 @@ _LOW = {"le": "ge", "ge": "le"}
 
 
 class Meeting(NamedTuple):
-    """How the rows of two sides meet. The left columns begin with `keys` keys, then have two bounds if it has a `band`.
+    """The columns by which the rows of two sides meet. The left has `keys` keys, then two bounds if there is a `band`.
 
     The right columns are as many keys, and the number that the bounds are about.
     """
@@ -60,11 +60,8 @@ def partner_parts(
         lefts = ids = [id_output(source.place) for source in node.left.sources]
         right, meeting = part_of(_joined(node), ids), Meeting(len(ids))
     else:
-        keys = [*pairs, *bounds[:1]]
-        lefts = [
-            Output(f"_key{at}", each) for at, each in enumerate([*(one for one, _ in pairs), *(b for b, _ in bounds)])
-        ]
-        rights = [Output(f"_key{at}", other) for at, (_, other) in enumerate(keys)]
+        lefts = [Output(f"_key{at}", left) for at, (left, _) in enumerate([*pairs, *bounds])]
+        rights = [Output(f"_key{at}", right) for at, (_, right) in enumerate([*pairs, *bounds[:1]])]
         right, meeting = part_of(node.right, rights), Meeting(len(pairs), bool(bounds))
     columns = [*lefts, *shown]
     if node.kind is not JoinKind.LEFT:
@@ -87,9 +84,9 @@ def _equal_keys(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
         return None
     left = frozenset(source.place for source in node.left.sources)
     pairs = [(each.left, each.right) for each in node.keys]
-    pairs = [(one, other) if sources_of(one) <= left else (other, one) for one, other in pairs]
+    pairs = [(first, second) if sources_of(first) <= left else (second, first) for first, second in pairs]
     pairs += [] if node.member is None else [node.member]
-    return pairs if all(one.type == other.type for one, other in pairs) else None
+    return pairs if all(first.type == second.type for first, second in pairs) else None
 
 
 def _bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
@@ -98,16 +95,16 @@ def _bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
     None unless the bands are two such bounds of one number.
     """
     left = frozenset(source.place for source in node.left.sources)
-    found = dict[str, tuple[Expr, Expr]]()
+    bands = dict[str, tuple[Expr, Expr]]()
     for each in node.bands:
         on_left = sources_of(each.left) <= left
         operator = each.operator if on_left else _LOW.get(each.operator, "")
-        found[operator] = (each.left, each.right) if on_left else (each.right, each.left)
+        bands[operator] = (each.left, each.right) if on_left else (each.right, each.left)
     if not node.bands:
         return []
-    if len(node.bands) != 2 or set(found) != {"le", "ge"}:
+    if len(node.bands) != 2 or set(bands) != {"le", "ge"}:
         return None
-    low, high = found["le"], found["ge"]
+    low, high = bands["le"], bands["ge"]
     types = {expr.type for expr in (*low, *high)}
     same = low[1] == high[1] and len(types) == 1 and low[1].type.kind not in (Kind.TEXT, Kind.WIDE)
     return [low, high] if same else None

@@ -58,9 +58,9 @@ class PlainRows:
         """Remove the rows that left, if they are many."""
         count = self._store.count
         if wastes(count, self.rows):
-            kept: Array = np.sort(self._buffer.entries().rows).astype(np.int64)
-            self._store.keep(kept)
-            self._buffer.renumber(new_places(kept, count))
+            staying: Array = np.sort(self._buffer.entries().rows).astype(np.int64)
+            self._store.keep(staying)
+            self._buffer.renumber(new_places(staying, count))
 
     def check(self) -> None:
         """Raise Corrupt if an invariant does not hold. O(rows)."""

@@ -144,7 +144,7 @@ class Pump:
         self._unpushed = []
 
     def hold(self, command: PushDerived) -> None:
-        """Keep a step that found no room in memory, in two halves, so that its rows need not be made again."""
+        """Keep the rows of a step that found no room in memory, in two halves."""
         self._unpushed = [*halves(command), *self._unpushed[1:]]
 
     @property

@@ -110,8 +110,8 @@ def readings(
             (side,) = wanted
             matches[places[0]] = matches_in(*side, snapshot.run, NO_LIMIT, budget, config.texts)
         else:
-            found = found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)
-            for place, side_matches in zip(places, found, strict=True):
+            sides = found_sides(wanted, snapshot.run, NO_LIMIT, budget, config.texts)
+            for place, side_matches in zip(places, sides, strict=True):
                 matches[place] = side_matches
         limits = config.sort_rows, config.joins, snapshot.groups_of(tenant), snapshot.run, views[0].keys
         reading = Reading(matches, extent.at, config.texts, budget, *limits)

@@ -45,13 +45,12 @@ def spans_of(
     extent: Extent,
     budget: ReadBudget,
 ) -> PartRows:
-    """The rows of a part that enter in a step, those of one instant by their tuple IDs. Raises the errors of an
-    invocation.
+    """The rows of a part that enter in a step, by instant and tuple IDs. Raises the errors of an invocation.
 
     O(new tuples, and the tuples that they may meet).
     """
-    known = [id_output(place).expr for place in part.places] if len(part.places) > 1 else []
-    outputs = [*known, *[output.expr for output in part.plan.outputs]]
+    id_columns = [id_output(place).expr for place in part.places] if len(part.places) > 1 else []
+    outputs = [*id_columns, *[output.expr for output in part.plan.outputs]]
     pieces, errors, unknown = list[list[Column]](), 0, 0
     for reading in readings(form, part.places, views, snapshot, tenant, extent, budget):
         for columns in rows_of(part.plan, reading).columns(outputs, _ROWS):
@@ -61,7 +60,7 @@ def spans_of(
     if not pieces:
         return PartRows(Spans.empty(part.types), errors, unknown)
     whole = [concat_columns(group) for group in zip(*pieces, strict=True)]
-    ids, whole = [column.values for column in whole[: len(known)]], whole[len(known) :]
+    ids, whole = [column.values for column in whole[: len(id_columns)]], whole[len(id_columns) :]
     count = len(part.places)
     start, end = _ends(form, part.places, [column.values for column in whole[:count]])
     spans = Spans(tuple(map(_plain, whole[count:])), start, end)

@@ -111,7 +111,7 @@ def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:
 
 
 def stays(query: StandingQuery, operator: StreamOperator = StreamOperator.ISTREAM) -> Stays:
-    """How long the tuples of each source are in their windows, and how late they come into them."""
+    """The stays of the tuples of each source in their windows."""
     return stays_of(query.sources, shape_of(query.plan), leaves=operator is StreamOperator.DSTREAM)
 
 

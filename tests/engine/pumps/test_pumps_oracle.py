@@ -1,8 +1,8 @@
 """The rows of derived streams: DuckDB says which rows enter the answer at which instant. All random histories.
 
 Without state, each row of a derived stream is a combination of tuples. Its instant is the greatest time of its tuples,
-and each tuple is then in its window. With state, DuckDB computes the answers R at all instants, and the rows are the
-differences between the answers of neighbouring instants. The rows and their IDs do not depend on the steps in which a
+and each tuple is then in its window. With state, DuckDB computes the answers R at all instants. The rows are
+the differences between neighbouring answers. The rows and their IDs do not depend on the steps in which a
 pump makes them, nor on restarts.
 """
 
@@ -154,7 +154,7 @@ class History:
 
 
 def check_states(soup: LocalPSoup) -> None:
-    """The state of each pump is sound, and as large as one that is made from the tuples in their windows alone."""
+    """Check the state of each pump. It is as large as a state made from the tuples in their windows alone."""
     snapshot = soup.engine.snapshot()
     for each in soup._pumps.by_id.values():
         state = each._kept._state

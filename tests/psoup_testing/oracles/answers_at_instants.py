@@ -1,8 +1,10 @@
-"""The answers of a SELECT at all instants of a small history, from DuckDB, and the rows that enter and leave.
+"""The answers of a SELECT at all instants of a small history, from DuckDB. Also the rows that enter and leave.
 
-template    SELECT DISTINCT a.k FROM {a} WHERE a.v > 2
-PSoup       SELECT DISTINCT a.k FROM r [BEGIN (NOW - 10 SECONDS) END (NOW - 3 SECONDS)] a WHERE a.v > 2
-DuckDB      SELECT DISTINCT a.k FROM (SELECT * FROM r WHERE its tuples are in the window at the instant) a WHERE …
+    template    SELECT DISTINCT a.k FROM {a} WHERE a.v > 2
+    PSoup       SELECT DISTINCT a.k FROM r [BEGIN (NOW - 10 SECONDS) END (NOW - 3 SECONDS)] a WHERE a.v > 2
+    DuckDB      SELECT DISTINCT a.k FROM (SELECT * FROM r WHERE its tuples are in the window at the instant) a WHERE …
+
+The answer changes only at instants at which a tuple comes into a window or leaves one.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ Changes = list[tuple[int, Row]]
 class Windowed:
     """A source of a SELECT in a window: tuples come `late` seconds after their time, and stay for `width` seconds.
 
-    `kept`: the seconds for which the stream keeps its tuples. They limit the window. `implied`: PSoup has no brackets.
+    `retention`: the seconds for which the stream keeps its tuples. They limit the window. `implied`: PSoup has no
+    brackets.
     """
 
     stream: str
     late: int
     width: int
-    kept: int
+    retention: int
     implied: bool = False
 
     def in_psoup(self, alias: str) -> str:
@@ -42,7 +45,7 @@ class Windowed:
     @property
     def stays(self) -> int:
         """For how long a tuple is in the window after its time, in microseconds."""
-        return min(self.width, self.kept) * SECOND
+        return min(self.width, self.retention) * SECOND
 
     def in_duckdb(self, alias: str, at: int) -> str:
         """The item of FROM of DuckDB: the tuples in the window at an instant."""
@@ -70,12 +73,12 @@ class Answers:
 
     def instants(self, duck: duckdb.DuckDBPyConnection, last: int) -> list[int]:
         """The instants up to `last` at which tuples come into windows, or have left them."""
-        found = set[int]()
+        instants = set[int]()
         for source in self.sources.values():
             times = [time for (time,) in duck.execute(f"SELECT epoch_us(stamp) FROM {source.stream}").fetchall()]
-            found.update([time + source.late * SECOND for time in times])
-            found.update([time + source.stays + 1 for time in times])
-        return sorted(at for at in found if at <= last)
+            instants.update([time + source.late * SECOND for time in times])
+            instants.update([time + source.stays + 1 for time in times])
+        return sorted(at for at in instants if at <= last)
 
     def changes(self, duck: duckdb.DuckDBPyConnection, last: int) -> tuple[Changes, Changes]:
         """The rows that enter up to the instant `last`, and those that leave. Rows of one instant are sorted."""

@@ -61,7 +61,7 @@ def condition(random: Random, alias: str) -> str:
 
 
 def columns(random: Random, alias: str) -> str:
-    """Return the text of one or two columns of a source, of which the second is computed."""
+    """Return the text of one or two columns of a source. The second column is computed."""
     first = f"{alias}.{random.choice(['k', 'v', 'w'])} AS c"
     return str(random.choice([first, f"{first}, {alias}.k % 2 AS d", f"{first}, {alias}.v * 2 AS d"]))
 
