@@ -62,7 +62,7 @@ def next_extent(
     form: Form, views: Sequence[StreamView], after: int | None, closed: int, share: int, alive_at: int | None = None
 ) -> Extent:
     """The extent of the next instants: all closed ones, or as many as have `share` tuples of streams that enter or
-    leave, but at least one. `alive_at`: as in `extent_of`."""
+    leave, but at least one. With EVERY, whole ticks; `closed` is a tick then. `alive_at`: as in `extent_of`."""
     streams = sum(view.spec.table is None for view in views)
     share, at, first = max(1, share // max(1, streams)), closed, closed
     for place, view in enumerate(views):
@@ -71,7 +71,10 @@ def next_extent(
             first = min(first, timeline.time_of(low) + shift)
             if low + share < high:
                 at = min(at, timeline.time_of(low + share) + shift - 1)
-    return extent_of(form, views, after, max(at, first), alive_at)
+    at = max(at, first)
+    if (every := form.derived.every) is not None:
+        at = min(closed, -(-at // every) * every)
+    return extent_of(form, views, after, at, alive_at)
 
 
 def has_new(form: Form, views: Sequence[StreamView], after: int | None, closed: int) -> bool:

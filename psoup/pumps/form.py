@@ -9,7 +9,7 @@ A query with an operator that keeps state has a plan for each input of the opera
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from psoup.derivation import Derivation, StreamOperator
@@ -23,8 +23,10 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.operators import Binding, binding_of
 from psoup.pumps.part import id_output, time_outputs
 from psoup.results.chunk_results import ALL
-from psoup.sql import bound_derivation, stays
+from psoup.sql import bound_derivation, changes_are_known, stays
 
+FOLLOWED = 2
+"""In a window of more ticks, changes are followed, as long as no table is read. With fewer, the answer is evaluated."""
 _NO_QUERY = -1
 
 
@@ -84,10 +86,10 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
     specs = {source.name.lower(): streams[source.stream_id].spec for source in derived.sources}
     query = bound_derivation(derived, lambda name: specs.get(name.lower()))
     now = tuple([streams[source.stream_id].spec for source in derived.sources])
+    if derived.every is not None:
+        return _with_ticks(derived, query, now)
     lates, widths, settles = stays(query, derived.operator)
     facts = widths, lates, now
-    if derived.every is not None:
-        return Form(derived, query, None, None, *facts)
     shape = shape_of(query.plan)
     if shape is None:
         raise corrupt("derivation", "its plan has operators that no pump has", select=derived.select)
@@ -98,3 +100,21 @@ def form_of(derived: Derivation, streams: Mapping[int, StreamView]) -> Form:
     places = range(len(query.sources))
     plan = Project(query.plan.input, (*map(id_output, places), *time_outputs(places), *query.plan.outputs))
     return Form(derived, query, plan, None, *facts)
+
+
+def _with_ticks(derived: Derivation, query: StandingQuery, specs: tuple[StreamSpec, ...]) -> Form:
+    """The form of a derivation with EVERY. It has a binding if its changes are followed from tick to tick.
+
+    Otherwise the whole answer is evaluated at each tick.
+    """
+    lates, widths, _ = stays(query, StreamOperator.DSTREAM)  # all rows that enter and leave
+    shape, binding = shape_of(query.plan), None
+    follows = derived.operator is not StreamOperator.RSTREAM and changes_are_known(query)
+    if shape is not None and follows and _is_wide(widths, derived.every or 0):
+        binding = binding_of(shape)
+    return Form(derived, query, None, binding, widths, lates, specs)
+
+
+def _is_wide(widths: Sequence[int | None], every: int) -> bool:
+    """Whether a window has so many ticks that its changes cost less than its tuples."""
+    return any(width is None or width > FOLLOWED * every for width in widths)

@@ -3,7 +3,9 @@
     row of a join    times 10 and 14, windows of 8 and 20     start = 14, the greatest time; end = 18, the least end
     END (NOW - 3)    time 10, window of 8                     start = 13; end = 18
 
-A row whose tuples are never in their windows at one time has no span.
+    EVERY 5          start = 14, end = 18                 start = 15, end = 19: it leaves at the tick 20
+
+A row whose tuples are never in their windows at one time has no span. A row that leaves before the next tick has none.
 """
 
 from __future__ import annotations
@@ -79,7 +81,17 @@ def _ends(form: Form, places: Sequence[int], times: Sequence[Array]) -> tuple[Ar
             starts.append(each + form.lates[place])
         if width is not None:
             np.minimum(end, each + width, out=end)
-    return np.maximum.reduce(starts), end
+    start = np.maximum.reduce(starts)
+    return (start, end) if form.derived.every is None else _at_ticks(start, end, form.derived.every)
+
+
+def _at_ticks(start: Array, end: Array, every: int) -> tuple[Array, Array]:
+    """The spans of rows that count only at multiples of `every`: from the first one, until before the next after `end`.
+
+    The start is after the end for a row that no multiple sees.
+    """
+    until = np.where(end == FOREVER, FOREVER, (np.minimum(end, FOREVER - every) // every + 1) * every - 1)
+    return -(-start // every) * every, until
 
 
 def _plain(column: Column) -> Column:

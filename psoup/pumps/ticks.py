@@ -4,8 +4,11 @@
     answers    R(0)        R(1)        R(2) = R(1)            3 d is not closed yet
     pushed                 R(1) - R(0)  ISTREAM               DSTREAM: R(0) - R(1); RSTREAM: R(1), and R(2) again
 
-The answer of the tick before is kept in memory only. After a restart it is made again, from the tuples that the pins of
-the stream keep (`psoup.sql.derived_ticks.tick_width`). Ticks at which no window has changed are not evaluated.
+Where a window has several ticks, the changes from tick to tick are followed instead (`psoup.pumps.spans`). The rows
+are the same.
+
+The answer of the tick before, or the state, is kept in memory only. After a restart it is made again, from the tuples
+that the pins of the stream keep (`psoup.sql.derived_ticks.tick_width`).
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
-from psoup.pumps.extents import Extent
+from psoup.pumps.extents import Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import check_state
-from psoup.pumps.pump import Pump
-from psoup.pumps.rows import DerivedRows
+from psoup.pumps.operators import Binding
+from psoup.pumps.pump import Pump, halves
+from psoup.pumps.rows import DerivedRows, no_rows
 from psoup.pumps.tick_answers import Marks, TickAnswer, answer_at, first_time
 from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
 from psoup.work.read_budget import ReadBudget
@@ -106,17 +110,21 @@ class TickPump(Pump):
             closed = closed_instant(views, promised)
             if closed is None or self._next(Marks(form, views), None, closed) is None:
                 return None
-        return super().step(snapshot, promised, budget, instant=instant)
+        command = super().step(snapshot, promised, budget, instant=instant)
+        while command is not None and command.batch.nbytes > pump.MOST_BYTES and len(halves(command)) > 1:
+            self._unpushed = [*halves(command), *self._unpushed[1:]]
+            command = self._unpushed[0]
+        return command
 
     @property
     def state_rows(self) -> int:
-        """The rows of the latest answer."""
-        return self._last.rows
+        """The rows of the latest answer, or the state from which changes are followed."""
+        return self._last.rows or self._kept.rows
 
     @property
     def state_bytes(self) -> int:
-        """The bytes of the latest answer."""
-        return self._last.nbytes
+        """The bytes of the latest answer, or of the state."""
+        return self._last.nbytes or self._kept.nbytes
 
     def awaits(self, snapshot: Snapshot, now: int) -> int | None:
         """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and some source is not that far.
@@ -166,6 +174,8 @@ class TickPump(Pump):
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
         """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one tick's."""
+        if form.binding is not None:
+            return self._followed(form, form.binding, views, closed, snapshot, budget)
         marks, gathered, before, at = Marks(form, views), _Gathered(), self._before, closed
         while (tick := self._next(marks, before, closed)) is not None:
             at = tick - 1
@@ -176,6 +186,23 @@ class TickPump(Pump):
                 break
             before, at = tick, closed
         return _extent(form, views, self._reached, at), gathered.rows(self._spec.declared)
+
+    def _followed(
+        self,
+        form: Form,
+        binding: Binding,
+        views: Sequence[StreamView],
+        closed: int,
+        snapshot: Snapshot,
+        budget: ReadBudget,
+    ) -> tuple[Extent, DerivedRows]:
+        """As `_rows`, from the rows of the parts that enter and leave between the ticks. O(these rows)."""
+        after, last = self._before, closed // self.every * self.every
+        if self._next(Marks(form, views), after, closed) is None:
+            return _extent(form, views, self._reached, closed), DerivedRows(no_rows(self._spec), 0, 0)
+        extent = next_extent(form, views, after, last, self._share)
+        rows = self._kept.rows_of_step(form, binding, self._spec, views, snapshot, self.tenant, extent, budget)
+        return _extent(form, views, self._reached, closed if extent.at == last else extent.at), rows
 
     def _pushed(
         self, marks: Marks, snapshot: Snapshot, before: int | None, tick: int, gathered: _Gathered, budget: ReadBudget
@@ -188,7 +215,8 @@ class TickPump(Pump):
             check_state(self._spec, made.nbytes)
             return made
 
-        if before is not None and operator is not StreamOperator.RSTREAM:
+        if operator is not StreamOperator.RSTREAM:
+            before = tick - self.every if before is None else before  # the answer over no tuples
             past = self._last = self._last if self._last.mark == marks.at(before) else answer(before)
         if self._last.mark != marks.at(tick):
             self._last = answer(tick)

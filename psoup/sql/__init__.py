@@ -34,7 +34,7 @@ from psoup.sql.ddl import (
     create_statement,
     with_derivation,
 )
-from psoup.sql.derivation import bound_derivation, stays
+from psoup.sql.derivation import bound_derivation, changes_are_known, stays
 from psoup.sql.statement import (
     alter_stream,
     create_from_stream,
@@ -55,6 +55,7 @@ __all__ = [
     "alter_statement",
     "alter_stream",
     "bound_derivation",
+    "changes_are_known",
     "columns_statement",
     "create_from_stream",
     "create_statement",

@@ -282,6 +282,15 @@ def _of_sources(query: StandingQuery) -> tuple[str, str]:
     return "", ""
 
 
+def changes_are_known(query: StandingQuery) -> bool:
+    """Whether a pump can follow the changes of the answer from instant to instant, as it does without EVERY.
+
+    False for a query with tables or with RETENTION in rows, for which EVERY evaluates the whole answer.
+    """
+    plain = all(each.spec.table is None and each.spec.retention.rows is None for each in query.sources)
+    return plain and not _feature(query.plan, "")[0] and not _of_sources(query)[0]
+
+
 def _is_window(window: WindowClause) -> bool:
     """Whether a window is all of the past, or a time of it that moves with NOW."""
     begins = window.begin.anchor is Anchor.START or (window.begin.anchor is Anchor.NOW and window.begin.rows is None)

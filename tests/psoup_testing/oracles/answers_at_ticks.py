@@ -50,11 +50,9 @@ class TickOracle:
 
     def pushed(self, derived: Ticked, after: int | None) -> TickRows:
         """The rows that the stream should have, in any order. `after`: the instant of its CREATE, if it is FROM NOW."""
-        before, pushed, every = Counter[Row](), TickRows(), derived.every * SECOND
-        first = self.first_tick(derived)
-        if after is not None:
-            first = after // every * every + every
-            before = Counter(self._answer(derived, first - every))
+        pushed, every = TickRows(), derived.every * SECOND
+        first = self.first_tick(derived) if after is None else after // every * every + every
+        before = Counter(self._answer(derived, first - every))
         for tick in range(first, END, every):
             rows = [*self._answer(derived, tick)]
             now = Counter(rows)
