@@ -131,7 +131,7 @@ def test_operators_from_relations_to_streams_are_no_functions(proxy: Proxy, oper
     ("operator", "rows"),
     [
         ("Istream", [(1, 1), (3, 3), (2, 25), (0, 27)]),
-        ("Dstream", [(1, 3), (3, 25), (2, 27)]),
+        ("Dstream", [(0, 1), (1, 3), (3, 25), (2, 27)]),
         ("Rstream", [*[(1, at) for at in (1, 2)], *[(3, at) for at in range(3, 25)], (2, 25), (2, 26), (0, 27)]),
     ],
 )
