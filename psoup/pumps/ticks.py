@@ -29,7 +29,7 @@ from psoup.pumps.form import Form
 from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import check_state
 from psoup.pumps.operators import Binding
-from psoup.pumps.pump import Pump, halves
+from psoup.pumps.pump import Pump
 from psoup.pumps.rows import DerivedRows, no_rows
 from psoup.pumps.tick_answers import Marks, TickAnswer, answer_at, first_time
 from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
@@ -110,11 +110,7 @@ class TickPump(Pump):
             closed = closed_instant(views, promised)
             if closed is None or self._next(Marks(form, views), None, closed) is None:
                 return None
-        command = super().step(snapshot, promised, budget, instant=instant)
-        while command is not None and command.batch.nbytes > pump.MOST_BYTES and len(halves(command)) > 1:
-            self._unpushed = [*halves(command), *self._unpushed[1:]]
-            command = self._unpushed[0]
-        return command
+        return super().step(snapshot, promised, budget, instant=instant)
 
     @property
     def state_rows(self) -> int:
