@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -209,3 +210,61 @@ def test_a_restart_keeps_halts_gaps_and_released_pins(tmp_path: Path) -> None:
     assert len(derived(again).gaps) == len(before.gaps) + 1
     again.check()
     again.store.close()
+
+
+TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
+WAYS = [
+    "ISTREAM (SELECT k FROM e WHERE k % 3 <> 0)",
+    "ISTREAM (SELECT e.k FROM e [RANGE 20 SECONDS], f [RANGE 20 SECONDS] WHERE e.k = f.k)",
+    "ISTREAM (SELECT DISTINCT k FROM e [RANGE 9 SECONDS])",
+    "DSTREAM (SELECT DISTINCT k FROM e [RANGE 2 SECONDS])",
+    "ISTREAM (SELECT k, count(*) AS n FROM e [RANGE 9 SECONDS] GROUP BY k)",
+    "ISTREAM (SELECT k FROM e [RANGE 9 SECONDS] WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.k = e.k))",
+    "RSTREAM (SELECT k FROM e [RANGE 30 SECONDS] ORDER BY k LIMIT 3) EVERY 7 SECONDS",
+    "ISTREAM (SELECT k, count(*) AS n FROM e [RANGE 9 SECONDS] GROUP BY k) EVERY 5 SECONDS",
+]
+
+
+class Row(NamedTuple):
+    """A row of a derived stream: its values, and its time."""
+
+    values: tuple[object, ...]
+    time: int
+
+
+def run_with(way: str, changes: dict[int, str]) -> tuple[list[Row], tuple[Gap, ...]]:
+    """The rows of a derived stream in the order of their IDs, and its gaps.
+
+    `changes`: the changes of its pump, by the step before which they are made.
+    """
+    soup = LocalPSoup(CONFIG, VirtualClock(START), verify="all")
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED} RETENTION 40 SECONDS")
+    soup.execute(f"CREATE STREAM x AS {way}")
+    for step in range(30):
+        if step in changes:
+            soup.execute(f"ALTER STREAM x {changes[step]}")
+        for name in ("e", "f"):
+            times = [START + (3 * step + at) * SECOND for at in range(3)]
+            keys = [(step * 5 + at * (1 + (name == "f"))) % 7 for at in range(3)]
+            soup.push(name, pa.table({"k": keys, "at": pa.array(times, pa.timestamp("us"))}))
+        advance(soup, 3)
+    table = soup.ask("SELECT *, epoch_us(_time) AS instant FROM x").to_table()
+    *columns, times = [column.to_pylist() for column in table.columns]
+    return [Row(values, time) for *values, time in zip(*columns, times, strict=True)], derived(soup).gaps  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_are_those_of_a_stream_that_was_never_suspended(way: str) -> None:
+    rows, _ = run_with(way, {})
+    assert rows
+    assert run_with(way, {4: "SUSPEND", 9: "RESUME", 15: "SUSPEND", 29: "RESUME"}) == (rows, ())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_rows_of_the_gap_are_missing_after_resume_from_now(way: str) -> None:
+    rows, _ = run_with(way, {})
+    resumed, ((begin, end),) = run_with(way, {10: "SUSPEND", 20: "RESUME FROM NOW"})
+    assert begin is not None and end is not None
+    assert resumed == [row for row in rows if not begin <= row.time <= end]
+    assert START + 50 * SECOND < end < START + 60 * SECOND
