@@ -1,9 +1,4 @@
-"""The status of a derived stream in words, for explanations.
-
-running; derived up to 2026-03-01 00:03:00Z, 2.0 s behind, held back by the watermark of departures
-4 tuples read, 2 rows derived; state of 0 rows, 0 bytes
-departures keeps its tuples from 2026-03-01 00:03:00Z on, 1 not read
-"""
+"""The status of a derived stream in words, for explanations: its pump and its lag, its counts, and its pins."""
 
 from __future__ import annotations
 

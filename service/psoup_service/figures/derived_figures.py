@@ -81,10 +81,10 @@ class DerivedFigures(Collector):
 
     def _statuses(self) -> list[tuple[tuple[str, str], DerivedStatus]]:
         """The derived streams with the greatest lag, by tenant and name."""
-        snapshot, found = self._snapshot(), list[tuple[tuple[str, str], DerivedStatus]]()
+        snapshot, statuses = self._snapshot(), list[tuple[tuple[str, str], DerivedStatus]]()
         for view in () if snapshot is None else snapshot.by_id.values():
             if snapshot is not None and view.spec.derived is not None:
                 status = status_of(snapshot, view, self._progress(view.stream_id))
                 if status is not None:
-                    found.append(((view.tenant, view.spec.name), status))
-        return sorted(nlargest(NAMED_STREAMS, found, key=lambda each: each[1].lag), key=lambda each: each[0])
+                    statuses.append(((view.tenant, view.spec.name), status))
+        return sorted(nlargest(NAMED_STREAMS, statuses, key=lambda each: each[1].lag), key=lambda each: each[0])

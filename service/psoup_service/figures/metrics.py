@@ -4,8 +4,8 @@
     FIGURES of host and snapshot       read at each scrape; nothing is counted twice
 
 Labels are names of calls and of codes: not of streams or queries, whose number has no bound. `probes` shows them over
-HTTP. Tenants with quotas (`tenant_figures`), the largest tables (`table_sizes`) and the latest derived streams
-(`derived_figures`) have rows of their own, at most a hundred of each.
+HTTP. Some have rows of their own, at most a hundred of each kind: tenants with quotas (`tenant_figures`), the largest
+tables (`table_sizes`), and derived streams with the greatest lag (`derived_figures`).
 """
 
 from __future__ import annotations
