@@ -147,7 +147,10 @@ class Derivation:
 def with_gap(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
     """The gaps of a stream with one more, which is the newest."""
     more = (*gaps, gap)
-    return more if len(more) <= MOST_GAPS else (Gap(more[0].begin, more[1].end), *more[2:])
+    if len(more) <= MOST_GAPS:
+        return more
+    first, second = more[0].end, more[1].end
+    return (Gap(more[0].begin, None if first is None or second is None else max(first, second)), *more[2:])
 
 
 def producer_of(stream_id: int) -> str:

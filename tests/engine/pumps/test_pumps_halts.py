@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.derivation import Derivation, Gap
+from psoup.derivation import MOST_GAPS, Derivation, Gap, with_gap
 from psoup.errors import FailedPrecondition, SqlError
 from psoup.events.commands import AlterStream, ReleasePins, StopPump
 from psoup.local import LocalPSoup
@@ -210,6 +210,18 @@ def test_a_restart_keeps_halts_gaps_and_released_pins(tmp_path: Path) -> None:
     assert len(derived(again).gaps) == len(before.gaps) + 1
     again.check()
     again.store.close()
+
+
+def test_a_stream_remembers_some_gaps_and_none_is_forgotten() -> None:
+    """The oldest ones become one. A gap without an end has none afterwards."""
+    gaps: tuple[Gap, ...] = ()
+    for number in range(MOST_GAPS + 2):
+        gaps = with_gap(gaps, Gap(10 * number, 10 * number + 3))
+    assert len(gaps) == MOST_GAPS
+    assert gaps[:2] == (Gap(0, 23), Gap(30, 33))
+    assert gaps[0].meets(12, 15) and not gaps[1].meets(34, 39) and gaps[1].meets(None, 30)
+    forever = with_gap((Gap(0, None), *gaps[1:]), Gap(9_000, 9_001))
+    assert forever[0] == Gap(0, None) and forever[0].meets(10_000, 10_001)
 
 
 TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
