@@ -1,6 +1,7 @@
 """kill -9 of a service with derived streams, at any moment: rows and IDs are as in a service that was never killed.
 
-Each source row comes once, so each derived row must. The IDs follow the instants, and those the sources.
+Each source row comes once, so each derived row must. The IDs follow the instants, and those the sources. Some streams
+are suspended meanwhile, and resumed.
 """
 
 from __future__ import annotations
@@ -75,7 +76,12 @@ def test_rows_and_ids_are_as_in_a_service_that_was_never_killed(number: int, tmp
         for first, stop in zip([0, *at], [*at, batches], strict=True):
             with Client(address) as client:
                 for each in range(first, stop):
+                    if draw.random() < 0.3:
+                        change = draw.choice(("SUSPEND", "RESUME", "RESUME"))
+                        client.execute(f"ALTER STREAM {draw.choice(DERIVED)} {change}")
                     push(client, each)
+                for name in DERIVED if stop == batches else ():
+                    client.execute(f"ALTER STREAM {name} RESUME")
                 found = shown(client) if stop == batches else []  # of its own writes: a read that waits for the pumps
             zygote.kill()
             if stop < batches:
