@@ -36,7 +36,8 @@ class DerivedStatus(NamedTuple):
     whether the lag is more than LAG AT MOST, `limit`.
 
     `reached`: the instant up to which the pump has looked. `lag`: from there to the newest tuple of a source that is a
-    stream; 0 if all are derived. `held_by`: the source whose watermark holds the stream back, "" if none does.
+    stream; 0 if all are derived. `held_by`: the source whose watermark holds the stream back, "" if none does. It is
+    a stream that does not run, if the stream derives from one, directly or not.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
     out. `progress`: the counts of the pump since the start of the process.
@@ -79,7 +80,7 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
         limit=derived.most_lag,
         reached=position,
         lag=lag,
-        held_by=_held_by(sources, position, None if ends is None else ends[1]),
+        held_by=_halted(snapshot, derived) or _held_by(sources, position, None if ends is None else ends[1]),
         sources=tuple([source.spec.name for source in sources]),
         pins=tuple([_pin(derived, source, view.watermark, position) for source in sources]),
         gaps=derived.gaps,
@@ -106,6 +107,20 @@ def _ends(sources: Sequence[StreamView]) -> tuple[int, int] | None:
     last = [source.last_time for source in streams if source.last_time is not None]
     last += [int(run[-1]) for run in runs]
     return (min([*first, *(int(run[0]) for run in runs), *last]), max(last)) if last else None
+
+
+def _halted(snapshot: Snapshot, derived: Derivation) -> str:
+    """The first stream that does not run among those from which a stream derives, directly or not. "" if all run."""
+    ahead, seen = list(derived.source_ids), set[int]()
+    while ahead:
+        view = snapshot.by_id.get(stream_id := ahead.pop(0))
+        if view is None or view.spec.derived is None or stream_id in seen:
+            continue
+        if view.spec.derived.halt is not None:
+            return view.spec.name
+        seen.add(stream_id)
+        ahead += view.spec.derived.source_ids
+    return ""
 
 
 def _held_by(sources: Sequence[StreamView], position: int | None, newest: int | None) -> str:

@@ -257,7 +257,9 @@ class Derivation(_message.Message):
     from_now: _builtins.bool
     """The stream began when it was created, not with all tuples that its sources kept."""
     held_by: _builtins.str
-    """The source whose watermark holds the stream back. Empty if none does."""
+    """The source whose watermark holds the stream back, or a suspended or stopped stream from which it derives. Empty if
+    none does.
+    """
     tuples: _builtins.int
     """Tuples of the sources that were read."""
     rows: _builtins.int

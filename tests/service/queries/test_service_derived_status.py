@@ -128,3 +128,22 @@ def test_the_shell_suspends_and_resumes_a_stream() -> None:
         shown = run("stream", "show", "x")
         assert "suspended since" in shown and "t: all its tuples; 0 tuples not read" in shown
         assert "it is running" in run("sql", text="ALTER STREAM x RESUME")
+
+
+def test_a_stream_over_a_suspended_one_names_it() -> None:
+    """It has no lag, as it has read all rows of its source."""
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    for name, source in (("x", "t"), ("y", "x"), ("z", "y")):
+        soup.execute(f"CREATE STREAM {name} AS (SELECT k FROM {source})")
+    soup.push("t", pa.table({"k": [1]}))
+
+    def held_by(name: str) -> str:
+        snapshot = soup.engine.snapshot()
+        status = status_of(snapshot, snapshot.stream(name, soup.tenant))
+        assert status is not None
+        return status.held_by
+
+    assert [held_by(name) for name in "xyz"] == ["", "", ""]
+    soup.execute("ALTER STREAM x SUSPEND")
+    assert [held_by(name) for name in "xyz"] == ["", "x", "x"]
