@@ -67,6 +67,7 @@ from psoup.published.snapshot import StreamView
 from psoup.pumps import Pumps
 from psoup.pumps.status import status_of
 from psoup.pumps.status_text import status_lines
+from psoup.pumps.window_text import window_lines
 from psoup.sql import Dropping, drop_stream, first_word
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
@@ -316,7 +317,7 @@ class LocalPSoup(LocalQueries):
         def derived_status(view: StreamView) -> Sequence[str]:
             pump = self._pumps.by_id.get(view.stream_id)
             status = status_of(snapshot, view, None if pump is None else pump.progress)
-            return () if status is None else status_lines(status)
+            return () if status is None else (*status_lines(status), *window_lines(snapshot, status.derived))
 
         return explain(snapshot, query_id, tenant=self.tenant, now=self.clock.now(), derived_status=derived_status)
 

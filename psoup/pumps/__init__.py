@@ -20,6 +20,7 @@ Files, in reading order:
     kept_state   the state of a pump: how it goes on, and how it is made again
     pump         the position of one stream, and its next step
     tick_answers, ticks    with EVERY: the answer at an instant; the pump that compares successive answers
+    status_text, window_text    the status of a stream, and the windows of its sources, in words
     pumps        all pumps of a service or of a process, and which of them goes next
 
 Never here: a thread, a clock, a state that is not made again from the tuples of the sources. The rows of a step depend

@@ -26,6 +26,7 @@ from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.status import status_of
 from psoup.pumps.status_text import status_lines
+from psoup.pumps.window_text import window_lines
 from psoup.sql.lifetime import lifetime_days
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
@@ -276,7 +277,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, AlterCalls, q
 
     def _derived_lines(self, snapshot: Snapshot, view: StreamView) -> Sequence[str]:
         status = status_of(snapshot, view, self._backend.host.passed.progress(view.stream_id))
-        return () if status is None else status_lines(status)
+        return () if status is None else (*status_lines(status), *window_lines(snapshot, status.derived))
 
     async def Matches(self, request: queries_pb2.MatchesRequest, caller: Caller) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""

@@ -237,3 +237,20 @@ def test_streams_with_state_derive_from_one_another(soup: LocalPSoup) -> None:
     assert shown(soup, "counts")[:3] == [(1, 1, SECOND), (2, 1, SECOND), (1, 2, 2 * SECOND)]
     assert shown(soup, "busy") == [(1, 2 * SECOND)]
     assert shown(soup, "calm") == [(1, 3 * SECOND)]
+
+
+def test_an_explanation_shows_implied_windows_and_what_bounds_the_state(soup: LocalPSoup) -> None:
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    inner = "SELECT 1 FROM f WHERE f.k = e.k AND f.at BETWEEN e.at AND e.at + INTERVAL 5 SECONDS"
+    for name, select, options in (
+        ("x", f"SELECT e.k FROM e WHERE NOT EXISTS ({inner})", ""),
+        ("y", "SELECT DISTINCT k FROM e", " STATE AT MOST 1 MB"),
+        ("z", "SELECT k FROM e", ""),
+    ):
+        soup.execute(f"CREATE STREAM {name} AS ({select}){options}")
+    said = {name: "\n".join(soup.explain(soup.register(f"SELECT k FROM {name}")).lines()) for name in "xyz"}
+    assert "e: read with END (NOW - 5 SECONDS), a tuple is in the state for 5 SECONDS" in said["x"]
+    assert "f: a tuple is in the state for 5 SECONDS" in said["x"]
+    assert "e: a tuple is in the state for ever" in said["y"]
+    assert "in the state" not in said["z"]
