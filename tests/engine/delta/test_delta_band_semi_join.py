@@ -64,7 +64,7 @@ def test_a_band_semi_join_equals_its_definition(negated: bool) -> None:
     for seed in range(scaled(16)):
         rng = np.random.default_rng(seed)
         ordered = bool(rng.integers(0, 2))
-        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]  # type: ignore[list-item]
+        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]
         buffer = buffers[int(rng.integers(0, len(buffers)))]
         inputs = [random_rows(rng, make, int(rng.integers(0, 40)), ordered) for make in (_left, _right)]
         if rng.random() < 0.5:
@@ -116,6 +116,19 @@ def test_a_row_has_a_partner_until_the_youngest_end_is_over() -> None:
         operator = BandSemiJoin(types, [1], (2, 3), negated=negated, shown=[0])
         got = steps_of(operator, [types, [BIGINT, TIMESTAMP]], [left, right], [5, 12, 13])
         assert got[-1] == (("a",), -sign, 13)
+
+
+def test_without_keys_a_right_row_within_the_bounds_is_a_partner() -> None:
+    for seed in range(scaled(6)):
+        rng = np.random.default_rng(seed)
+        inputs = [list(map(_with_times, random_rows(rng, make, 30, ordered=False))) for make in (_left, _right)]
+        left = [((text, 1, low, high), start, end) for (text, _, low, high), start, end in inputs[0]]
+        right = [((1, number), start, end) for (_, number), start, end in inputs[1]]
+        numbers = [((number,), start, end) for (_, number), start, end in right]
+        instants = random_instants(rng)
+        got = steps_of(BandSemiJoin(LEFT, [], (2, 3), negated=True), [LEFT, [BIGINT]], [left, numbers], instants)
+        wanted = differences(lambda t, rows=[left, right]: _wanted(rows, t, True), -1, instants[-1])
+        assert Counter(got) == wanted, f"seed {seed}"
 
 
 def test_bounds_at_the_ends_of_the_integers_hold() -> None:

@@ -116,7 +116,7 @@ def test_groups_equal_their_definition(measures: list[GroupMeasure], keys: list[
         rng = np.random.default_rng(seed)
         make, ordered = (_plain, _values)[int(rng.integers(0, 2))], bool(rng.integers(0, 2))
         rows = random_rows(rng, make, int(rng.integers(0, 30)), ordered)
-        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]  # type: ignore[list-item]
+        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]
         operator = Groups(TYPES, keys, measures, buffer=buffers[int(rng.integers(0, len(buffers)))])
         instants = random_instants(rng)
         got = steps_of(operator, [TYPES], [rows], instants)

@@ -66,7 +66,7 @@ def test_a_semi_join_equals_its_definition(negated: bool, nulls: Nulls) -> None:
     for seed in range(scaled(12)):
         rng = np.random.default_rng(seed)
         ordered = bool(rng.integers(0, 2))
-        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]  # type: ignore[list-item]
+        buffers: list[BufferKind] = ["calendar", "keyed", *(["fifo"] if ordered else [])]
         buffer = buffers[int(rng.integers(0, len(buffers)))]
         inputs = [random_rows(rng, make, int(rng.integers(0, 30)), ordered) for make in (_left, _key)]
         instants = random_instants(rng)
