@@ -14,7 +14,7 @@ Files, in reading order:
     semi_join        EXISTS, IN, NOT EXISTS, NOT IN: left_rows, key_ends, match_keys and changes are its parts
     band_semi_join   EXISTS and NOT EXISTS with a band: linked_rows is its part
     set_counts       EXCEPT and INTERSECT
-    groups           GROUP BY: positions, running_states and recomputed_states are its parts
+    groups           GROUP BY: positions, running_states, distinct_states, recomputed_states are its parts
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
 the inputs. So one step with these rows makes it again.

@@ -8,8 +8,8 @@
 
 A group without rows has no row. Without GROUP BY there is always one row: its first change replaces the results of no
 rows. The results equal an evaluation by `psoup.aggregates`. COUNT, SUM and AVG have a state for each group
-(`running_states`). Other measures are folded again over the rows of the changed groups (`recomputed_states`). Rows of a
-group are in the order of the input, as FIRST and LAST see it.
+(`running_states`, and `distinct_states` for DISTINCT values). Other measures are folded again over the rows of the
+changed groups (`recomputed_states`). Rows of a group are in the order of the input, as FIRST and LAST see it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.delta.buffers import BufferKind, Entries
+from psoup.delta.distinct_states import DistinctState, takes_values_back
 from psoup.delta.linked_rows import ABSENT, LinkedRows
 from psoup.delta.positions import Positions
 from psoup.delta.recomputed_states import Layout, Lives, recomputed
@@ -54,6 +55,13 @@ class _Changes(NamedTuple):
     leaving: Array
 
 
+def _state_of(measure: Measure, keys: Sequence[DataType]) -> RunningState | DistinctState | None:
+    """The state of a measure, or None for a measure that is computed from the rows of a group."""
+    if takes_values_back(measure):
+        return DistinctState(measure, keys)
+    return RunningState(measure) if takes_back(measure) else None
+
+
 class Groups:
     """The groups of one input: the key columns, then a column for each measure.
 
@@ -74,13 +82,16 @@ class Groups:
         self._stored = sorted({place for place in read if place is not None})
         self._store = RowStore([types[place] for place in self._stored])
         self._values = ValueTable([types[place] for place in keys])
-        self._rows = LinkedRows(0, buffer)
+        key_types = [types[place] for place in keys]
+        self._states = [_state_of(each.measure, key_types) for each in measures]
+        self._distinct = [place for place, state in enumerate(self._states) if isinstance(state, DistinctState)]
+        """The places of the measures of DISTINCT values. Each has an array of numbers of the rows."""
+        self._rows = LinkedRows(len(self._distinct), buffer)
         self._counts: Array = np.zeros(0, np.int64)
         """The number of rows of each group."""
         self._used = 0
         """The number of groups with rows."""
-        self._running = [RunningState(each.measure) if takes_back(each.measure) else None for each in measures]
-        self._has_lists = None in self._running
+        self._has_lists = None in self._states
         """Whether a measure folds groups again, so that the rows of each group are a list."""
         self._head: Array = np.zeros(0, np.int32)
         self._links: Array = np.zeros(0, np.int32)
@@ -94,22 +105,24 @@ class Groups:
     @property
     def nbytes(self) -> int:
         """The bytes of the state."""
-        states = sum(state.nbytes for state in self._running if state is not None)
+        states = sum(state.nbytes for state in self._states if state is not None)
         arrays = self._counts.nbytes + self._head.nbytes + self._links.nbytes
         return states + arrays + self._store.nbytes + self._values.nbytes + self._rows.nbytes
 
     def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Put rows that are in the relation at `until` into a new state, without deltas. O(n)."""
+        """Put rows that are in the relation at `until` into a state that has taken no step; see `load`. O(n)."""
         (spans,) = inputs
         spans = checked(spans, self._until, until)
         ensure(bool((spans.end >= until).all()), self, "a row left before")
         self._until = until
-        _, groups = self._add(spans)
+        first, groups = self._add(spans)
         np.add.at(self._counts, groups, 1)
         self._used = int(np.count_nonzero(self._counts))
-        for each, state in zip(self._measures, self._running, strict=True):
-            if state is not None:
+        for place, (each, state) in enumerate(zip(self._measures, self._states, strict=True)):
+            if isinstance(state, RunningState):
                 state.add(self._given(each, spans.columns), groups)
+            elif isinstance(state, DistinctState):
+                state.load(self._numbers(place)[first : self._rows.count], groups)
 
     def step(self, inputs: Sequence[Spans], until: int) -> Deltas:
         """The changes up to `until`; see `Operator`. O(n log n) for COUNT, SUM and AVG.
@@ -135,15 +148,20 @@ class Groups:
 
     def _add(self, spans: Spans) -> tuple[int, Array]:
         """Append rows. Returns the number of the first one, and the group of each."""
-        groups = self._values.number([spans.columns[place] for place in self._key_places], len(spans.start))
-        self._store.add([spans.columns[place] for place in self._stored], len(spans.start))
-        first = self._rows.add(spans.end, groups, [])
+        keys, size = [spans.columns[place] for place in self._key_places], len(spans.start)
+        groups = self._values.number(keys, size)
+        numbers = list[Array]()
+        for each, state in zip(self._measures, self._states, strict=True):
+            if isinstance(state, DistinctState):
+                numbers.append(state.number(keys, self._given(each, spans.columns), size))
+        self._store.add([spans.columns[place] for place in self._stored], size)
+        first = self._rows.add(spans.end, groups, numbers)
         count = self._values.count
         self._counts = with_room(self._counts, count)
         self._head, self._links = with_room(self._head, count, -1), with_room(self._links, count)
         if self._has_lists:
             self._rows.chain_new(first, self._head, self._links)
-        for state in self._running:
+        for state in self._states:
             if state is not None:
                 state.grow(count)
         return first, groups
@@ -178,10 +196,14 @@ class Groups:
         """The columns of the measures at all positions."""
         entering = np.arange(changes.first, changes.first + len(positions.enters))
         columns, layout = list[Column](), None
-        for each, state in zip(self._measures, self._running, strict=True):
-            if state is not None:
+        for place, (each, state) in enumerate(zip(self._measures, self._states, strict=True)):
+            if isinstance(state, RunningState):
                 given = self._arguments(each, entering), self._arguments(each, changes.leaving)
                 columns.append(state.at_positions(positions, *given))
+                continue
+            if isinstance(state, DistinctState):
+                numbers = self._numbers(place)
+                columns.append(state.at_positions(positions, numbers[entering], numbers[changes.leaving]))
                 continue
             if layout is None:
                 layout, places, lives = self._lives(positions, changes, entering)
@@ -210,6 +232,10 @@ class Groups:
         stop[len(rows) - len(entering) + changes.leaving[~old] - changes.first] = places[positions.leaves[~old]]
         return layout, places, Lives(rows, start, stop, stays, index[self._rows.keys[stays]])
 
+    def _numbers(self, place: int) -> Array:
+        """The numbers of the values of a measure of DISTINCT values, by row."""
+        return self._rows.numbers[self._distinct.index(place)]
+
     def _arguments(self, each: GroupMeasure, rows: Array) -> Arguments:
         """The arguments of a measure for stored rows."""
         taken = self._store.take(rows)
@@ -235,10 +261,13 @@ class Groups:
         self._head, self._links = np.full(len(stays), -1, np.int32), np.zeros(len(stays), np.int32)
         self._rows.chain(places, self._head, self._links)
         every = np.arange(self._rows.count)
-        for each, state in zip(self._measures, self._running, strict=True):
-            if state is not None:
+        for place, (each, state) in enumerate(zip(self._measures, self._states, strict=True)):
+            if isinstance(state, RunningState):
                 state.restart(len(stays))
                 state.add(self._arguments(each, every), self._rows.keys[every])
+            elif isinstance(state, DistinctState):
+                numbers = self._numbers(place)
+                numbers[every] = state.keep(numbers[every], self._rows.keys[every], len(stays))
 
     def check(self) -> None:
         """Raise Corrupt if an invariant does not hold. O(state)."""

@@ -100,12 +100,15 @@ class Loading(Protocol):
     """An operator that makes its state faster than by a step."""
 
     def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
+        """Add spans to a state that has taken no step; see `load`."""
         ...
 
 
 def load(operator: Operator, inputs: Sequence[Spans], until: int) -> None:
-    """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end."""
+    """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end.
+
+    Several calls with ascending instants make the state at the last one, if all spans are in their relations then.
+    """
     if isinstance(operator, Loading):
         operator.load(inputs, until)
     else:

@@ -65,16 +65,24 @@ EXTREMES = [
     _measure("max", MONEY, Z, condition=True),
     _measure("bit_xor", BIGINT, X),
 ]
+DISTINCT = [
+    COUNT,
+    _measure("count", BIGINT, X, distinct=True),
+    _measure("count", BIGINT, 0, distinct=True, condition=True),
+    _measure("sum", DOUBLE, Y, distinct=True),
+    _measure("avg", DOUBLE, Z, distinct=True, condition=True),
+]
 ROW_BY_ROW = [
     _measure("first", BIGINT, X),
     _measure("last", DOUBLE, Y, condition=True),
     _measure("arg_max", BIGINT, X, Y),
     _measure("quantile_cont", DOUBLE, Y, fraction=0.5),
-    _measure("count", BIGINT, X, distinct=True),
+    _measure("quantile_disc", BIGINT, X, fraction=0.5, distinct=True),
     _measure("stddev_samp", DOUBLE, Y),
     _measure("string_agg", TEXT, 0, X, order=((False, False),), separator=","),
 ]
-ALL = [COUNT, *RUNNING[1:], *EXTREMES, *ROW_BY_ROW]
+KINDS = {"running": RUNNING, "extremes": EXTREMES, "distinct": DISTINCT, "row by row": ROW_BY_ROW}
+ALL = [*RUNNING, *EXTREMES, *DISTINCT[1:], *ROW_BY_ROW]
 
 
 def _values(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -110,7 +118,9 @@ def _wanted(rows: Sequence[Row], t: int, keys: Sequence[int], measures: Sequence
 
 
 @pytest.mark.parametrize("keys", [[0], []], ids=["by key", "of all rows"])
-@pytest.mark.parametrize("measures", [RUNNING, EXTREMES, ROW_BY_ROW], ids=["running", "extremes", "row by row"])
+@pytest.mark.parametrize(
+    "measures", [RUNNING, EXTREMES, DISTINCT, ROW_BY_ROW], ids=["running", "extremes", "distinct", "row by row"]
+)
 def test_groups_equal_their_definition(measures: list[GroupMeasure], keys: list[int]) -> None:
     for seed in range(scaled(4)):
         rng = np.random.default_rng(seed)
@@ -156,7 +166,8 @@ def test_a_restart_makes_the_same_state() -> None:
         first, again, loaded = (Groups(TYPES, [0], ALL) for _ in range(3))
         steps_of(first, [TYPES], [[row for row in rows if row[1] <= at]], [t for t in instants if t <= at])
         again.step([spans_of(TYPES, live_at(rows, at))], at)
-        loaded.load([spans_of(TYPES, live_at(rows, at))], at)
+        for low, high in ((-1, at // 2), (at // 2, at)):
+            loaded.load([spans_of(TYPES, [row for row in live_at(rows, at) if low < row[1] <= high])], high)
         for until in [t for t in instants if t > at]:
             new = spans_of(TYPES, [row for row in rows if at < row[1] <= until])
             wanted = changes_of(first.step([new], until))
@@ -199,7 +210,7 @@ def test_pieces_of_positions_have_the_same_results(monkeypatch: pytest.MonkeyPat
     assert steps_of(Groups(TYPES, [0], ROW_BY_ROW), [TYPES], [rows], [15, 60]) == whole
 
 
-@pytest.mark.parametrize("measures", [RUNNING, EXTREMES], ids=["running", "extremes"])
+@pytest.mark.parametrize("measures", [RUNNING, EXTREMES, DISTINCT], ids=["running", "extremes", "distinct"])
 def test_rows_and_groups_that_left_are_removed(measures: list[GroupMeasure]) -> None:
     operator, peak = Groups(TYPES, [0], measures), 0
     for turn in range(30):
