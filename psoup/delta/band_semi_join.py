@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from psoup.delta import value_table
 from psoup.delta.buffers import BUFFERS, BufferKind
 from psoup.delta.changes import Changes
 from psoup.delta.linked_rows import LinkedRows
@@ -29,7 +30,6 @@ from psoup.model import DataType, Kind
 from psoup.values.columns import Array, Column, plain
 
 ABSENT = band_presence.ABSENT
-_FEW = 1_024
 
 
 class BandSemiJoin:
@@ -69,7 +69,7 @@ class BandSemiJoin:
         self._left_links: Array = np.zeros(0, np.int32)
         self._ordered: Array = np.ones(2, np.uint8)
         """Whether the numbers and the upper bounds of each key have ascended so far, as times do."""
-        self._limit = _FEW
+        self._limit = value_table.FEW
         """The number of keys at which unused ones are looked for."""
 
     @property
@@ -182,7 +182,7 @@ class BandSemiJoin:
         used[self._left.keys_in_use()] = True
         used[self._right.keys_in_use()] = True
         stays = np.flatnonzero(used)
-        self._limit = 2 * len(stays) + max(_FEW, (self._left.count + self._right.count) // 4)
+        self._limit = 2 * len(stays) + max(value_table.FEW, (self._left.count + self._right.count) // 4)
         return stays
 
     def check(self) -> None:

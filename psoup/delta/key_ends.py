@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from psoup.delta import value_table
 from psoup.delta.buffers import Calendar
 from psoup.delta.changes import Changes
 from psoup.delta.match_keys import MatchKeys
@@ -15,7 +16,6 @@ from psoup.kernels.delta import key_presence
 from psoup.values.columns import Array
 
 ABSENT = key_presence.ABSENT
-_FEW = 1_024
 
 
 class KeyEnds:
@@ -28,7 +28,7 @@ class KeyEnds:
         self._links: Array = np.zeros(0, np.int32)
         self._queued: Array = np.zeros(0, np.uint8)
         self._buffer = Calendar()
-        self._limit = _FEW
+        self._limit = value_table.FEW
         """The number of keys at which unused ones are looked for."""
 
     @property
@@ -80,7 +80,7 @@ class KeyEnds:
         used = (self._ends[:count] != ABSENT) | (self._queued[:count] != 0)
         used[row_keys()] = True
         stays = np.flatnonzero(used)
-        self._limit = 2 * len(stays) + max(_FEW, rows // 4)
+        self._limit = 2 * len(stays) + max(value_table.FEW, rows // 4)
         return stays if wastes(count, len(stays)) else None
 
     def keep(self, stays: Array) -> Array:

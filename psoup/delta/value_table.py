@@ -20,13 +20,13 @@ from psoup.model import DataType
 from psoup.values.columns import Array, Column
 
 _LIMIT = 2**31 - 1
-_FEW = 1_024
+FEW = 1_024
 """The number of unused values that are never removed. A removal costs more than their memory is worth."""
 
 
-def wastes(count: int, used: int, few: int = _FEW) -> bool:
+def wastes(count: int, used: int) -> bool:
     """Whether so many of `count` elements are unused that they are to be removed."""
-    return count - used > max(used, few)
+    return count - used > max(used, FEW)
 
 
 class ValueTable:
