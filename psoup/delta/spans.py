@@ -147,8 +147,7 @@ def in_order(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
     ties = (instant[1:] == instant[:-1]) & (sign[1:] == sign[:-1])
     if ties.any():
         tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
-        ranks = value_ranks([column.take(order[tied]) for column in columns])
-        by_value = places_in_order(ranks)
+        by_value = _by_keys(_value_keys([column.take(order[tied]) for column in columns]), len(tied))
         order[tied] = order[tied][by_value[_by_time(sign[tied][by_value], instant[tied][by_value])]]
     return Deltas(tuple([column.take(order) for column in columns]), sign, instant)
 
@@ -171,15 +170,13 @@ def netted(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
 
 
 def _net(columns: Sequence[Column], sign: Array, instant: Array, some: Array) -> tuple[Array, Array]:
-    """Some rows, without the ones that cancel out, in the order of their values, and the signs of the rest."""
-    ranks, at = value_ranks([column.take(some) for column in columns]), instant[some]
-    by_value = places_in_order(ranks)
-    order = by_value[places_in_order(at[by_value])]
-    ranks, at = ranks[order], at[order]
-    first = np.flatnonzero(np.append(True, (ranks[1:] != ranks[:-1]) | (at[1:] != at[:-1])))
+    """Some rows, without the ones that cancel out, and the signs of the rest. Equal instants are in order of value."""
+    keys, at = _value_keys([column.take(some) for column in columns]), instant[some]
+    order = _by_keys([at, *keys], len(some))
+    new: Array = np.ones(len(some), np.bool_)
+    new[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in (at, *keys)])
+    first = np.flatnonzero(new)
     net = np.add.reduceat(sign[some[order]].astype(np.int64), first)
-    by_value = places_in_order(ranks[first])
-    first, net = first[by_value], net[by_value]
     rows = np.repeat(some[order[first]], np.abs(net))
     return rows, np.repeat(np.sign(net), np.abs(net)).astype(np.int8)
 
@@ -191,26 +188,39 @@ def _by_time(sign: Array, instant: Array) -> Array:
     return order
 
 
-def value_ranks(columns: Sequence[Column]) -> Array:
+def _by_keys(keys: Sequence[Array], count: int) -> Array:
+    """The rows in the order of their keys (int64[count] each, the first one decides), int64[count]. O(count * keys)."""
+    order: Array = np.arange(count)
+    for key in reversed(keys):
+        order = order[places_in_order(key[order])]
+    return order
+
+
+def _value_keys(columns: Sequence[Column]) -> list[Array]:
+    """Keys with the order and the equality of values, int64[n] each: NULL last. O(n), and a sort for TEXT and WIDE."""
+    keys = list[Array]()
+    for column in columns:
+        ranked = column.type.kind in (Kind.TEXT, Kind.WIDE)
+        key = _ranks(column) if ranked else np.ascontiguousarray(column.order_keys())
+        if column.valid is not None and not ranked:
+            keys.append((~column.valid).astype(np.int64))
+            key = np.where(column.valid, key, 0)
+        keys.append(key)
+    return keys
+
+
+def _ranks(column: Column) -> Array:
     """The ranks of rows in the order of their values, int64[n]. Equal values have equal ranks. O(n log n)."""
-    if not columns:
-        return np.zeros(0, np.int64)
-    keys = Keys([column.type for column in columns], len(columns[0]) + 1, lambda size: None)
-    numbers = keys.number([without_errors(column) for column in columns])
+    keys = Keys([column.type], len(column) + 1, lambda size: None)
+    numbers = keys.number([without_errors(column)])
     ranks: Array = places_in(keys.order())[numbers]
     return ranks
 
 
 def equal_to_next(columns: Sequence[Column]) -> Array:
     """Whether each row equals the next one, bool[n - 1]. NULL equals NULL. O(n), and a sort for TEXT and WIDE."""
-    equal: Array = np.ones(max(len(columns[0]) - 1, 0), np.bool_)
-    for column in columns:
-        keys = value_ranks([column]) if column.type.kind in (Kind.TEXT, Kind.WIDE) else column.order_keys()
-        same = keys[1:] == keys[:-1]
-        if column.valid is not None:
-            same = np.where(column.valid[1:] & column.valid[:-1], same, column.valid[1:] == column.valid[:-1])
-        equal &= same
-    return equal
+    keys = _value_keys(columns)
+    return np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
 
 
 def without_errors(column: Column) -> Column:

@@ -193,6 +193,12 @@ def test_a_query_without_keys_always_has_one_row() -> None:
     ]
 
 
+def test_groups_without_measures_are_the_distinct_keys() -> None:
+    rows: list[Row] = [(("a", 5), 3, 6), (("a", 7), 5, 9), (("b", 1), 3, FOREVER)]
+    got = steps_of(Groups([TEXT, BIGINT], [0], []), [[TEXT, BIGINT]], [rows], [4, 20])
+    assert got == [(("a",), 1, 3), (("b",), 1, 3), (("a",), -1, 10)]
+
+
 @pytest.mark.seeded("a row that takes the place of an equal one changes its group")
 def test_a_group_with_equal_results_does_not_change() -> None:
     operator = Groups([TEXT, BIGINT], [0], [COUNT, EXTREMES[0]])
