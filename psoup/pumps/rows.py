@@ -72,10 +72,18 @@ def rows_of_step(
     for width, each in zip(form.widths, times, strict=True):
         if width is not None and (sources > 1 or form.lates[0]):
             stays &= instants - each <= width
-    order = np.lexsort([*reversed(ids), instants])
-    order = order[stays[order]]
-    shown = rows.select(range(2 * sources, rows.num_columns)).take(pa.array(order))
-    return DerivedRows(_batch(spec, shown, instants[order]), errors, unknown)
+    shown = rows.select(range(2 * sources, rows.num_columns))
+    if not (stays.all() and _are_in_order(ids, instants)):
+        order = np.lexsort([*reversed(ids), instants])
+        order = order[stays[order]]
+        shown, instants = shown.take(pa.array(order)), instants[order]
+    return DerivedRows(_batch(spec, shown, instants), errors, unknown)
+
+
+def _are_in_order(ids: Sequence[Array], instants: Array) -> bool:
+    """Whether rows are certainly in order: no instant falls, and each row has a later tuple of the first source."""
+    first = ids[0]
+    return bool((instants[1:] >= instants[:-1]).all()) and bool((first[1:] > first[:-1]).all())
 
 
 def _answers(
