@@ -122,27 +122,27 @@ def _link(rows, ends, at, column, behind, cell):  # type: ignore[no-untyped-def]
     """Put a cell into the list `at`, after the cell `behind`. `rows`: `nodes`, or `cells` for a list by key."""
     ahead = ends[at, 0] if behind < 0 else rows[behind, column]
     rows[cell, column], rows[cell, column + 1] = ahead, behind
-    if behind < 0:
-        ends[at, 0] = cell
-    else:
-        rows[behind, column] = cell
-    if ahead < 0:
-        ends[at, 1] = cell
-    else:
-        rows[ahead, column + 1] = cell
+    _connect(rows, ends, at, column, behind, cell, cell, ahead)
 
 
 @compiled
 def _unlink(rows, ends, at, column, cell):  # type: ignore[no-untyped-def]
+    """Take a cell out of the list `at`."""
     ahead, behind = rows[cell, column], rows[cell, column + 1]
+    _connect(rows, ends, at, column, behind, ahead, behind, ahead)
+
+
+@compiled
+def _connect(rows, ends, at, column, behind, after, before, ahead):  # type: ignore[no-untyped-def]
+    """Let `after` follow the cell `behind`, and `before` precede the cell `ahead`; -1: an end of the list."""
     if behind < 0:
-        ends[at, 0] = ahead
+        ends[at, 0] = after
     else:
-        rows[behind, column] = ahead
+        rows[behind, column] = after
     if ahead < 0:
-        ends[at, 1] = behind
+        ends[at, 1] = before
     else:
-        rows[ahead, column + 1] = behind
+        rows[ahead, column + 1] = before
 
 
 @compiled
@@ -210,7 +210,7 @@ def expired(s, at, now):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def settle(s, at, now):  # type: ignore[no-untyped-def]
+def remove_expired(s, at, now):  # type: ignore[no-untyped-def]
     """Remove all expired tuples. A HASH buffer has none: a negative tuple came for each."""
     if s.facts[at, KIND] == LIST:
         cell = np.int64(s.ends[s.facts[at, FIRST], 0])
@@ -235,7 +235,7 @@ def same_key(s, cell, key, column):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def beside(s, cell, key, column):  # type: ignore[no-untyped-def]
+def neighbour(s, cell, key, column):  # type: ignore[no-untyped-def]
     """The cell after (NEXT) or before (PREVIOUS) one of the same key, or -1."""
     return same_key(s, np.int64(s.cells[cell, column]), key, column)
 

@@ -5,9 +5,8 @@
     negation   by copies: of the v1 left and v2 right tuples of a key, the v1 - v2 left ones that expire last are output
 
 A negative tuple has the sign -1. An operator appends to a queue: rows of sign, key, expiry, left and right ID (for
-DISTINCT, its side in place of the right ID). In the
-negative tuple approach (`negative`) each expiry comes as a negative tuple; else operators look for expired tuples.
-`s` is a `State`; buffers are numbers.
+DISTINCT, its side in place of the right ID). In the negative tuple approach (`negative`) each expiry comes as a
+negative tuple; else operators look for expired tuples. `s` is a `State`; buffers are numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from benchmarks.reproduce.emulators.update_patterns.buffers import (
     NEXT,
     PREVIOUS,
     RIGHT,
-    beside,
     compiled,
     expired,
     find,
     first_of,
     insert,
     last_of,
+    neighbour,
     remove,
-    settle,
+    remove_expired,
 )
 
 PRODUCED, PREMATURE, EXPIRED = range(3)
@@ -47,7 +46,7 @@ WINDOWS, INPUTS, SEEN, JOINED, LEFT_INPUT, RIGHT_INPUT, RESULT, BUFFERS = 0, 3, 
 
 
 @compiled
-def emit(s, out, sign, key, expiry, left, right):  # type: ignore[no-untyped-def]
+def append(s, out, sign, key, expiry, left, right):  # type: ignore[no-untyped-def]
     """Append a row to a queue."""
     row = s.counts[out]
     s.queues[out, row, 0], s.queues[out, row, 1], s.queues[out, row, 2] = sign, key, expiry
@@ -56,9 +55,9 @@ def emit(s, out, sign, key, expiry, left, right):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _emit_cell(s, out, sign, key, cell):  # type: ignore[no-untyped-def]
+def _append_cell(s, out, sign, key, cell):  # type: ignore[no-untyped-def]
     expiry, left, right = s.nodes[cell, EXPIRY], s.cells[cell, LEFT], s.cells[cell, RIGHT]
-    emit(s, out, sign, key, np.int64(expiry), np.int64(left), np.int64(right))
+    append(s, out, sign, key, np.int64(expiry), np.int64(left), np.int64(right))
 
 
 @compiled
@@ -74,8 +73,8 @@ def join(s, states, side, keeps, negative, sign, key, expiry, tuple_id, now, out
         until, partner = np.int64(s.nodes[cell, EXPIRY]), np.int64(s.cells[cell, LEFT])
         if negative or until > now:
             left, right = (tuple_id, partner) if side == 0 else (partner, tuple_id)
-            emit(s, out, sign, key, min(expiry, until), left, right)
-        cell = beside(s, cell, key, NEXT)
+            append(s, out, sign, key, min(expiry, until), left, right)
+        cell = neighbour(s, cell, key, NEXT)
 
 
 @compiled
@@ -86,7 +85,7 @@ def distinct(s, side, keeps, sign, key, expiry, tuple_id, window, out):  # type:
         remove(s, inputs, find(s, inputs, key, tuple_id, none))
         cell = first_of(s, output, key)
         if s.cells[cell, LEFT] == tuple_id:
-            emit(s, out, -1, key, expiry, tuple_id, side)
+            append(s, out, -1, key, expiry, tuple_id, side)
             _replace(s, side, keeps, cell, expiry, window, out)
         return
     if keeps:
@@ -94,7 +93,7 @@ def distinct(s, side, keeps, sign, key, expiry, tuple_id, window, out):  # type:
     cell = first_of(s, output, key)
     if cell < 0:
         insert(s, output, key, expiry, tuple_id, none)
-        emit(s, out, 1, key, expiry, tuple_id, side)
+        append(s, out, 1, key, expiry, tuple_id, side)
     elif not keeps:
         s.cells[cell, RIGHT] = tuple_id
 
@@ -109,7 +108,7 @@ def _replace(s, side, keeps, cell, now, window, out):  # type: ignore[no-untyped
         youngest = np.int64(s.cells[last, LEFT]) if last >= 0 else np.int64(-1)
     if youngest >= 0 and youngest + window > now:
         insert(s, SEEN + side, key, youngest + window, youngest, np.int64(-1))
-        emit(s, out, 1, key, youngest + window, youngest, side)
+        append(s, out, 1, key, youngest + window, youngest, side)
 
 
 @compiled
@@ -140,12 +139,12 @@ def _surplus(s, key):  # type: ignore[no-untyped-def]
 def _put_out(s, key, out):  # type: ignore[no-untyped-def]
     """Add an output of a key: of the left tuples that are not output, the last one to expire."""
     boundary = s.keys[BOUNDARY, key]
-    cell = last_of(s, LEFT_INPUT, key) if boundary < 0 else beside(s, boundary, key, PREVIOUS)
+    cell = last_of(s, LEFT_INPUT, key) if boundary < 0 else neighbour(s, boundary, key, PREVIOUS)
     s.cells[cell, CHOSEN] = 1
     s.keys[BOUNDARY, key] = cell
     s.keys[OUTPUTS, key] += 1
     s.tally[PRODUCED] += 1
-    _emit_cell(s, out, 1, key, cell)
+    _append_cell(s, out, 1, key, cell)
 
 
 @compiled
@@ -154,9 +153,9 @@ def _take_back(s, key, out):  # type: ignore[no-untyped-def]
     cell = s.keys[BOUNDARY, key]
     s.cells[cell, CHOSEN] = 0
     s.keys[OUTPUTS, key] -= 1
-    s.keys[BOUNDARY, key] = beside(s, cell, key, NEXT)
+    s.keys[BOUNDARY, key] = neighbour(s, cell, key, NEXT)
     s.tally[PREMATURE] += 1
-    _emit_cell(s, out, -1, key, cell)
+    _append_cell(s, out, -1, key, cell)
 
 
 @compiled
@@ -173,7 +172,7 @@ def _negate_left(s, key, expiry, first, second, out):  # type: ignore[no-untyped
     s.cells[cell, CHOSEN] = 1
     s.keys[OUTPUTS, key] += 1
     s.tally[PRODUCED] += 1
-    emit(s, out, 1, key, expiry, first, second)
+    append(s, out, 1, key, expiry, first, second)
 
 
 @compiled
@@ -184,10 +183,10 @@ def drop_left(s, explicit, cell, out):  # type: ignore[no-untyped-def]
     if s.cells[cell, CHOSEN]:
         s.keys[OUTPUTS, key] -= 1
         if s.keys[BOUNDARY, key] == cell:
-            s.keys[BOUNDARY, key] = beside(s, cell, key, NEXT)
+            s.keys[BOUNDARY, key] = neighbour(s, cell, key, NEXT)
         s.tally[EXPIRED] += 1
         if explicit:
-            _emit_cell(s, out, -1, key, cell)
+            _append_cell(s, out, -1, key, cell)
     remove(s, LEFT_INPUT, cell)
     if _surplus(s, key) > 0:
         _take_back(s, key, out)
@@ -229,7 +228,7 @@ def negate(s, side, explicit, sign, key, expiry, first, second, out):  # type: i
 def apply(s, out, window, now):  # type: ignore[no-untyped-def]
     """Bring the view up to date: remove its expired rows, then take the rows of a queue, which becomes empty."""
     if now >= window:
-        settle(s, RESULT, now)
+        remove_expired(s, RESULT, now)
     for row in range(s.counts[out]):
         key, left, right = s.queues[out, row, 1], s.queues[out, row, 3], s.queues[out, row, 4]
         if s.queues[out, row, 0] > 0:

@@ -33,7 +33,7 @@ from benchmarks.reproduce.emulators.update_patterns.buffers import (
     State,
     cells_of,
     in_lists_of,
-    settle,
+    remove_expired,
     state_of,
 )
 from benchmarks.reproduce.emulators.update_patterns.operators import (
@@ -47,7 +47,7 @@ from benchmarks.reproduce.emulators.update_patterns.operators import (
     RIGHT_INPUT,
     SEEN,
 )
-from benchmarks.reproduce.emulators.update_patterns.plans import Query, run_plan
+from benchmarks.reproduce.emulators.update_patterns.plans import Options, Query, run_plan
 
 LAZY = 0.05
 """The interval after which states that may wait are cleaned, as a share of the window."""
@@ -112,7 +112,7 @@ class View:
     def run(self, stop: int) -> None:
         """Take the tuples up to, and without, the time `stop`."""
         lazy = max(int(LAZY * self.window), 1)
-        options = self.strategy.negative, self.strategy.keeps_input, self.strategy.explicit
+        options = Options(self.strategy.negative, self.strategy.keeps_input, self.strategy.explicit)
         run_plan(int(self.query), options, self.window, lazy, self._keys, self._passes, self.state, self.now, stop)
         self.now = stop
 
@@ -121,7 +121,7 @@ class View:
         distinct = self.query == Query.DISTINCT
         at = SEEN if distinct else RESULT
         if not distinct:
-            settle(self.state, at, self.now - 1)
+            remove_expired(self.state, at, self.now - 1)
         rows = self.state.cells[cells_of(self.state, at)][:, [KEY, LEFT, RIGHT]].astype(np.int64)
         if distinct:
             rows[:, 2] = -1  # the youngest tuple does not belong to the result
