@@ -12,6 +12,7 @@ operators by lottery. Here CACQ's plan always filters first. The loops are compi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,21 +63,19 @@ class Plans:
 
     def push_down(self, stocks: Array, articles: Articles) -> Array:
         """NiagaraCQ's plan with the selections below the joins."""
-        heads, following = _table(articles.symbols)
-        count = _push_down(stocks, articles, heads, following, self._chosen, self.ring, self._outputs)
-        return self._outputs[:, :count]
+        return self._ran(_push_down, stocks, articles)
 
     def pull_up(self, stocks: Array, articles: Articles) -> Array:
         """NiagaraCQ's plan with the selections above the join."""
-        heads, following = _table(articles.symbols)
-        count = _pull_up(stocks, articles, heads, following, self._chosen, self.ring, self._outputs)
-        return self._outputs[:, :count]
+        return self._ran(_pull_up, stocks, articles)
 
     def cacq(self, stocks: Array, articles: Articles) -> Array:
         """CACQ's plan: the selections, then one join for all queries."""
-        heads, following = _table(articles.symbols)
-        count = _cacq(stocks, articles, heads, following, self._chosen, self.ring, self._outputs)
-        return self._outputs[:, :count]
+        return self._ran(_cacq, stocks, articles)
+
+    def _ran(self, plan: Callable[..., int], stocks: Array, articles: Articles) -> Array:
+        table = _table(articles.symbols)
+        return self._outputs[:, : plan(stocks, articles, *table, self._chosen, self.ring, self._outputs)]
 
 
 @njit(cache=True)
