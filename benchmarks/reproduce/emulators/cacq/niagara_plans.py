@@ -144,56 +144,63 @@ def _slot(symbol, heads):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _next(symbol, article, symbols, following):  # type: ignore[no-untyped-def]
+    """The first article of a symbol from an article of its slot on, or -1."""
+    while article >= 0 and symbols[article] != symbol:
+        article = following[article]
+    return article
+
+
+@njit(cache=True)
 def _push_down(stocks, articles, heads, following, chosen, ring, outputs):  # type: ignore[no-untyped-def]
     count, end = 0, 0
-    passing = np.empty(len(chosen.queries), np.int64)
+    symbols, passing = articles.symbols, np.empty(len(chosen.queries), np.int64)
     inputs = np.empty((len(chosen.queries), 2), np.int64)
     for row in range(len(stocks)):
         for at in range(_passing(stocks[row, 1], chosen, passing)):
             copied = inputs[passing[at]]
             copied[0], copied[1] = stocks[row, 0], stocks[row, 1]
-            article = heads[_slot(copied[0], heads)]
+            article = _next(copied[0], heads[_slot(copied[0], heads)], symbols, following)
             while article >= 0:
-                if articles.symbols[article] == copied[0]:
-                    _, end = _join(copied, articles, article, ring, end)
-                    count = _send(passing[at], row, article, outputs, count)
-                article = following[article]
+                _, end = _join(copied, articles, article, ring, end)
+                count = _send(passing[at], row, article, outputs, count)
+                article = _next(copied[0], following[article], symbols, following)
     return count
 
 
 @njit(cache=True)
 def _pull_up(stocks, articles, heads, following, chosen, ring, outputs):  # type: ignore[no-untyped-def]
     count, end = 0, 0
-    passing = np.empty(len(chosen.queries), np.int64)
+    symbols, passing = articles.symbols, np.empty(len(chosen.queries), np.int64)
     for row in range(len(stocks)):
-        article = heads[_slot(stocks[row, 0], heads)]
+        symbol = stocks[row, 0]
+        article = _next(symbol, heads[_slot(symbol, heads)], symbols, following)
         while article >= 0:
-            if articles.symbols[article] == stocks[row, 0]:
-                start, end = _join(stocks[row], articles, article, ring, end)
-                for at in range(_passing(ring[start + 1], chosen, passing)):
-                    count = _send(passing[at], row, article, outputs, count)
-            article = following[article]
+            start, end = _join(stocks[row], articles, article, ring, end)
+            for at in range(_passing(ring[start + 1], chosen, passing)):
+                count = _send(passing[at], row, article, outputs, count)
+            article = _next(symbol, following[article], symbols, following)
     return count
 
 
 @njit(cache=True)
 def _cacq(stocks, articles, heads, following, chosen, ring, outputs):  # type: ignore[no-untyped-def]
     count, end = 0, 0
-    queries = len(chosen.queries)
+    symbols, queries = articles.symbols, len(chosen.queries)
     state, joined = np.zeros((queries + 63) // 64, np.uint64), np.empty((queries + 63) // 64, np.uint64)
     for row in range(len(stocks)):
+        symbol = stocks[row, 0]
         state.fill(0)
         _refuse(stocks[row, 1], chosen, state)
-        article = heads[_slot(stocks[row, 0], heads)]
+        article = _next(symbol, heads[_slot(symbol, heads)], symbols, following)
         while article >= 0:
-            if articles.symbols[article] == stocks[row, 0]:
-                _, end = _join(stocks[row], articles, article, ring, end)
-                for word in range(len(state)):
-                    joined[word] = state[word]
-                for query in range(queries):
-                    if not (joined[query >> 6] >> np.uint64(query & 63)) & np.uint64(1):
-                        count = _send(query, row, article, outputs, count)
-            article = following[article]
+            _, end = _join(stocks[row], articles, article, ring, end)
+            for word in range(len(state)):
+                joined[word] = state[word]
+            for query in range(queries):
+                if not (joined[query >> 6] >> np.uint64(query & 63)) & np.uint64(1):
+                    count = _send(query, row, article, outputs, count)
+            article = _next(symbol, following[article], symbols, following)
     return count
 
 
