@@ -35,7 +35,16 @@ from rich.text import Text
 
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import FilePiece, Refused, open_rows
-from psoup_client import Client, InvalidData, PSoupError, PushResult, RefusedRows, RowsRefused, StreamInfo
+from psoup_client import (
+    Client,
+    FailedPrecondition,
+    InvalidData,
+    PSoupError,
+    PushResult,
+    RefusedRows,
+    RowsRefused,
+    StreamInfo,
+)
 from psoup_client.columns.convert import to_table
 from psoup_client.columns.zones import have_no_zone
 from psoup_client.ingest.deletions import check_table, marked, of_keys
@@ -51,7 +60,11 @@ _LATE = "it is too late: its time is below the watermark of the stream"
 _ZONELESS = "The times have no zone and were taken as UTC; if that is wrong, give --timezone NAME"
 _OLDER = (
     "Late rows are older than the newest row by more than the stream's LATENESS: push files in the order of time, or"
-    " create the stream with a greater LATENESS"
+    " give the stream a greater one (ALTER STREAM … LATENESS)"
+)
+_EARLY = (
+    "Rows that are too far ahead are later than the service's clock by more than the stream's AHEAD: correct their"
+    " times, or give the stream a greater one (ALTER STREAM … AHEAD)"
 )
 _AHEAD = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
@@ -139,9 +152,15 @@ class PushedFiles:
 
     def target(self, client: Client, stream: str) -> StreamInfo:
         """Describe the stream or the table, with the columns that are read. Raises FailedPrecondition for deletions
-        from a stream, and for patches of one.
+        from a stream, for patches of one, and for a derived stream.
         """
         info = client.describe(stream)
+        if info.derived is not None:
+            raise FailedPrecondition(
+                f"stream {info.name!r} is derived by the service, which alone adds its rows; push the rows into its"
+                f" sources: {', '.join(info.derived.sources)}",
+                reason="DERIVED",
+            )
         if self.patches:
             check_table(info, "--patch")
         if not self.deletes:
@@ -246,10 +265,11 @@ class PushedFiles:
     def hints(self, late: int, ahead: int) -> list[str]:
         """Return sentences about rows that were refused for their times, without their full stops."""
         zoneless = bool(late + ahead) and self.zoneless
-        return [*[_ZONELESS] * zoneless, *[_OLDER] * bool(late)]
+        return [*[_ZONELESS] * zoneless, *[_OLDER] * bool(late), *[_EARLY] * bool(ahead)]
 
     def _hints(self, problem: PSoupError) -> str:
         hints = self.hints(problem.late, problem.ahead) if isinstance(problem, RowsRefused) else []
+        hints = [hint for hint in hints if hint != _EARLY]  # the service's message has it
         return "".join(f". {hint}" for hint in hints)
 
     def refused(self, problem: RowsRefused, info: StreamInfo) -> RowsRefused:

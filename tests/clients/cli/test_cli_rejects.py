@@ -31,7 +31,7 @@ ROWS = [
 WORDS = {"late": "it is too late: its time is below the watermark of the stream"}
 OLDER = (
     "Late rows are older than the newest row by more than the stream's LATENESS: push files in the order of time, or"
-    " create the stream with a greater LATENESS"
+    " give the stream a greater one (ALTER STREAM … LATENESS)"
 )
 WORDS["ahead"] = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
@@ -156,6 +156,36 @@ def test_the_exit_code_says_what_was_taken(psoup: Psoup, events: str, tmp_path: 
     [told] = psoup("push", events, "rows.csv", "--rejects", "r.csv", "--json").rows
     assert (told["accepted"], told["late"], told["ahead"], told["rejected"]) == (3, 2, 1, 0)
     assert "refused" not in told
+
+
+def test_a_refusal_for_times_says_where_the_rows_are_and_what_helps(psoup: Psoup, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS[3:4])
+    ran = psoup("push", events, "rows.csv")
+    assert (ran.code, ran.err) == (
+        5,
+        "psoup: rows.csv: 1 row is too far ahead, and none was taken. Rows that are too far ahead are later than the"
+        " service's clock by more than the stream's AHEAD: correct their times, or give the stream a greater one (ALTER"
+        " STREAM … AHEAD). --rejects FILE lists the refused rows\n",
+    )
+    write(tmp_path / "rows.csv", ROWS)
+    assert psoup("push", events, "rows.csv").err.endswith("--rejects FILE lists the refused rows.\n")
+    assert "--rejects FILE" not in psoup("push", events, "rows.csv", "--rejects", "r.csv").err
+    assert "--rejects FILE" not in psoup("push", events, "rows.csv", "--refused", "divert").err
+
+
+def test_a_derived_stream_takes_no_files(psoup: Psoup, client: Client, events: str, tmp_path: Path) -> None:
+    derived = f"{events}_derived"
+    client.execute(f"CREATE STREAM {derived} AS (SELECT n FROM {events})")
+    try:
+        write(tmp_path / "rows.csv", ROWS)
+        ran = psoup("push", derived, "rows.csv")
+        assert (ran.code, ran.err) == (
+            5,
+            f"psoup: stream '{derived}' is derived by the service, which alone adds its rows; push the rows into its"
+            f" sources: {events}\n",
+        )
+    finally:
+        client.execute(f"DROP STREAM {derived}")
 
 
 def test_values_that_only_the_service_refused(

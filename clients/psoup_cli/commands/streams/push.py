@@ -254,6 +254,9 @@ def _report(
     """
     rejected = source.rejects.count if source.rejects else 0
     refused = result.late + result.ahead + rejected
+    hints = source.hints(result.late, result.ahead)
+    if hints and rejects is None and not diverted:
+        hints.append("--rejects FILE lists the refused rows")
     if as_json:
         print_json({**facts(result), "rejected": rejected, "dry_run": dry_run})
     elif source.rejects is not None and rejects is None:
@@ -261,7 +264,7 @@ def _report(
             message(line)
     if refused and not result.accepted:
         copy = f"; {diverted} has the late ones" if diverted else ""
-        copy += "".join(f". {hint}" for hint in source.hints(result.late, result.ahead))
+        copy += "".join(f". {hint}" for hint in hints)
         raise FailedPrecondition(
             f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
             f" and none {'would be' if dry_run else 'was'} taken{copy}",
@@ -274,7 +277,7 @@ def _report(
             if source.rows or refused or result.accepted
             else f"{source.name} has no rows."
         )
-    for hint in source.hints(result.late, result.ahead) if not as_json else ():
+    for hint in hints if not as_json else ():
         message(f"{hint}.")
     if refused:
         raise typer.Exit(REFUSED)
