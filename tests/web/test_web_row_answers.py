@@ -107,7 +107,7 @@ def test_a_question_may_be_json_with_parameters(asking: Page) -> None:
     assert ask(asking, json.dumps(body), **json_type).json["rows"] == [{"n": 0}, {"n": 1}]
     for wrong, words in (
         ({"sql": "SELECT 1", "statement": "SELECT 1"}, "statement is there twice"),
-        ({"sequel": "SELECT 1"}, "no field 'sequel'"),
+        ({"sequel": "SELECT 1"}, "no field 'sequel'; the fields are sql, asOf, window, "),
     ):
         response = ask(asking, json.dumps(wrong), **json_type)
         assert response.status == 400 and words in response.json["message"]
@@ -146,6 +146,11 @@ def test_requests_that_are_refused(asking: Page) -> None:
         ({"x_psoup": ""}, 403, "X-Psoup: 1, or Authorization: Bearer"),
         ({"x_psoup": "", "authorization": "Basic YTpi"}, 403, "Authorization: Bearer"),
         ({"accept": "image/png"}, 406, ARROW),
+        (
+            {"content_type": "text/csv"},
+            415,
+            "Content-Type 'text/csv' is not a form of this body; send application/json",
+        ),
         ({"content_type": "text/csv"}, 415, "text/plain with a SELECT"),
         ({"content_type": "text/plain; charset=utf-16"}, 415, "UTF-8"),
         ({"origin": "http://evil.example"}, 403, "comes from a page"),

@@ -97,7 +97,7 @@ def parsed(raw: bytes, kind: type[Message], renamed: Mapping[str, str] = Mapping
         body = (_WITH_JSON if with_json else _JSON).decode(raw.decode())
         values = json_fields.take(body, name) if with_json else {}
         _rename(body, renamed)
-        check(body, kind)
+        check(body, kind, renamed)
         json_format.ParseDict(body, message, max_recursion_depth=MOST_DEPTH)
         json_fields.put(values, message)
     except UnicodeDecodeError as problem:

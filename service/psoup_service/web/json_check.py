@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -47,12 +48,17 @@ class Misfit(Exception):
         self.why = why
 
 
-def check(value: object, kind: type[Message]) -> None:
-    """Raise Misfit if a value of JSON is not a message of this kind. O(values in it), about a microsecond each."""
-    _check_object(value, cast(Descriptor, kind.DESCRIPTOR), "")
+def check(value: object, kind: type[Message], renamed: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise Misfit if a value of JSON is not a message of this kind. O(values in it), about a microsecond each.
+
+    `renamed`: further names of fields, and the field that each stands for. A message has these names.
+    """
+    _check_object(value, cast(Descriptor, kind.DESCRIPTOR), "", renamed)
 
 
-def _check_object(value: object, kind: Descriptor, place: str) -> None:
+def _check_object(
+    value: object, kind: Descriptor, place: str, renamed: Mapping[str, str] = MappingProxyType({})
+) -> None:
     if not isinstance(value, dict):
         raise Misfit(f"{place or 'it'} is not an object")
     fields, seen = _fields(kind), set[str]()
@@ -60,7 +66,8 @@ def _check_object(value: object, kind: Descriptor, place: str) -> None:
         field = fields.get(name)
         if field is None:
             _check_whole_characters(name, f"the name {_said(name)}{_in(place)}")
-            raise Misfit(f"there is no field {_said(name)}{_in(place)}; the fields are {', '.join(_named(kind))}")
+            names = ", ".join(_named(kind, renamed))
+            raise Misfit(f"there is no field {_said(name)}{_in(place)}; the fields are {names}")
         where = f"{place}.{field.name}" if place else field.name
         if field.name in seen:
             raise Misfit(f"{where} is there twice, by both of its names")
@@ -209,8 +216,9 @@ def _whole(value: Any, place: str) -> int:
     raise Misfit(f"{place} is not a whole number")
 
 
-def _named(kind: Descriptor) -> list[str]:
-    return [field.json_name for field in kind.fields]
+def _named(kind: Descriptor, renamed: Mapping[str, str]) -> list[str]:
+    shown = {field: name for name, field in renamed.items()}
+    return [shown.get(field.name, field.json_name) for field in kind.fields]
 
 
 def _in(place: str) -> str:

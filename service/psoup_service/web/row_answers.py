@@ -58,7 +58,9 @@ class _Question:
                 raise InvalidInput(f"the SELECT is not UTF-8 from byte {problem.start} on", reason="NOT_UTF8") from None
         if raw and kind != JSON:
             forms = f"{JSON}, or text/plain with a SELECT" if asks else JSON
-            raise InvalidInput(f"the body is not {kind[:100]!r} here; send {forms}", reason="CONTENT_TYPE")
+            raise InvalidInput(
+                f"Content-Type {kind[:100]!r} is not a form of this body; send {forms}", reason="CONTENT_TYPE"
+            )
         if asks:
             return parsed(raw, statements_pb2.AskStreamRequest, {"sql": "statement"})
         request = parsed(raw, queries_pb2.InvokeStreamRequest)
