@@ -41,8 +41,8 @@ def rows_refused(
         why += "" if spec.table is None else ", and its key has a version"
     else:
         why = (
-            f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now. The"
-            " sender's clock is fast, or it sends times of the future (ALTER STREAM … AHEAD)"
+            f"is too far ahead of the clock by {_distance(time - now)}: rows up to {time_text(latest)} are accepted"
+            " now. The sender's clock is fast, or it sends times of the future (ALTER STREAM … AHEAD)"
         )
     more = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
     if len(times) == 1:

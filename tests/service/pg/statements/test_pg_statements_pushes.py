@@ -142,8 +142,10 @@ def test_a_commit_that_is_refused_takes_no_row_and_ends_the_transaction(place: d
         connection.execute("INSERT INTO timed VALUES ('2026-07-01 12:00')")
         connection.commit()
         connection.execute("INSERT INTO timed VALUES ('2026-07-01 13:00'), ('2020-01-01')")
-        with pytest.raises(psycopg.errors.DatetimeFieldOverflow, match="too late"):
+        with pytest.raises(psycopg.errors.DatetimeFieldOverflow, match="too late") as refused:
             connection.commit()
+        assert str(refused.value).startswith("row 2: its time 2020-01-01 00:00:00Z is too late by ")
+        assert str(refused.value).endswith(". None of the 2 rows was taken; leave such rows out")
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         assert rows_of(connection, "SELECT count(*) FROM timed") == [(1,)]
 

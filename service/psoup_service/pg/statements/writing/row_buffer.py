@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from psoup.errors import FailedPrecondition, PSoupError, ResourceExhausted
+from psoup.errors import FailedPrecondition, PSoupError, ResourceExhausted, RowsRefused
 from psoup_proto.v1 import ingest_pb2, queries_pb2, staging_pb2, streams_pb2
 from psoup_service.pg.account import Account
 
@@ -109,6 +110,8 @@ class RowBuffer:
                 self._give_back(waiting, waiting.bytes)
                 del self._streams[name]
         except PSoupError as problem:
+            if isinstance(problem, RowsRefused):
+                problem.message = _in_statement(problem.message)
             if done:
                 problem.message += f" (the rows for {', '.join(done)} were taken before)"
             raise
@@ -169,6 +172,12 @@ class RowBuffer:
 async def _written(items: list[pa.RecordBatch | None], size: int) -> bytes:
     """The rows of some items as Arrow IPC. A thread writes them if they are long. `size`: their bytes."""
     return _payload(items) if size <= _SHORT else await asyncio.to_thread(_payload, items)
+
+
+def _in_statement(message: str) -> str:
+    """The message about refused rows for a client of this port: rows count from 1, and all or none are taken."""
+    message = re.sub(r"^row (\d+)", lambda match: f"row {int(match[1]) + 1}", message)
+    return re.sub(r", or ask that [a-z ]+$", "", message)
 
 
 def _payload(items: list[pa.RecordBatch | None]) -> bytes:
