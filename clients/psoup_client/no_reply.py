@@ -33,7 +33,7 @@ def unanswered(message: str, address: str) -> str:
     why = "the name of the host is not known" if "address lookup failed" in message else why
     way = next(
         (way for said, way in _WAYS if said in message),
-        "start one with: psoup serve, or name its address: PSOUP_ADDRESS",
+        "start one with: psoup serve, and wait until it says that it listens; or name its address: PSOUP_ADDRESS",
     )
     if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
         way = (

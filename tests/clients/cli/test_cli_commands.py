@@ -288,8 +288,8 @@ def test_nobody_there(psoup: Psoup) -> None:
     ran = psoup("status", "--address", "127.0.0.1:1")
     assert ran.code == 3
     assert ran.err == (
-        "psoup: no PSoup service answers at 127.0.0.1:1 (Connection refused); start one with: psoup serve, or name"
-        " its address: PSOUP_ADDRESS\n"
+        "psoup: no PSoup service answers at 127.0.0.1:1 (Connection refused); start one with: psoup serve, and"
+        " wait until it says that it listens; or name its address: PSOUP_ADDRESS\n"
     )
     assert psoup("demo", "--address", "127.0.0.1:1").code == 3
 

@@ -263,6 +263,10 @@ def test_psoup_sql_carries_out_a_file(psoup: Psoup, tmp_path: Path) -> None:
     assert said[3] == "Done: DROP STREAM IF EXISTS scripted_gone."
     assert psoup("sql", str(path)).code == 5
     assert "give statements with -c: psoup sql -c '…'" in psoup("sql", "SELECT a FROM scripted").err
+    refused = psoup("sql", "CREATE STREAM scripted_long (" + ", ".join(f"c{at} BIGINT" for at in range(99)) + ")")
+    assert refused.code == 2
+    assert "psoup sql reads a file, and 'CREATE STREAM scripted_long (c0 BIGINT, …' is not one; " in refused.err
+    assert "File name too long" not in refused.err and "c98" not in refused.err
     two = psoup("sql", stdin=b"SELECT a FROM scripted; SELECT b FROM scripted")
     assert two.out == '"a"\n\n"b"\n'
     both = psoup("sql", "-", "--if-not-exists", stdin=b"CREATE STREAM scripted (a BIGINT, t TEXT, b BIGINT);")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,7 +108,9 @@ def _values(statements: list[Statement], param: list[str] | None, params: str | 
     return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
 
 
-_HINT = "; give statements with -c: psoup sql -c '…'"
+_HINT = "give statements with -c: psoup sql -c '…'"
+_SHOWN = 40
+"""Characters of a statement in the place of a file, in an error."""
 
 
 def _read(file: str) -> str:
@@ -117,7 +120,10 @@ def _read(file: str) -> str:
         with open(file, encoding="utf-8") as opened:
             return opened.read().removeprefix(_MARK)
     except OSError as problem:
-        raise typer.BadParameter(unreadable(problem) + _HINT * (" " in file)) from None
+        if " " in file and not os.path.exists(file):
+            shown = file if len(file) <= _SHOWN else f"{file[:_SHOWN]}…"
+            raise typer.BadParameter(f"psoup sql reads a file, and '{shown}' is not one; {_HINT}") from None
+        raise typer.BadParameter(unreadable(problem)) from None
     except ValueError as problem:
         raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
 
