@@ -26,7 +26,7 @@ from psoup.expressions.numbers import mathematics, numeric, rounding, wide
 from psoup.expressions.render import render
 from psoup.expressions.texts import like, regex, text, text_pieces
 from psoup.expressions.times import moments, strptime, temporal
-from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.model import DATE, TIMESTAMP, Kind
 from psoup.values.columns import Column, concat_columns
 from psoup.values.limbs import number_of
@@ -51,11 +51,20 @@ def constant(expr: Expr, longest: int = 2**20) -> Literal | None:
         return None
     column = evaluate(expr, Scope((), 1, texts=TextLimits(longest, 64 * longest)))
     if column.error is not None and column.error[0]:
-        shown = render(expr)
+        text = _cast_text(expr)
+        shown = render(expr if text is None else text)
         shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN // 2]}...{shown[-_SHOWN // 2 :]}"
+        why = "has no value: it is out of range or malformed" if text is None else f"is not a valid {expr.type}"
         written = f"; write it as {_WRITTEN[expr.type]}" if expr.type in _WRITTEN else ""
-        raise InvalidInput(f"{shown} has no value: it is out of range or malformed{written}", reason="INVALID_VALUE")
+        raise InvalidInput(f"{shown} {why}{written}", reason="INVALID_VALUE")
     return Literal(expr.type, first_value(column))
+
+
+def _cast_text(expr: Expr) -> Literal | None:
+    """The constant text that `expr` casts, as a comparison with a column does; None for another expression."""
+    if isinstance(expr, Call) and expr.name == "cast" and isinstance(expr.args[0], Literal):
+        return expr.args[0] if expr.args[0].type.kind is Kind.TEXT else None
+    return None
 
 
 def first_value(column: Column) -> bool | int | float | str | None:
