@@ -124,7 +124,8 @@ def _legend(every: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 def _label(experiment: Experiment, name: str) -> str:
     kind = experiment.kinds.get(name, "")
-    return textwrap.fill(f"{name} ({kind})" if kind else name, _LEGEND_WIDTH)
+    said = kind if kind.startswith(f"{name}:") else f"{name} ({kind})" if kind else name
+    return textwrap.fill(said, _LEGEND_WIDTH)
 
 
 def _curves(axes: Axes, experiment: Experiment, panel: _Panel, colours: dict[str, str]) -> None:
@@ -132,7 +133,8 @@ def _curves(axes: Axes, experiment: Experiment, panel: _Panel, colours: dict[str
         values, colour = experiment.series.get(name, {}), colours[name]
         kind = experiment.kinds.get(name, "")
         line, width = next((look for begin, look in _LINES.items() if kind.startswith(begin)), ("-", 1.2))
-        marker = _MARKERS[place % len(_MARKERS)]
+        again = [*colours].index(name) // len(_COLOURS)  # a colour that comes again has another marker
+        marker = _MARKERS[(place + again) % len(_MARKERS)]
         label = _label(experiment, name)
         look: dict[str, Any] = {"color": colour, "lw": width, "marker": marker, "ms": 4.5, "clip_on": False}
         axes.plot([*values], [*values.values()], line, label=label, **look)

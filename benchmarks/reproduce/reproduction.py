@@ -37,6 +37,10 @@ what factor, where lines cross, what is flat. Values are compared where a publis
 - *waits*: a series needs a feature that PSoup does not have yet.
 - *failed*: a shape is neither as published nor as stated. On a busy machine this happens to timed shapes.
 
+The number after a shape is what the run measured. Mostly it is a ratio: one series by another, a point by the one
+before it, or the greatest figure by the least. If the shape is about a place or a value, the number is that place or
+value. *none*: the lines do not cross.
+
 What PSoup does not do is emulated in `benchmarks/reproduce/`. Each series is marked as the product's, an emulator's, a
 formula's, or by hand. `make reproduce` runs all experiments; `make reproduction` makes this page from the run in
 `benchmarks/reproduce/run.json`."""

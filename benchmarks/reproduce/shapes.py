@@ -85,7 +85,9 @@ class Shape:
         if self.state is State.DIFFERS and self.differs is not None:
             return self.differs.why
         if self.state is State.AGREES:
-            return "" if self.differs is None else f"although a difference is stated ({_digits(self.differs.value)})"
+            if self.differs is None:
+                return ""
+            return f"although {_digits(self.differs.value)} was expected, a difference from the paper"
         if self.differs is None:
             return "no difference is stated"
         return f"the stated difference is {_digits(self.differs.value)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -56,7 +57,7 @@ def test_the_line_of_an_experiment_has_both_results_and_the_reasons() -> None:
     assert made("R01", FAILS, DIFFERS).conclusion() == (
         "failed: a is flat: no difference is stated. differs because b is always below. waits for derived streams (c)"
     )
-    assert made("R01", vain).conclusion().endswith("a is twice b, although a difference is stated (9)")
+    assert made("R01", vain).conclusion().endswith("a is twice b, although 9 was expected, a difference from the paper")
     assert Experiment.failed("R01", "none", ValueError("no tuples")).summary() == (
         "R01 none: failed: ValueError: no tuples"
     )
@@ -90,6 +91,22 @@ def test_a_picture_has_the_series_the_published_points_and_the_published_words()
     assert (bars.get_yscale(), bars.get_ylabel()) == ("linear", "bytes")
     assert [text.get_text() for text in bars.get_xticklabels()] == ["Chain"]
     assert figure.get_supxlabel().split("\n") == ["Published: a is twice b", "Run here: reconstructed", "a processor"]
+
+
+def test_many_series_are_told_apart_in_a_picture() -> None:
+    pictures = pytest.importorskip("benchmarks.reproduce.pictures", exc_type=ModuleNotFoundError)
+    names = [f"series {at}" for at in range(20)]
+    experiment = dataclasses.replace(
+        made("R01", AGREES),
+        series={name: {1: 1.0, 2: 2.0} for name in names},
+        kinds={**dict.fromkeys(names, "emulator"), "series 0": "series 0: a loop"},
+        units={},
+        points={},
+    )
+    (curves,) = pictures.figure(experiment).axes
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in curves.lines}
+    assert len(looks) == len(names)
+    assert curves.get_legend_handles_labels()[1][0] == "series 0: a loop"
 
 
 def test_a_run_draws_beside_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

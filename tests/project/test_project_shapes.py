@@ -88,7 +88,7 @@ def test_a_stated_difference_excuses_no_other_one(measured: Measured, stated: fl
 
 def test_a_shape_that_agrees_although_a_difference_is_stated_says_so() -> None:
     verdict = Shape("a shape", Measured(3.0, holds=True), Differs(1, "of a reason")).verdict()
-    assert verdict == "agrees (3), although a difference is stated (1)"
+    assert verdict == "agrees (3), although 1 was expected, a difference from the paper"
 
 
 def test_the_state_of_an_experiment_is_that_of_its_worst_shape() -> None:
