@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
+from psoup_proto.v1 import queries_pb2
 from psoup_service.gate.principal import Principal
 from psoup_service.host.reads.held_snapshots import HELD, HeldSnapshot
 from psoup_service.wire.call_steps import Answering, NamedCall
@@ -36,6 +37,14 @@ class Calls(InnerCalls):
         super().__init__(answering, serving, client)
         self.moment: HeldSnapshot | None = None
         """The snapshot of the open transaction. None outside of one: then reads see the newest snapshot."""
+        self.written = 0
+        """The last event of rows of this connection that all reads see. Reads wait until streams that derive from these
+        rows show it, too."""
+
+    async def seen(self, sequence: int) -> None:
+        """Wait until all reads see an event of this connection. Raises a PSoupError."""
+        await self.one("QueryService/WaitForSequence", queries_pb2.WaitForSequenceRequest(sequence=sequence))
+        self.written = sequence
 
     async def present(self, name: str, request: Message) -> tuple[Any, Principal]:
         """Make a call with one reply over the newest snapshot, also within a transaction. Raises a PSoupError.

@@ -96,13 +96,13 @@ class PgSession:
         self._transactions = Transactions(
             self.settings,
             self._report,
-            lambda: Transaction(RowBuffer(calls.one, account), HeldSnapshot(client.tenant)),
+            lambda: Transaction(RowBuffer(calls, account), HeldSnapshot(client.tenant)),
             self._read_from,
             self._cursors,
         )
         self._prepared = PreparedStatements(self.read, client.forget)
         self._reads = Reads(calls, self.settings, catalogues.now)
-        self._writes = Writes(calls.one, self.settings, account, self._waiting, self._reads.present)
+        self._writes = Writes(calls, self.settings, account, self._waiting, self._reads.present)
         self._listening = Listening(calls, client, account)
         transactions, settings = self._transactions, self.settings
         self._readers: dict[str, Callable[[Words], Statement]] = {

@@ -100,7 +100,8 @@ class Reads:
         return reply
 
     def _at_time(self, request: Any) -> None:
-        as_of = self._settings.as_of
+        """Set the time of a read, and the event that it must show."""
+        as_of, request.min_sequence = self._settings.as_of, self._calls.written
         if as_of is not None:
             request.as_of.CopyFrom(convert.timestamp(as_of))
 

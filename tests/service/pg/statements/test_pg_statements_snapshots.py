@@ -52,6 +52,26 @@ def pushes(running: Serving, place: dict[str, Any]) -> Iterator[threading.Semaph
     thread.join()
 
 
+def test_a_connection_sees_the_rows_that_are_derived_from_its_own(running: Serving, place: dict[str, Any]) -> None:
+    """By a SELECT from the stream, or from the view of a query. After an INSERT alone, and after a COMMIT."""
+    with Client(running.address, timeout=20) as client:
+        client.create_stream("CREATE STREAM source (n INT)")
+        client.execute("CREATE STREAM derived AS (SELECT n * 10 AS n FROM source)")
+        client.register("SELECT n FROM derived", key="tens")
+    with psycopg.connect(**place, autocommit=True) as connection:
+        for number in range(1, 11):
+            connection.execute("INSERT INTO source VALUES (%s)", (number,))
+            wanted = [(10 * n,) for n in range(1, number + 1)]
+            assert connection.execute("SELECT n FROM derived WHERE n > 0").fetchall() == wanted
+            connection.execute("INSERT INTO source VALUES (0)")
+            read = connection.execute(f"SELECT count(*) FROM {'derived' if number % 2 else 'tens'} WHERE n = 0")
+            assert read.fetchall() == [(number,)]
+            connection.execute("BEGIN")
+            connection.execute("INSERT INTO source VALUES (-1)")
+            connection.execute("COMMIT")
+            assert len(connection.execute("SELECT n FROM derived WHERE n = -10").fetchall()) == number
+
+
 def reaches(place: dict[str, Any], state: Callable[[], bool]) -> bool:
     """Whether the service reaches a state while it answers some hundred statements of another client."""
     with psycopg.connect(**place) as other:

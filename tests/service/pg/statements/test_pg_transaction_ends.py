@@ -50,7 +50,7 @@ class Endless:
 
 
 class Parts:
-    """The transactions of a session whose calls go to `call`."""
+    """The transactions of a session whose calls go to `one`."""
 
     def __init__(self) -> None:
         self.receiving = Receiving(Limits())
@@ -61,7 +61,7 @@ class Parts:
         self.transactions = Transactions(
             SessionSettings({}),
             lambda before: None,
-            lambda: Transaction(RowBuffer(self.call, account), HeldSnapshot("default")),
+            lambda: Transaction(RowBuffer(self, account), HeldSnapshot("default")),
             lambda moment: None,
             self.cursors,
         )
@@ -69,10 +69,13 @@ class Parts:
     async def _read(self, text: str, types: Sequence[int]) -> Endless:
         return self.select
 
-    async def call(self, name: str, request: Any) -> Any:
+    async def one(self, name: str, request: Any) -> Any:
         """Note a call, and answer it."""
         self.called.append(name.rpartition("/")[2])
         return request
+
+    async def seen(self, sequence: int) -> None:
+        """Return at once."""
 
     async def begin(self, count: int) -> None:
         """Begin a transaction with some cursors, and with rows."""

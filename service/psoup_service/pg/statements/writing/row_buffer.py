@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from psoup.errors import FailedPrecondition, PSoupError, ResourceExhausted, RowsRefused
-from psoup_proto.v1 import ingest_pb2, queries_pb2, staging_pb2, streams_pb2
+from psoup_proto.v1 import ingest_pb2, staging_pb2, streams_pb2
 from psoup_service.pg.account import Account
 
 STAGE_BYTES = 4 << 20
@@ -32,7 +31,17 @@ _SHORT = 64 * 1024
 _ITEM_BYTES = 512
 """The bytes that an item is charged in addition to its values."""
 
-Call = Callable[[str, Any], Awaitable[Any]]
+
+class Pushing(Protocol):
+    """The calls of a connection: see `psoup_service.pg.calls`."""
+
+    async def one(self, name: str, request: Any) -> Any:
+        """Make a call with one reply. Raises a PSoupError."""
+        ...
+
+    async def seen(self, sequence: int) -> None:
+        """Wait until all reads see an event of this connection. Raises a PSoupError."""
+        ...
 
 
 @dataclass(slots=True)
@@ -51,10 +60,10 @@ Mark = dict[str, int]
 
 
 class RowBuffer:
-    """The rows that wait for a push. `call`: makes a call of the contract. `account`: is charged for them."""
+    """The rows that wait for a push. `account`: is charged for them."""
 
-    def __init__(self, call: Call, account: Account) -> None:
-        self._call = call
+    def __init__(self, calls: Pushing, account: Account) -> None:
+        self._calls = calls
         self._account = account
         self._streams = dict[str, _OfStream]()
         self._bytes = 0
@@ -118,8 +127,7 @@ class RowBuffer:
         finally:
             await self.forget()
         if sequence:
-            seen = queries_pb2.WaitForSequenceRequest(sequence=sequence)
-            await self._call("QueryService/WaitForSequence", seen)
+            await self._calls.seen(sequence)
 
     async def forget(self) -> None:
         """Forget all rows, and the stages. After a cancel all room is given back; stages that are left expire."""
@@ -129,19 +137,19 @@ class RowBuffer:
         for waiting in streams.values():
             if waiting.stage:
                 stage, waiting.stage = waiting.stage, ""
-                await self._call("StagingService/AbortStage", staging_pb2.AbortStageRequest(stage=stage))
+                await self._calls.one("StagingService/AbortStage", staging_pb2.AbortStageRequest(stage=stage))
 
     async def _push(self, name: str, waiting: _OfStream) -> int:
         """Push the rows of a stream. Returns the sequence of their event."""
         if not waiting.stage:
             request = ingest_pb2.PushRequest(stream=name, arrow_ipc=await _written(waiting.items, waiting.bytes))
-            pushed = await self._call("IngestService/Push", request)
+            pushed = await self._calls.one("IngestService/Push", request)
             return int(pushed.sequence)
         await self._stage(name, waiting)
         commit = staging_pb2.CommitStageRequest(
             stage=waiting.stage, parts=waiting.parts, refused=ingest_pb2.REFUSED_RAISE
         )
-        reply = await self._call("StagingService/CommitStage", commit)
+        reply = await self._calls.one("StagingService/CommitStage", commit)
         waiting.stage = ""
         return int(reply.outcome.sequence)
 
@@ -151,13 +159,13 @@ class RowBuffer:
         if not items:
             return
         if not waiting.stage:
-            reply = await self._call("StreamService/GetStream", streams_pb2.GetStreamRequest(name=name))
+            reply = await self._calls.one("StreamService/GetStream", streams_pb2.GetStreamRequest(name=name))
             begin = staging_pb2.BeginStageRequest(stream=name, producer=f"pg-{os.urandom(12).hex()}")
             begin.since = reply.sequence
-            waiting.stage = (await self._call("StagingService/BeginStage", begin)).stage
+            waiting.stage = (await self._calls.one("StagingService/BeginStage", begin)).stage
         payload = await _written(items, waiting.bytes)
         part = staging_pb2.AddPartRequest(stage=waiting.stage, part=str(len(waiting.parts)), arrow_ipc=payload)
-        await self._call("StagingService/AddPart", part)
+        await self._calls.one("StagingService/AddPart", part)
         waiting.parts.append(part.part)
         waiting.items[waiting.staged :] = [None] * len(items)
         waiting.staged = len(waiting.items)

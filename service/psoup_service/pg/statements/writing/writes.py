@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterable, Callable
 
 import pyarrow as pa
 
@@ -12,11 +11,9 @@ from psoup_service.pg.account import Account
 from psoup_service.pg.statements.present_times import Now
 from psoup_service.pg.statements.settings import SessionSettings
 from psoup_service.pg.statements.words import Words
-from psoup_service.pg.statements.writing.row_buffer import RowBuffer
+from psoup_service.pg.statements.writing.row_buffer import Pushing, RowBuffer
 from psoup_service.pg.statements.writing.targets import Named, Target, target_of
 from psoup_service.pg.values.zones import Zone
-
-Call = Callable[[str, Any], Awaitable[Any]]
 
 
 class Writes:
@@ -27,14 +24,14 @@ class Writes:
 
     def __init__(
         self,
-        call: Call,
+        calls: Pushing,
         settings: SessionSettings,
         account: Account,
         waiting: Callable[[], RowBuffer | None],
         now: Callable[[], Now],
     ) -> None:
         self.now = now
-        self._call = call
+        self._calls = calls
         self._settings = settings
         self._account = account
         self._waiting = waiting
@@ -46,7 +43,7 @@ class Writes:
 
     async def target(self, words: Words, named: Named) -> Target:
         """The stream that a statement writes. Raises SqlError."""
-        return await target_of(self._call, words, named)
+        return await target_of(self._calls.one, words, named)
 
     def check(self, statement: str) -> None:
         """Raise FailedPrecondition if the transaction must not write. `statement`: its name."""
@@ -55,7 +52,7 @@ class Writes:
 
     def rows(self) -> RowBuffer:
         """A new buffer, for the rows of one statement outside of a transaction."""
-        return RowBuffer(self._call, self._account)
+        return RowBuffer(self._calls, self._account)
 
     async def write(self, stream: str, batches: AsyncIterable[pa.RecordBatch]) -> None:
         """Take the rows of an INSERT. Raises a PSoupError."""
