@@ -25,7 +25,7 @@ from psoup.model import RESERVED_NAMES, TIMESTAMP, Attribute, Kind, Retention, S
 from psoup.plan.canonical import describe_duration
 from psoup.sql.derive_options import option_texts
 from psoup.sql.identifiers import name_text
-from psoup.sql.source import StatementText, nearest
+from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.table_spec import table_options, table_schema
 from psoup.sql.types import data_type
 from psoup.sql.windows import MAX_TIME, duration, is_rows, row_count
@@ -324,13 +324,15 @@ def _attributes(source: StatementText, columns: list[exp.Expr]) -> tuple[Attribu
 def stated_name(source: StatementText, node: exp.Expr, noun: str) -> str:
     """The text of an identifier, if it can name a stream, table or column. Raises SqlError."""
     name = str(node.this)
-    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
-        raise source.error(
-            f"{name[:40]!r} cannot name a {noun}",
-            node,
-            hint=f"a name has 1 to {MAX_NAME} printable characters",
-        )
+    check_name(source, name, node, noun)
     return name
+
+
+def check_name(source: StatementText, name: str, at: Place, noun: str, way: str = "") -> None:
+    """Raise SqlError unless a text can name a stream, table or column. `way`: how to give it another name."""
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        hint = f"a name has 1 to {MAX_NAME} printable characters{way}"
+        raise source.error(f"{name[:40]!r} cannot name a {noun}", at, hint=hint)
 
 
 def _time_attribute(source: StatementText, schema: Schema, node: exp.Expr | None) -> int | None:

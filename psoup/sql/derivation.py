@@ -41,9 +41,17 @@ from psoup.plan.nodes import (
     walk,
 )
 from psoup.plan.standing_query import StandingQuery
-from psoup.sql.ddl import MAX_ATTRIBUTES, retention_of, stated_name, with_derivation
+from psoup.sql.ddl import (
+    MAX_ATTRIBUTES,
+    check_name,
+    create_statement,
+    retention_of,
+    stated_name,
+    with_derivation,
+)
 from psoup.sql.derive_options import DeriveOptions, derive_options
 from psoup.sql.derived_ticks import refuse_for_ticks, tick_width
+from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
 from psoup.sql.select import Lookup
@@ -83,6 +91,7 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     retention = retention_of(source, node.args.get("retention"), node.args.get("archive"))
     event_time, from_now = _is_in_event_time(query), node.args.get("begins") == "NOW"
     spec = StreamSpec(name, Schema(columns), retention=retention)
+    _check_length(source, spec, start)
     return with_derivation(spec, Derivation(select, sources, event_time, from_now, *options))
 
 
@@ -92,6 +101,14 @@ def _is_in_event_time(query: StandingQuery) -> bool:
     if streams:
         return time_domain(streams[0]) == EVENT_TIME
     return all(each.spec.event_time for each in query.sources)
+
+
+def _check_length(source: StatementText, spec: StreamSpec, at: int) -> None:
+    """Raise SqlError if the columns are too long for a statement. The log has them as one, and a start reads it."""
+    size = len(create_statement(spec).encode())
+    if size > MAX_BYTES:
+        problem = f"the names of the {len(spec.declared):,} columns have {size:,} bytes, and {MAX_BYTES:,} is the most"
+        raise source.error(problem, at, hint="select fewer columns, or give them shorter names")
 
 
 def bound_derivation(derived: Derivation, lookup: Lookup) -> StandingQuery:
@@ -144,6 +161,7 @@ def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> t
     for place, output in enumerate(outputs):
         name = stated[place] if stated else output.name
         at = node.expressions[place] if stated else node.args["start"]
+        check_name(source, name, at, "column", "; write SELECT … AS name")
         if name.lower() in RESERVED_NAMES or name.lower() == INSTANT:
             hint = f"write SELECT … {output.name} AS another_name: every stream has {name} already"
             raise source.error(f"{name!r} is reserved", at, hint=hint)

@@ -8,7 +8,7 @@ import pytest
 
 from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.errors import NotSupported, SqlError
-from psoup.model import BIGINT, DOUBLE, TEXT, TIMESTAMP, Attribute, Retention, StreamSpec
+from psoup.model import BIGINT, DOUBLE, TEXT, TIMESTAMP, Attribute, Retention, Schema, StreamSpec
 from psoup.sql import (
     bound_derivation,
     columns_statement,
@@ -342,3 +342,29 @@ def test_an_option_of_other_streams_is_not_suggested_for_itself() -> None:
     with pytest.raises(SqlError) as refused:
         derive("AS (SELECT k FROM t) AHEAD 1 DAY")
     assert "AHEAD" not in refused.value.hint
+
+
+@pytest.mark.parametrize("column", ["v + " * 40 + "v", 'v AS "a\nb"', 'v AS "a\u200bb"', f"v AS {'a' * 129}"])
+def test_a_column_whose_name_no_statement_has_is_refused(column: str) -> None:
+    """The log has the columns as a statement: a start would not read it."""
+    with pytest.raises(SqlError, match="cannot name a column") as refused:
+        derive(f"AS (SELECT {column} FROM t)")
+    assert "write SELECT … AS name" in refused.value.hint
+    assert derive(f"(a) AS (SELECT {column} FROM t)").declared == (Attribute("a", BIGINT),)
+
+
+def test_columns_that_are_too_long_for_a_statement_are_refused() -> None:
+    """A stream may get so many by ALTER, or a join by its sources."""
+    names = [f"{'n' * 120}{number}" for number in range(600)]
+    wide = StreamSpec("wide", Schema(tuple([Attribute(name, BIGINT) for name in names])))
+    for count in (400, 600):
+        part = replace(wide, schema=Schema(wide.schema.attributes[:count]))
+        statement = "CREATE STREAM x AS (SELECT * FROM wide)"
+        if count == 600:
+            with pytest.raises(
+                SqlError, match=r"names of the 600 columns have 7\d,\d{3} bytes, and 65,536 is the most"
+            ):
+                create_stream(statement, lookup=lambda _, part=part: part)
+        else:
+            spec = create_stream(statement, lookup=lambda _, part=part: part)
+            assert create_stream(columns_statement(spec)).declared == spec.declared
