@@ -132,7 +132,7 @@ class Derivation:
         if self.halt is not None and self.halt.released:
             return None
         width = self.width_of(stream_id)
-        return EVERYTHING if watermark is None or width is None else watermark - width + 1
+        return EVERYTHING if watermark is None or width is None else max(watermark - width + 1, EVERYTHING)
 
     def pins_may_go(self, now: int) -> bool:
         """Whether the pump has pins, and has not run for longer than LAG AT MOST. `now`: microseconds."""

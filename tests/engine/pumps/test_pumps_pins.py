@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
+from psoup.derivation import EVERYTHING, Derivation, DerivedSource
 from psoup.errors import ResourceExhausted
 from psoup.events.acknowledgements import ClosedAcknowledgement
 from psoup.events.commands import CloseInstants
@@ -157,3 +158,11 @@ def test_a_part_of_the_memory_is_for_derived_rows() -> None:
     assert done > 100
     soup.clock.advance(seconds=SECOND)  # type: ignore[attr-defined]
     soup.push("t", rows(0, 1_000))
+
+
+def test_a_pin_is_a_time() -> None:
+    """The store compares it in SQL, which has numbers of 64 bits."""
+    sources = (DerivedSource("a", 1, 2, 2**62), DerivedSource("b", 2, 2, 5))
+    derived = Derivation("SELECT …", sources, event_time=True)
+    assert derived.pin_of(1, -(2**63) + 10) == derived.pin_of(1, None) == EVERYTHING == -(2**63)
+    assert derived.pin_of(2, 100) == 96
