@@ -7,7 +7,7 @@
 The writer and the event loop do none of this work. A step that finds no room in memory waits for it. A step that fails
 is done again after the seconds in `RETRIES_S`. One more failure stops the pump, until ALTER STREAM x RESUME. Pumps that
 have not run for longer than LAG AT MOST let go what sources keep for them. Once in `INSTANT_S` seconds, the last closed
-instant of each stream is logged, if queries stand on the stream.
+instant of each stream is logged, if queries stand on the stream. Steps with rows come between.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class DerivedStreams:
         """The time until which a pump waits for room in memory, by stream ID."""
         self._times = TenantTimes()
         self._instant_at = self._round_at = self._released_at = 0.0
+        self._instants = deque[int]()
+        """The streams whose last closed instant is still to be logged in this turn."""
         self.steps = self.failed = 0
         """Steps that were done, and that failed, since the start."""
         self.reasons: dict[int, str] = {}
@@ -183,18 +185,16 @@ class DerivedStreams:
             self._release(snapshot)
         resting, waiting = _until(self._resting, now), _until(self._without_room, now)
         steps = self._pumps.due(snapshot, self._host.clock.now(), resting | waiting, self._times.begins)
-        if not steps and now - self._instant_at >= INSTANT_S:
-            self._instant_at = now
-            self._log_instants(snapshot, resting)
         moved, left, until = False, deque(steps), now + max(_ROUND_S, _LOOKED * (time.monotonic() - now))
         while left:
             moved |= self._done(*left.popleft())
             if self._stopping.is_set() or time.monotonic() >= until:
                 break
+        self._log_instants(snapshot, resting | waiting)
         self._note(snapshot, resting, {pump.stream_id for pump, due in left if due.instant})
         if not steps and waiting:
             self._stopping.wait(_NO_ROOM_S)
-        return moved or bool(waiting)
+        return moved or bool(waiting or self._instants)
 
     def _release(self, snapshot: Snapshot) -> None:
         """Release the pins of pumps that have not run for too long. What fails is done again in a second."""
@@ -215,15 +215,23 @@ class DerivedStreams:
             return False
         return True
 
-    def _log_instants(self, snapshot: Snapshot, resting: set[int]) -> None:
-        """Log the last closed instant of each stream with queries."""
-        queried = _queried(snapshot)
-        for stream_id, pump in list(self.pumps.items()):
-            if stream_id in resting or stream_id not in queried:
-                continue
-            due = pump.due(self._host.snapshot(), self._host.clock.now(), instant=True)
-            if due is not None:
+    def _log_instants(self, snapshot: Snapshot, without: set[int]) -> None:
+        """Log the last closed instant of streams with queries, each once in `INSTANT_S` at most.
+
+        A round logs as many as `_ROUND_S` allows, but one at least; the next round goes on. `without`: the streams
+        whose pumps rest or wait.
+        """
+        now = time.monotonic()
+        if not self._instants and now - self._instant_at >= INSTANT_S:
+            self._instant_at, queried = now, _queried(snapshot)
+            self._instants.extend([i for i in self.pumps if i in queried and i not in without])
+        while self._instants and not self._stopping.is_set():
+            pump = self.pumps.get(self._instants.popleft())
+            due = None if pump is None else pump.due(self._host.snapshot(), self._host.clock.now(), instant=True)
+            if pump is not None and due is not None:
                 self._done(pump, due)
+                if time.monotonic() - now >= _ROUND_S:
+                    break
 
     def _done(self, pump: Pump, due: Due) -> bool:
         """Do a step of a pump. Returns whether it has moved."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
-from psoup.pumps import Pump, mark_of
+from psoup.pumps import Due, Pump, mark_of
 from psoup_client import Client
 from psoup_service.chores import derived_streams
 from psoup_service.chores.derived_streams import DerivedStreams
@@ -149,3 +149,39 @@ def test_calls_about_many_queries_wait_only_for_the_streams_that_they_read(monke
         assert len(client.invoke_table([query.id], wait_for=done.sequence)) == 1
         copy.sync()
         assert copy.to_arrow().column("k").to_pylist() == [1]
+
+
+def test_instants_are_logged_between_steps_and_steps_between_instants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is due again and again does not keep the others from their NOW, and they do not keep it waiting."""
+    monkeypatch.setattr(derived_streams, "INSTANT_S", 0.01)
+    monkeypatch.setattr(derived_streams, "_ROUND_S", 0.0)
+    rounds, done, step = list[list[int]](), DerivedStreams._done, DerivedStreams._step
+
+    def in_round(pumps: DerivedStreams) -> bool:
+        rounds.append([])
+        return step(pumps)
+
+    def noted(pumps: DerivedStreams, pump: Any, due: Any) -> bool:
+        rounds[-1].append(pump.stream_id)
+        return done(pumps, pump, due)
+
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM busy (k BIGINT)")
+        client.create_stream("CREATE STREAM e (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
+        client.execute("CREATE STREAM x AS (SELECT k FROM busy)")
+        for name in ("a", "b", "c"):
+            client.execute(f"CREATE STREAM {name} AS (SELECT k FROM e WHERE k < 0)")
+            client.register(f"SELECT k FROM {name}")
+        pumps = served.service.regular.derived
+        served.wait_until(lambda: len(pumps.pumps) == 4)
+        busy, *quiet = sorted(pumps.pumps)
+        look = pumps._pumps.due
+        always = (pumps.pumps[busy], Due(()))
+        monkeypatch.setattr(pumps._pumps, "due", lambda *given: look(*given) or [always])
+        monkeypatch.setattr(DerivedStreams, "_done", noted)
+        monkeypatch.setattr(DerivedStreams, "_step", in_round)
+        client.push("e", pa.table({"k": [1], "at": pa.array([50 * SECOND], pa.timestamp("us"))}))
+        views = lambda: [served.service.host.snapshot().by_id[i] for i in quiet]  # noqa: E731
+        served.wait_until(lambda: all(view.watermark == 50 * SECOND - 1 for view in views()))
+    assert all(sum(stream_id in quiet for stream_id in of_round) <= 1 for of_round in rounds)
+    assert sum(busy in of_round for of_round in rounds) >= len(quiet)
