@@ -101,11 +101,12 @@ def _nodes_of(lives: Lives, layout: Layout) -> Iterator[tuple[Array, Array]]:
     rows, start, stop, stays, group = lives
     levels, nodes = layout.levels.astype(np.int8)[group], layout.base[group]
     top = int(layout.levels.max(initial=0))
+    of_level = np.bincount(levels, minlength=top + 1)
     for level in range(top + 1):
         odd, even = (start & 1 == 1) & (start < stop), (stop & 1 == 1) & (start < stop)
         if level == top:  # here a group is a node
             odd, even = start < stop, np.zeros(len(stop), np.bool_)
-        whole = levels == level
+        whole = np.flatnonzero(levels == level) if of_level[level] else np.zeros(0, np.int64)
         yield (
             np.concatenate([rows[odd], rows[even], stays[whole]]),
             np.concatenate([start[odd], stop[even] - 1, nodes[whole] >> level]),
