@@ -122,7 +122,8 @@ class Completeness(html.Facts):
         """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
         kinds = [source.window_kind for source in self.sources] or [self.window_kind]
         open_words = "rows may come and leave" if "table" in kinds else "may still grow"
-        parts = ["final: nothing can change it any more" if self.final else open_words]
+        up_to = "" if self.end is None else f" up to {str(self.end).removesuffix('+00:00')}Z"
+        parts = [f"final{up_to}: nothing can change it any more" if self.final else open_words]
         if self.sources:
             parts += _held(self.now, self.sources, self.final)
             for source in self.sources:

@@ -3,7 +3,7 @@
 symbol    price   at
 ──────────────────────────────────────
 ACME     101.50   2026-07-01 12:00:00Z
-1,200 rows, the first 10 shown. Final: nothing can change it any more; nothing late, nothing pending.
+1,200 rows, the first 10 shown. May still grow; nothing late, nothing pending.
 """
 
 from __future__ import annotations

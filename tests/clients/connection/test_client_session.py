@@ -112,7 +112,8 @@ def test_as_of_window_and_completeness(client: Client, make_stream: MakeStream) 
     assert wider.completeness.late == 1
     assert (wider.completeness.late_in_window, wider.completeness.pending_in_window) == (1, 0)
     assert wider.completeness.sentence() == (
-        "Final: nothing can change it any more; 1 tuple of the stream came too late and was refused, in this window."
+        "Final up to 2024-01-01 00:00:40Z: nothing can change it any more; 1 tuple of the stream came too late and was"
+        " refused, in this window."
     )
     assert (answer.completeness.late_in_window, answer.completeness.ahead_in_window) == (0, 0)
     assert answer.completeness.sentence() == (

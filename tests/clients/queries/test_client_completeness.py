@@ -27,6 +27,14 @@ def test_one_stream_has_no_sources() -> None:
     assert told.sentence() == "Final: nothing can change it any more; nothing late, nothing pending."
 
 
+def test_a_final_answer_says_up_to_when() -> None:
+    """The window of a derived stream ends at NOW. What is before it is final, and later rows may come all the same."""
+    said = "nothing can change it any more; nothing late, nothing pending."
+    assert _told(final=True, end=_at(60)).sentence() == f"Final up to 1970-01-01 00:01:00Z: {said}"
+    last = timestamp_pb2.Timestamp(seconds=59, nanos=999_999_000)
+    assert _told(final=True, end=last).sentence() == f"Final up to 1970-01-01 00:00:59.999999Z: {said}"
+
+
 def test_what_is_missing_of_a_join_is_said_of_its_source() -> None:
     first = _source("f", pending=3, pending_in_window=2, late=4, late_in_window=0)
     second = _source("w", truncated=True, idle=True, ahead=1, ahead_in_window=1)
