@@ -50,7 +50,7 @@ from psoup.sql.ddl import (
     with_derivation,
 )
 from psoup.sql.derive_options import DeriveOptions, derive_options
-from psoup.sql.derived_ticks import refuse_for_ticks, tick_width
+from psoup.sql.derived_ticks import UNBOUNDED_STATE, refuse_for_ticks, tick_width
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
@@ -216,7 +216,7 @@ def _refuse_unbounded(source: StatementText, query: StandingQuery, options: Deri
                 at,
                 hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
                 " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
-                reason="UNBOUNDED_STATE",
+                reason=UNBOUNDED_STATE,
             )
 
 

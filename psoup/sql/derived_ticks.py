@@ -13,7 +13,7 @@ from psoup.plan.node_exprs import plan_reads_now
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.source import StatementText
 
-UNBOUNDED = "UNBOUNDED_STATE"
+UNBOUNDED_STATE = "UNBOUNDED_STATE"
 """The reason of a refusal, as a window has no bound."""
 
 
@@ -46,7 +46,7 @@ def refuse_for_ticks(
                 at,
                 hint=f"write a window, as in {stream} [RANGE 1 HOUR], create {stream} with RETENTION, or write STATE AT"
                 " MOST 64 MB after the SELECT: the stream stops once an answer is larger",
-                reason=UNBOUNDED,
+                reason=UNBOUNDED_STATE,
             )
 
 

@@ -217,9 +217,7 @@ class Service:
         """The store of events."""
         return self._store
 
-    async def start(
-        self, *, warm: bool = True, compiling: Callable[[int, int], None] = lambda done, total: None
-    ) -> None:
+    async def start(self, *, warm: bool = True, compiling: Callable[[int, int], None] = lambda *_: None) -> None:
         """Listen, replay, serve. Raises InvalidInput if it cannot listen on the port. `compiling`: see `warm_up`."""
         server: grpc.aio.Server | None = None
         try:

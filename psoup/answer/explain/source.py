@@ -289,9 +289,15 @@ def explain_source(
         outside=tuple(map(str, outside)),
         sample=sample.rows,
         idle=seen.idle,
-        role=SourceRole.ROWS.value if plan is None else source_roles(plan)[source.place].value,
-        may_take_away=plan is not None and source.place in absences(plan),
+        **_place_in(plan, source.place),
     )
+
+
+def _place_in(plan: Node | None, place: int) -> dict[str, Any]:
+    """The role of a source in a plan, and whether its tuples may take rows away, as fields of a SourceExplanation."""
+    if plan is None:
+        return {"role": SourceRole.ROWS.value, "may_take_away": False}
+    return {"role": source_roles(plan)[place].value, "may_take_away": place in absences(plan)}
 
 
 def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:

@@ -12,6 +12,7 @@ from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.pumps import pump
 from psoup.work.clock import VirtualClock
+from psoup_testing.oracles.questions import again
 
 SECOND = 1_000_000
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -52,12 +53,12 @@ def close(soup: LocalPSoup, second: int) -> None:
 
 def derived(soup: LocalPSoup) -> list[tuple[int, int, int]]:
     """The numbers of the tuple and of the version, and the instant in seconds, of each row of x."""
-    rows = soup.ask("SELECT n, version, epoch_us(_time) AS at FROM x").to_table().to_pylist()
+    rows = again(soup.ask, "SELECT n, version, epoch_us(_time) AS at FROM x").to_table().to_pylist()
     return [(row["n"], row["version"], row["at"] // SECOND) for row in rows]
 
 
 def test_a_version_that_is_there_before_the_tuple_meets_it() -> None:
-    """It was taken at a watermark that is above the time of the tuple."""
+    """Its watermark is above the time of the tuple."""
     soup = started()
     soup.push("c", versions([1], 0, [100]))
     soup.heartbeat("c", 1_000 * SECOND)
@@ -113,7 +114,7 @@ class History:
 def test_all_rows_of_the_join_are_derived_once(seed: int, clause: str) -> None:
     soup, in_small_steps = (History(seed).run(clause, step) for step in (pump.MOST_TUPLES, 8))
     rows = derived(soup)
-    answer = soup.ask(f"{SELECT} BEGIN (START)").to_table().to_pylist()
+    answer = again(soup.ask, f"{SELECT} BEGIN (START)").to_table().to_pylist()
     assert sorted((n, version) for n, version, _ in rows) == sorted((row["n"], row["version"]) for row in answer)
     assert len(rows) > 10
     assert [at for *_, at in rows] == sorted(at for *_, at in rows)
