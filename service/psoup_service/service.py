@@ -169,8 +169,7 @@ class Service:
 
     def _make_metrics(self) -> Metrics:
         metrics = Metrics(self._figures)
-        metrics.by_snapshot(self._snapshot, self.clock.now)
-        metrics.by_derived(self._snapshot, lambda stream_id: self.host.passed.progress(stream_id))
+        metrics.by_snapshot(self._snapshot, self.clock.now, lambda stream_id: self.host.passed.progress(stream_id))
         metrics.by_stage(self.host.stages)
         return metrics
 

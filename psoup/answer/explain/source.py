@@ -265,8 +265,7 @@ def explain_source(
         kind=view.spec.noun,
         alias=source.alias,
         time_domain=time_domain(view.spec),
-        derived_by=view.spec.select,
-        derived_status=tuple(derived_status(view)) if view.spec.derived is not None else (),
+        **_derivation(view, derived_status),
         clause=selection.written,
         shared_by=len(clause.members),
         window=source.window_text,
@@ -298,6 +297,13 @@ def _place_in(plan: Node | None, place: int) -> dict[str, Any]:
     if plan is None:
         return {"role": SourceRole.ROWS.value, "may_take_away": False}
     return {"role": source_roles(plan)[place].value, "may_take_away": place in absences(plan)}
+
+
+def _derivation(view: StreamView, derived_status: DerivedLines) -> dict[str, Any]:
+    """The SELECT of a derived stream, and the lines about its pump. Nothing for any other stream."""
+    if view.spec.derived is None:
+        return {}
+    return {"derived_by": view.spec.select, "derived_status": tuple(derived_status(view))}
 
 
 def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:

@@ -203,17 +203,20 @@ class Metrics:
         """Show the connections of clients of PostgreSQL. `connections`: see `pg_connections`."""
         self.registry.register(connections)
 
-    def by_snapshot(self, snapshot: Callable[[], Snapshot | None], clock: Callable[[], int]) -> None:
-        """Show the figures of the present snapshot: queries by amount, the streams furthest behind, the largest tables.
+    def by_snapshot(
+        self,
+        snapshot: Callable[[], Snapshot | None],
+        clock: Callable[[], int],
+        progress: Callable[[int], Progress | None],
+    ) -> None:
+        """Show the figures of the present snapshot: queries by amount, the streams furthest behind, the largest tables,
+        and the derived streams with the greatest lag.
 
-        `snapshot`: as in `TableSizes`. `clock`: as in `StreamDelays`.
+        `snapshot`: as in `TableSizes`. `clock`: as in `StreamDelays`. `progress`: as in `DerivedFigures`.
         """
         self.registry.register(QueryAmounts(snapshot))
         self.registry.register(TableSizes(snapshot))
         self.registry.register(StreamDelays(snapshot, clock))
-
-    def by_derived(self, snapshot: Callable[[], Snapshot | None], progress: Callable[[int], Progress | None]) -> None:
-        """Show the derived streams with the greatest lag. The arguments are as in `DerivedFigures`."""
         self.registry.register(DerivedFigures(snapshot, progress))
 
     def by_stage(self, times: StageTimes) -> None:

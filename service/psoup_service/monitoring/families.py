@@ -56,8 +56,7 @@ def families() -> list[Family]:
     metrics.by_follower(dict)
     metrics.by_group(dict)
     metrics.by_pg_connection(PgConnections(dict))
-    metrics.by_snapshot(lambda: None, lambda: 0)
-    metrics.by_derived(lambda: None, lambda _: None)
+    metrics.by_snapshot(lambda: None, lambda: 0, lambda _: None)
     metrics.by_stage(StageTimes())
     metrics.by_tenant(_TwoTenants())
     listed = [Family(each.name, cast(Kind, each.type), each.documentation) for each in metrics.registry.collect()]

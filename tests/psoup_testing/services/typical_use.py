@@ -108,7 +108,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     completeness: Completeness = answer.completeness
     assert not completeness.errors
     assert completeness.sentence()
-    assert not [gap.phrase() for gap in completeness.gaps]
+    assert [gap.phrase() for gap in completeness.gaps] == []
     with TemporaryDirectory() as folder:
         answer.to_parquet(Path(folder, "rows.parquet"))
     rows, columns = answer.shape
