@@ -21,19 +21,25 @@ import pyarrow as pa
 from psoup.answer.answer import Answer
 from psoup.answer.completeness import Completeness
 from psoup.answer.copies.id_boxes import steps
+from psoup.config import EngineConfig
 from psoup.data.versions import begins_of
+from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.select.clause_matches import matches_in
 from psoup.execution.select.many_matches import parts_of
 from psoup.execution.select.match_forms import Matches
-from psoup.model import TIMESTAMP, Schema, StreamSpec
+from psoup.model import TIMESTAMP, Schema, StreamSpec, time_text
+from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
+
+_STEP_BYTES = 64 * 2**20
+"""The most bytes of the rows of a join in a step, with their tuple IDs and times, unless all have one instant."""
 
 
 class DerivedRows(NamedTuple):
@@ -53,12 +59,18 @@ def rows_of_step(
 ) -> DerivedRows:
     """Make the rows of a step. `spec`: the derived stream. Raises the errors of an invocation.
 
-    O(new tuples, and the tuples that they may meet).
+    Raises ResourceExhausted, reason STEP_BYTES, once the rows of a join of streams take too many bytes: then the step
+    needs fewer tuples. O(new tuples, and the tuples that they may meet).
     """
     views, parts = form.views(snapshot), list[pa.RecordBatch]()
-    errors = unknown = 0
+    errors, unknown, size, limit = 0, 0, 0, _most_bytes(form, views, extent, snapshot.config)
     for answer in _answers(form, views, snapshot, tenant, extent, budget):
-        parts += [batch for batch in answer.batches() if batch.num_rows]
+        for batch in answer.batches():
+            size += batch.nbytes
+            if size > limit:
+                raise _too_large(spec, extent, limit)
+            if batch.num_rows:
+                parts.append(batch)
         errors += answer.errors + answer.select_errors
         unknown += answer.unknown
     sources = len(views)
@@ -84,6 +96,29 @@ def _are_in_order(ids: Sequence[Array], instants: Array) -> bool:
     """Whether rows are certainly in order: no instant falls, and each row has a later tuple of the first source."""
     first = ids[0]
     return bool((instants[1:] >= instants[:-1]).all()) and bool((first[1:] > first[:-1]).all())
+
+
+def _most_bytes(form: Form, views: Sequence[StreamView], extent: Extent, config: EngineConfig) -> int:
+    """The most bytes of the rows of a step, with their tuple IDs and times: of one instant those of an answer.
+
+    There is no limit for a selection, and for a join of a stream with tables: each tuple has one row at most.
+    """
+    streams = [place for place, source in enumerate(form.sources) if source.as_of is None]
+    if len(streams) < 2:
+        return NO_LIMIT
+    new = [(views[place].timeline(), extent.base[place][1], extent.target[place][1]) for place in streams]
+    times = {timeline.time_of(at) for timeline, low, high in new if low < high for at in (low, high - 1)}
+    return config.answer_bytes if len(times) < 2 else min(_STEP_BYTES, config.answer_bytes)
+
+
+def _too_large(spec: StreamSpec, extent: Extent, limit: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the rows of stream {spec.name!r} from {counted(extent.new, 'new tuple')} up to {time_text(extent.at)} have"
+        f" more than {limit:,} bytes: give the SELECT more conditions, or shorter windows",
+        reason="STEP_BYTES",
+        stream=spec.name,
+        limit=limit,
+    )
 
 
 def _answers(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
+from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
 from psoup.pumps import Due, Pump, Pumps, advance, pump
+from psoup.pumps.rows import rows_of_step
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 
@@ -377,3 +381,31 @@ def test_a_quiet_derived_stream_does_not_hold_a_join_back(soup: LocalPSoup, time
     last = soup.engine.snapshot().sequence
     push("b", -1, 101)
     assert soup.engine.snapshot().sequence == last + 1, "no tuple waits"
+
+
+def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made with fewer tuples. One instant whose rows are too many stops the stream, with a reason."""
+    made = list[tuple[int, int]]()
+
+    def noted(*given: Any) -> Any:
+        made.append((given[4].new, 0))
+        derived = rows_of_step(*given)
+        made[-1] = given[4].new, derived.batch.nbytes
+        return derived
+
+    monkeypatch.setattr(pump, "rows_of_step", noted)
+    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
+    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50), *[(at, 60) for at in range(100)], (0, 61)))
+    soup.heartbeat("e", 59 * SECOND)
+    soup.execute("CREATE STREAM x AS (SELECT e.k, f.k AS other FROM e, f)")
+    assert not soup.not_derived
+    assert len(shown(soup, "x")) == 39 * 1_000
+    assert made[0][0] > 1_000 and not made[0][1], "the first step has ended without rows"
+    assert max(nbytes for _, nbytes in made) <= 200_000
+    soup.heartbeat("e", 61 * SECOND)
+    assert "from 100 new tuples up to 1970-01-01 00:01:00" in str(soup.not_derived["x"])
+    assert "more than 200,000 bytes" in str(soup.not_derived["x"])
+    assert len(shown(soup, "x")) == 39 * 1_000
