@@ -144,7 +144,7 @@ def _event(
     number: int = 0,
     rows: int | None = 0,
 ) -> Pushed:
-    """The event of a step. Without rows it only moves the watermark, and is no batch of the producer."""
+    """The event of a step. Without rows it only moves the watermark, and has no number of the producer."""
     place = sequence, tenant, stream_id
     if command is None or not len(command.batch):
         empty = tuple([empty_column(attribute.type) for attribute in spec.schema.attributes])

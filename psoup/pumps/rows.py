@@ -39,7 +39,7 @@ from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 _STEP_BYTES = 64 * 2**20
-"""The most bytes of the rows of a join in a step, with their tuple IDs and times, unless all have one instant."""
+"""The most bytes of a join's rows in a step, unless it has one instant. They include tuple IDs and times."""
 
 
 class DerivedRows(NamedTuple):
@@ -99,7 +99,7 @@ def _are_in_order(ids: Sequence[Array], instants: Array) -> bool:
 
 
 def _most_bytes(form: Form, views: Sequence[StreamView], extent: Extent, config: EngineConfig) -> int:
-    """The most bytes of the rows of a step, with their tuple IDs and times: of one instant those of an answer.
+    """The most bytes of the rows of a step, with their tuple IDs and times. One instant may have as many as an answer.
 
     There is no limit for a selection, and for a join of a stream with tables: each tuple has one row at most.
     """

@@ -384,7 +384,7 @@ def test_a_quiet_derived_stream_does_not_hold_a_join_back(soup: LocalPSoup, time
 
 
 def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made with fewer tuples. One instant whose rows are too many stops the stream, with a reason."""
+    """The next one has fewer tuples. One instant whose rows are too many stops the stream, with a reason."""
     made = list[tuple[int, int]]()
 
     def noted(*given: Any) -> Any:

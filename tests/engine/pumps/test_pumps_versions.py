@@ -58,7 +58,7 @@ def derived(soup: LocalPSoup) -> list[tuple[int, int, int]]:
 
 
 def test_a_version_that_is_there_before_the_tuple_meets_it() -> None:
-    """Its watermark is above the time of the tuple."""
+    """The watermark at which the version was taken is above the time of the tuple."""
     soup = started()
     soup.push("c", versions([1], 0, [100]))
     soup.heartbeat("c", 1_000 * SECOND)

@@ -152,7 +152,7 @@ def test_calls_about_many_queries_wait_only_for_the_streams_that_they_read(monke
 
 
 def test_instants_are_logged_between_steps_and_steps_between_instants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that is due again and again does not keep the others from their NOW, and they do not keep it waiting."""
+    """A stream that is always due does not stop the NOW of quiet streams. They do not stop its steps."""
     monkeypatch.setattr(derived_streams, "INSTANT_S", 0.01)
     monkeypatch.setattr(derived_streams, "_ROUND_S", 0.0)
     rounds, done, step = list[list[int]](), DerivedStreams._done, DerivedStreams._step
