@@ -244,8 +244,8 @@ class Admission:
             case Recall() | Locate():
                 return decide_recall(self._stream(command), command, sequence, now)
             case Attach():
-                store = self._config, self._archive, sequence + 1, now
-                return decide_attach(command, target_on(self._stream(command), tenant_of(command.tenant), *store))
+                attaching = tenant_of(command.tenant), self._config, self._archive, sequence + 1, now
+                return decide_attach(command, target_on(self._stream(command), *attaching))
             case Heartbeat():
                 return decide_heartbeat(self._stream(command), command, self._config, sequence + 1, now)
             case RaiseWatermarks():
