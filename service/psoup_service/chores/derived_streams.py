@@ -48,8 +48,12 @@ _PATIENCE_S = 60.0
 _NO_ROOM_S = 0.05
 """Seconds of pause of a pump after a step that found no room."""
 PACE_S = 0.01
-"""The least seconds between the beginnings of two rounds of steps. More tuples come meanwhile. No pause is made while a
-reader waits, or a pump is behind."""
+"""The least seconds between the beginnings of two rounds of steps, unless a pump is behind. More tuples come then."""
+_REST = 7
+"""While clients push, the pause after a round is so many times the processor time of the round. A step over thousands
+of tuples takes little longer than one over ten. If a pump is behind, the pause is as long as the round."""
+MOST_REST_S = 0.25
+"""The most seconds of a pause. A reader that waits ends it."""
 STEP_S = 0.25
 """Seconds after which a step is given up and divided, if other tenants have derived streams."""
 _ROUND_S = 0.05
@@ -81,9 +85,11 @@ class DerivedStreams:
         self._without_room: dict[int, float] = {}
         """The time until which a pump waits for room in memory, by stream ID."""
         self._times = TenantTimes()
-        self._instant_at = self._round_at = self._released_at = 0.0
+        self._instant_at = self._released_at = 0.0
         self._instants = deque[int]()
         """The streams whose last closed instant is still to be logged in this turn."""
+        self._pushes = 0
+        """The pushes of derived rows in this round."""
         self.steps = self.failed = 0
         """Steps that were done, and that failed, since the start."""
         self.reasons: dict[int, str] = {}
@@ -150,8 +156,8 @@ class DerivedStreams:
             self._wake.wait(self._rest_s())
             self._wake.clear()
             try:
-                while not self._stopping.is_set() and self._step():
-                    self._gather()
+                while not self._stopping.is_set() and self._round():
+                    pass
             except (Unavailable, CancelledError):  # the service stops
                 self._stopping.wait(_NO_ROOM_S)
             except Exception:
@@ -166,12 +172,20 @@ class DerivedStreams:
         rest = self._pumps.rest(self._host.clock.now())
         return INSTANT_S if rest is None else max(_TICK_S, min(INSTANT_S, rest / SECOND))
 
-    def _gather(self) -> None:
-        """Wait a moment for more tuples: a step over a thousand tuples costs little more than one over ten."""
-        rest = self._round_at + PACE_S - time.monotonic()
-        if rest > 0 and not any(pump.behind for pump in self.pumps.values()):
-            self._hurry.wait(rest)
+    def _round(self) -> bool:
+        """Do a round of steps, and wait a moment for more tuples. Returns False if no step was due."""
+        began, at, events = time.thread_time(), time.monotonic(), self._host.applied
+        self._pushes = 0
+        if not self._step():
+            return False
+        behind = any(pump.behind for pump in self.pumps.values())
+        rest = 0.0 if behind else at + PACE_S - time.monotonic()
+        if self._host.applied - events > self._pushes:  # clients push, too
+            rest = max(rest, (1 if behind else _REST) * (time.thread_time() - began))
+        if rest > 0:
+            self._hurry.wait(min(rest, MOST_REST_S))
         self._hurry.clear()
+        return True
 
     def _step(self) -> bool:
         """Do a round of steps: one of each pump that is due, as far as the time of a round allows.
@@ -179,7 +193,7 @@ class DerivedStreams:
         Returns False if none is due.
         """
         snapshot, now = self._host.snapshot(), time.monotonic()
-        self._streams, self._round_at = mark_of(snapshot.by_id), now
+        self._streams = mark_of(snapshot.by_id)
         if now - self._released_at >= INSTANT_S:
             self._released_at = now
             self._release(snapshot)
@@ -310,7 +324,9 @@ class DerivedStreams:
 
     def _submit(self, command: PumpCommand) -> Acknowledgement:
         """Log a command, and wait until readers see its event. Rows that are logged stay pushed if that takes long."""
-        return self._on_loop(self._logged(command))
+        acknowledgement = self._on_loop(self._logged(command))
+        self._pushes += isinstance(command, PushDerived)
+        return acknowledgement
 
     async def _logged(self, command: PumpCommand) -> Acknowledgement:
         acknowledgement = await self._host.submit(command, patience=_PATIENCE_S)

@@ -244,6 +244,7 @@ def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monke
 def test_pushes_that_no_reader_waits_for_are_derived_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read ends the pause of the pumps, and so does the end of the service."""
     monkeypatch.setattr(derived_streams, "PACE_S", 3_600.0)
+    monkeypatch.setattr(derived_streams, "MOST_REST_S", 3_600.0)
     with serving() as served, Client(served.address) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         client.execute("CREATE STREAM x AS (SELECT k FROM t)")
