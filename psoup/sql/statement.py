@@ -120,8 +120,9 @@ def _create(
         raise source.unsupported("IF NOT EXISTS", tokens[2].start, hint=hint)
     if second.text.upper() not in ("STREAM", "TABLE"):
         word = second.text.upper()[:40]
-        feature = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
-        raise source.unsupported(feature, second.start, hint=_created(tokens, word))
+        if len(tokens) == 1:
+            raise source.error("CREATE needs STREAM or TABLE", second.end + 1, hint=_CREATE)
+        raise source.unsupported(f"CREATE {word}", second.start, hint=_created(tokens, word))
     with advised(source, tokens):
         refuse_tokens(source, tokens, TOKENS)
         node = parse(source, tokens)

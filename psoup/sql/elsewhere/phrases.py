@@ -25,9 +25,9 @@ _HOP = "FROM trades … GROUP BY hop(t, INTERVAL '5' MINUTE, INTERVAL '10' MINUT
 _SLIDE = "BEGIN (NOW - 1 HOUR) at the end of the statement is a window that slides"
 _EMIT = "register the SELECT without EMIT; invoke gives the answer, and watch([client.copy(query)]) tells each change"
 _AS_OF = (
-    "as_of goes with the question, not into the statement: invoke(query, as_of=time), psoup ask … --as-of TIME. For the"
-    " row of a table that held at the time of a tuple: s JOIN t AS OF s ON t.k = s.k. For the closest tuple of another"
-    " stream: ASOF JOIN … ON a.k = b.k AND a.t >= b.t"
+    "the time of an answer is not a part of the statement: invoke(query, as_of=time), psoup ask … --as-of TIME, or in"
+    " psql SET psoup.as_of = '2026-07-01 12:30'. For the row of a table that held at the time of a tuple: s JOIN t"
+    " AS OF s ON t.k = s.k. For the closest tuple of another stream: ASOF JOIN … ON a.k = b.k AND a.t >= b.t"
 )
 _WITHIN = (
     "write ON t.k = u.k AND u.at BETWEEN t.at - INTERVAL 10 MINUTE AND t.at + INTERVAL 10 MINUTE; a window of each"

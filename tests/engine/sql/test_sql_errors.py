@@ -304,6 +304,12 @@ def test_a_hint_that_lists_streams_says_that_there_are_more() -> None:
     assert caught.value.hint == f"the streams and tables are {', '.join(names[:12])}, ..."
 
 
+def test_create_alone_is_not_a_feature_that_is_missing() -> None:
+    with pytest.raises(SqlError, match="CREATE needs STREAM or TABLE") as caught:
+        create_stream("CREATE")
+    assert (caught.value.column, caught.value.reason) == (7, "SQL")
+
+
 def test_a_name_with_few_equal_letters_is_not_suggested() -> None:
     with pytest.raises(SqlError) as caught:
         standing_query("SELECT v FROM orders", lookup, ("trades",))

@@ -14,7 +14,7 @@ _HINTS = {
     "ALTER": _DEFINITIONS,
     "DROP": _DEFINITIONS,
     "UPDATE": "an INSERT into a table replaces the row with the same key",
-    "DELETE": "psoup push --delete, or Client.delete, deletes rows of a table",
+    "DELETE": "INSERT INTO t (…, _deleted) VALUES (…, true) deletes the row with this key from a table",
     "MERGE": "an INSERT into a table replaces the row with the same key",
     "TRUNCATE": "streams drop old tuples by RETENTION",
     "NOTIFY": "the service notifies of changes of answers; send rows by INSERT",
