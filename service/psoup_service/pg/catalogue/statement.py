@@ -133,7 +133,8 @@ def _prepared(text: str, values: Mapping[str, str], parameters: Sequence[str]) -
         if _OF_CATALOGUE.search(text) is None:
             return None
         raise
-    if not reads(tree):
+    cut = isinstance(tree, exp.Select) and not tree.expressions  # a SELECT alone: PSoup's parser says what it lacks
+    if cut or not reads(tree):
         return None
     holder = exp.Subquery(this=tree)
     translator = Translator(short, values, list(parameters), lists)

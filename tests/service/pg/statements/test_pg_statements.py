@@ -202,6 +202,8 @@ def test_other_statements_are_refused_by_their_names(session: Any) -> None:
     with pytest.raises(psycopg2.errors.FeatureNotSupported) as refused:
         session.execute("SELECT n FROM trades AS OF TIMESTAMP '2026-07-01'")
     assert "SET psoup.as_of = '2026-07-01 12:30'" in str(refused.value.diag.message_hint)
+    with pytest.raises(psycopg2.errors.SyntaxError, match="FROM is missing"):
+        session.execute("SELECT")
     with pytest.raises(psycopg2.errors.UndefinedObject, match="did you mean 'DateStyle'"):
         session.execute("SET datestile = 'x'")
     with pytest.raises(psycopg2.errors.SyntaxError):
