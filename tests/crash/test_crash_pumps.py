@@ -82,12 +82,12 @@ def test_rows_and_ids_are_as_in_a_service_that_was_never_killed(number: int, tmp
                     push(client, each)
                 for name in DERIVED if stop == batches else ():
                     client.execute(f"ALTER STREAM {name} RESUME")
-                found = shown(client) if stop == batches else []  # of its own writes: a read that waits for the pumps
+                rows = shown(client) if stop == batches else []  # of its own writes: a read that waits for the pumps
             zygote.kill()
             if stop < batches:
                 zygote.start(data, port=int(address.rpartition(":")[2]))
                 address = zygote.ready()
-        assert [table.to_pylist() for table in found] == [table.to_pylist() for table in expected]
+        assert [table.to_pylist() for table in rows] == [table.to_pylist() for table in expected]
         assert min(table.num_rows for table in expected) > 10
         assert expected[1].num_rows > 100
     assert examine(tmp_path / "data").well

@@ -293,7 +293,7 @@ def explain_source(
 
 
 def _place_in(plan: Node | None, place: int) -> dict[str, Any]:
-    """The role of a source in a plan, and whether its tuples may take rows away, as fields of a SourceExplanation."""
+    """The fields of a SourceExplanation that depend on the plan. None: the source has no plan above it."""
     if plan is None:
         return {"role": SourceRole.ROWS.value, "may_take_away": False}
     return {"role": source_roles(plan)[place].value, "may_take_away": place in absences(plan)}

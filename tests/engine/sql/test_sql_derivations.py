@@ -119,7 +119,7 @@ def test_a_window_that_is_always_empty_is_refused() -> None:
 
 
 def test_an_absence_with_a_band_is_read_at_its_end_and_needs_no_window() -> None:
-    """If no partner leaves first, a tuple is needed until the end of the band; else as long as its window says."""
+    """A tuple is needed until the end of the band. If a partner may leave first, its window counts."""
     band = "g.k = f.k AND g.at >= f.at - INTERVAL 1 HOUR AND g.at < f.at + INTERVAL 2 HOURS"
     absence = f"f.k FROM f WHERE NOT EXISTS (SELECT 1 FROM f g WHERE {band})"
     ways = {

@@ -131,7 +131,7 @@ def test_the_shell_suspends_and_resumes_a_stream() -> None:
 
 
 def test_a_stream_over_a_suspended_one_names_it() -> None:
-    """It has no lag, as it has read all rows of its source."""
+    """A pump that has read all rows of its source has no lag."""
     soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
     soup.execute("CREATE STREAM t (k BIGINT)")
     for name, source in (("x", "t"), ("y", "x"), ("z", "y")):
