@@ -52,7 +52,7 @@ PACE_S = 0.01
 _REST = 7
 """While clients push, the pause after a round is so many times the processor time of the round. A step over thousands
 of tuples takes little longer than one over ten. If a pump is behind, the pause is as long as the round."""
-MOST_REST_S = 0.25
+MOST_REST_S = 0.05
 """The most seconds of a pause. A reader that waits ends it."""
 STEP_S = 0.25
 """Seconds after which a step is given up and divided, if other tenants have derived streams."""
