@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
-from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
 from psoup.pumps import Due, Pump, Pumps, advance, pump
-from psoup.pumps.rows import rows_of_step
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
-
-SECOND = 1_000_000
-TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
-
-
-def rows(*values: tuple[int, float]) -> pa.Table:
-    """Rows of k and at, in seconds."""
-    times = pa.array([int(at * SECOND) for _, at in values], pa.timestamp("us"))
-    return pa.table({"k": [k for k, _ in values], "at": times})
-
-
-def shown(soup: LocalPSoup, name: str, columns: str = "*") -> list[tuple[object, ...]]:
-    """The rows of a stream with their times in microseconds."""
-    answer = soup.ask(f"SELECT {columns}, epoch_us(_time) AS instant FROM {name}").to_table().to_pylist()
-    return [tuple(row.values()) for row in answer]
+from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
 
 
 def watermark(soup: LocalPSoup, name: str) -> int | None:
@@ -291,23 +273,6 @@ def test_a_pump_whose_source_was_dropped_has_no_step(soup: LocalPSoup) -> None:
         stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())
 
 
-def test_a_step_with_too_many_bytes_is_several(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows and their order are the same as in one step."""
-    monkeypatch.setattr(pump, "MOST_BYTES", 20_000)
-    for name in ("e", "f"):
-        soup.execute(f"CREATE STREAM {name} {TIMED}")
-        soup.push(name, rows(*[(at, at) for at in range(1, 61)]))
-    before = soup.engine.snapshot().sequence
-    soup.execute("CREATE STREAM x AS (SELECT e.k, f.k AS other FROM e, f)")
-    last = soup.engine.snapshot()
-    assert len(shown(soup, "x")) == 59 * 59
-    assert shown(soup, "x") == sorted(shown(soup, "x"), key=lambda row: (row[2], row[0], row[1]))
-    view = last.stream("x", soup.tenant)
-    pushes = last.sequence - before - 1
-    assert 59 * 59 * 24 / 20_000 <= pushes < 40
-    assert view.watermark == 60 * SECOND - 1
-
-
 def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup) -> None:
     Stepped(soup)
     soup.execute(f"CREATE STREAM e {TIMED}")
@@ -326,20 +291,6 @@ def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup
         steps += 1
     assert [k for k, _ in shown(soup, "y")] == [*range(1, 65)]
     assert 10 < steps < 40
-
-
-def test_a_pump_that_is_behind_takes_larger_steps(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of pushes is smaller, and the rows are the same. A table has no part in the tuples of a step."""
-    monkeypatch.setattr(pump, "MOST_TUPLES", 10)
-    soup.execute(f"CREATE STREAM e {TIMED}")
-    soup.execute("CREATE TABLE n (k BIGINT PRIMARY KEY, at TIMESTAMP) TIMESTAMP BY at")
-    soup.push("n", rows(*[(k, 0) for k in range(1, 402)]))
-    soup.heartbeat("n", 500 * SECOND)
-    soup.push("e", rows(*[(at, at) for at in range(1, 402)]))
-    before = soup.engine.snapshot().sequence
-    soup.execute("CREATE STREAM x AS (SELECT e.k FROM e JOIN n AS OF e ON n.k = e.k)")
-    assert soup.engine.snapshot().sequence == before + 1 + 8  # steps of 10, 20, 40, and 80 tuples
-    assert [k for k, _ in shown(soup, "x")] == [*range(1, 401)]
 
 
 def test_a_step_that_took_long_is_followed_by_a_smaller_one(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,31 +332,3 @@ def test_a_quiet_derived_stream_does_not_hold_a_join_back(soup: LocalPSoup, time
     last = soup.engine.snapshot().sequence
     push("b", -1, 101)
     assert soup.engine.snapshot().sequence == last + 1, "no tuple waits"
-
-
-def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one has fewer tuples. One instant whose rows are too many stops the stream, with a reason."""
-    made = list[tuple[int, int]]()
-
-    def noted(*given: Any) -> Any:
-        made.append((given[4].new, 0))
-        derived = rows_of_step(*given)
-        made[-1] = given[4].new, derived.batch.nbytes
-        return derived
-
-    monkeypatch.setattr(pump, "rows_of_step", noted)
-    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
-    for name in ("e", "f"):
-        soup.execute(f"CREATE STREAM {name} {TIMED}")
-    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
-    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50), *[(at, 60) for at in range(100)], (0, 61)))
-    soup.heartbeat("e", 59 * SECOND)
-    soup.execute("CREATE STREAM x AS (SELECT e.k, f.k AS other FROM e, f)")
-    assert not soup.not_derived
-    assert len(shown(soup, "x")) == 39 * 1_000
-    assert made[0][0] > 1_000 and not made[0][1], "the first step has ended without rows"
-    assert max(nbytes for _, nbytes in made) <= 200_000
-    soup.heartbeat("e", 61 * SECOND)
-    assert "from 100 new tuples up to 1970-01-01 00:01:00" in str(soup.not_derived["x"])
-    assert "more than 200,000 bytes" in str(soup.not_derived["x"])
-    assert len(shown(soup, "x")) == 39 * 1_000

@@ -163,7 +163,7 @@ def test_an_archive_is_the_older_part_of_what_is_kept() -> None:
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t IDLE AFTER 0", "longer than 0"),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t LATENESS 0.0000001", "whole number of microseconds"),
         ("CREATE TABLE s (a INT)", "a table needs a PRIMARY KEY"),
-        ("CREATE", "is not supported"),
+        ("CREATE", "CREATE needs STREAM or TABLE"),
         ("SELECT 1", "CREATE STREAM is needed here"),
         ("DROP STREAM s", "CREATE STREAM is needed here, not DROP"),
     ],

@@ -71,6 +71,7 @@ def test_a_drop_ends_a_wait_during_a_long_step() -> None:
     with serving() as served, Client(served.address) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        client.register("SELECT k FROM x")
         pumps = served.service.regular.derived
         served.wait_until(lambda: bool(pumps.pumps))
         (pump,) = pumps.pumps.values()
@@ -82,7 +83,7 @@ def test_a_drop_ends_a_wait_during_a_long_step() -> None:
             wait = asyncio.run_coroutine_threadsafe(reads, served._loop)
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), served._loop).result(TIMEOUT_S)
             assert not wait.done()
-            client.execute("DROP STREAM x")
+            client.execute("DROP STREAM x CASCADE")
             wait.result(TIMEOUT_S)
         finally:
             ends.set()
