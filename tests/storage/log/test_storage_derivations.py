@@ -57,6 +57,25 @@ def test_a_start_goes_on_after_the_log_has_forgotten_stored_rows(tmp_path: Path)
     assert examine(tmp_path / "data").findings == []
 
 
+@pytest.mark.parametrize("resume", [[], ["RESUME"], ["RESUME FROM NOW"]])
+def test_a_start_reads_the_stored_chunks_of_a_stream_that_was_suspended(resume: list[str], tmp_path: Path) -> None:
+    soup = filled(tmp_path / "data")
+    soup.execute("CREATE STREAM y AS (SELECT k FROM x) RETENTION 3650 DAYS ARCHIVE 1 DAY")
+    soup.maintain()
+    for change in ("SUSPEND", *resume):
+        soup.execute(f"ALTER STREAM x {change}")
+    soup.maintain()
+    before, specs = shown(soup), [soup.engine.snapshot().stream(name, soup.tenant).spec for name in ("x", "y")]
+    soup.store.close()
+    again = Soup(tmp_path / "data", soup.clock.now())
+    assert shown(again) == before
+    for spec in specs:
+        derived = again.engine.snapshot().stream(spec.name, soup.tenant).spec.derived
+        assert derived is not None and spec.derived is not None
+        assert (derived.halt, derived.gaps) == (spec.derived.halt, spec.derived.gaps)
+    again.store.close()
+
+
 @pytest.mark.parametrize("operator", ["ISTREAM", "DSTREAM", "RSTREAM"])
 def test_ticks_after_starts_have_the_rows_of_a_life_without_starts(operator: str, tmp_path: Path) -> None:
     """The windows reach into chunks that are in files only. A start makes the answer before again."""

@@ -30,7 +30,7 @@ _STREAMS = """
 SELECT stream, body FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks) ORDER BY sequence
 """
 _ALTERATIONS = """
-SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind IN ('stream', 'alter') AND kind = 'alter' ORDER BY sequence
+SELECT body FROM log WHERE stream = ? AND kind IN ('stream', 'alter') AND kind = 'alter' ORDER BY sequence
 """
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
 _FACTS = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
@@ -97,8 +97,9 @@ class Restoring:
         if not rows:
             return None
         spec = first
-        for (sql,) in list(self._query(_ALTERATIONS, (stream,))):
-            spec = altered(spec, sql, {})
+        for (body,) in list(self._query(_ALTERATIONS, (stream,))):
+            facts = json.loads(body)
+            spec = altered(spec, facts["sql"], facts)
         last = rows[-1]
         passed = Passed(last.number, last.end_id, last.last_time) if last.passed else None
         rows = rows if passed is None else []
