@@ -25,7 +25,7 @@ from psoup.pumps.extents import Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.operators import Binding
 from psoup.pumps.part import Part
-from psoup.pumps.rows import DerivedRows, no_rows
+from psoup.pumps.rows import STEP_BYTES, DerivedRows, no_rows
 from psoup.pumps.spans import spans_of
 from psoup.values.columns import Batch, Column
 from psoup.work.read_budget import ReadBudget
@@ -100,9 +100,10 @@ class KeptState:
         """
         state = self._state
         if state is None or state.form is not form or state.at != extent.after:
-            state = self._rebuilt(form, binding, views, snapshot, tenant, extent.after, budget)
+            state = self._rebuilt(form, binding, spec, views, snapshot, tenant, extent.after, budget)
+        self._state = state  # the rows may have too many bytes: then it is the state of a smaller step
+        inputs = [spans_of(form, part, spec, views, snapshot, tenant, extent, budget) for part in binding.parts]
         self._state = None  # a step that fails leaves a state of no instant
-        inputs = [spans_of(form, part, views, snapshot, tenant, extent, budget) for part in binding.parts]
         deltas = state.operator.step([each.spans for each in inputs], extent.at)
         check_state(spec, state.operator.nbytes)
         deltas = _settled(deltas) if binding.settles else deltas
@@ -116,6 +117,7 @@ class KeptState:
         self,
         form: Form,
         binding: Binding,
+        spec: StreamSpec,
         views: Sequence[StreamView],
         snapshot: Snapshot,
         tenant: str,
@@ -127,16 +129,22 @@ class KeptState:
         parts = [part for part in binding.parts if not binding.forgets or _leaves(form, part)]
         if at is None or not parts:
             return _State(form, operator, at)
-        after, self.rebuilding = _before_all(form, parts, at), True
+        after, share, self.rebuilding = _before_all(form, parts, at), _REBUILT, True
         try:
             while after is None or after < at:
-                extent = next_extent(form, views, after, at, _REBUILT, alive_at=at)
-                spans = [
-                    spans_of(form, part, views, snapshot, tenant, extent, budget).spans
-                    if part in parts
-                    else Spans.empty(part.types)
-                    for part in binding.parts
-                ]
+                extent = next_extent(form, views, after, at, share, alive_at=at)
+                try:
+                    spans = [
+                        spans_of(form, part, spec, views, snapshot, tenant, extent, budget).spans
+                        if part in parts
+                        else Spans.empty(part.types)
+                        for part in binding.parts
+                    ]
+                except ResourceExhausted as problem:
+                    if problem.reason != STEP_BYTES or share == 1:
+                        raise
+                    share //= 2
+                    continue
                 load(operator, [each.take(np.flatnonzero(each.end >= at)) for each in spans], extent.at)
                 after = extent.at
         finally:

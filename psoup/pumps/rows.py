@@ -12,7 +12,7 @@ in FROM. So the rows of two steps are the rows of one step over both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,8 @@ from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
+STEP_BYTES = "STEP_BYTES"
+"""The reason of a step whose joined rows take too many bytes: it needs fewer tuples."""
 _STEP_BYTES = 64 * 2**20
 """The most bytes of a join's rows in a step, unless it has one instant. They include tuple IDs and times."""
 
@@ -63,12 +65,13 @@ def rows_of_step(
     needs fewer tuples. O(new tuples, and the tuples that they may meet).
     """
     views, parts = form.views(snapshot), list[pa.RecordBatch]()
-    errors, unknown, size, limit = 0, 0, 0, _most_bytes(form, views, extent, snapshot.config)
+    errors, unknown, size = 0, 0, 0
+    limit = most_bytes(form, range(len(views)), views, extent, snapshot.config)
     for answer in _answers(form, views, snapshot, tenant, extent, budget):
         for batch in answer.batches():
             size += batch.nbytes
             if size > limit:
-                raise _too_large(spec, extent, limit)
+                raise too_large(spec, extent, limit)
             if batch.num_rows:
                 parts.append(batch)
         errors += answer.errors + answer.select_errors
@@ -98,12 +101,16 @@ def _are_in_order(ids: Sequence[Array], instants: Array) -> bool:
     return bool((instants[1:] >= instants[:-1]).all()) and bool((first[1:] > first[:-1]).all())
 
 
-def _most_bytes(form: Form, views: Sequence[StreamView], extent: Extent, config: EngineConfig) -> int:
+def most_bytes(
+    form: Form, places: Iterable[int], views: Sequence[StreamView], extent: Extent, config: EngineConfig
+) -> int:
     """The most bytes of the rows of a step, with their tuple IDs and times. One instant may have as many as an answer.
+
+    `places`: the sources that are joined, by their places in FROM.
 
     There is no limit for a selection, and for a join of a stream with tables: each tuple has one row at most.
     """
-    streams = [place for place, source in enumerate(form.sources) if source.as_of is None]
+    streams = [place for place in places if form.sources[place].as_of is None]
     if len(streams) < 2:
         return NO_LIMIT
     new = [(views[place].timeline(), extent.base[place][1], extent.target[place][1]) for place in streams]
@@ -111,11 +118,12 @@ def _most_bytes(form: Form, views: Sequence[StreamView], extent: Extent, config:
     return config.answer_bytes if len(times) < 2 else min(_STEP_BYTES, config.answer_bytes)
 
 
-def _too_large(spec: StreamSpec, extent: Extent, limit: int) -> ResourceExhausted:
+def too_large(spec: StreamSpec, extent: Extent, limit: int) -> ResourceExhausted:
+    """The error of a step whose rows have more than `limit` bytes. `spec`: the derived stream."""
     return ResourceExhausted(
         f"the rows of stream {spec.name!r} from {counted(extent.new, 'new tuple')} up to {time_text(extent.at)} have"
         f" more than {limit:,} bytes: give the SELECT more conditions, or shorter windows",
-        reason="STEP_BYTES",
+        reason=STEP_BYTES,
         stream=spec.name,
         limit=limit,
     )

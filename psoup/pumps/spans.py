@@ -17,12 +17,12 @@ import numpy as np
 
 from psoup.delta import FOREVER, Spans
 from psoup.execution.plan import rows_of
-from psoup.model import Kind
+from psoup.model import Kind, StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
 from psoup.pumps.part import Part, id_output
-from psoup.pumps.rows import readings
+from psoup.pumps.rows import most_bytes, readings, too_large
 from psoup.values.columns import Array, Column, concat_columns
 from psoup.work.read_budget import ReadBudget
 
@@ -41,22 +41,28 @@ class PartRows(NamedTuple):
 def spans_of(
     form: Form,
     part: Part,
+    spec: StreamSpec,
     views: Sequence[StreamView],
     snapshot: Snapshot,
     tenant: str,
     extent: Extent,
     budget: ReadBudget,
 ) -> PartRows:
-    """The rows of a part that enter in a step, by instant and tuple IDs. Raises the errors of an invocation.
+    """The rows of a part that enter in a step, by instant and tuple IDs. `spec`: the derived stream.
 
-    O(new tuples, and the tuples that they may meet).
+    Raises the errors of an invocation. Raises ResourceExhausted, reason STEP_BYTES, as
+    `psoup.pumps.rows.rows_of_step`. O(new tuples, and the tuples that they may meet).
     """
     id_columns = [id_output(place).expr for place in part.places] if len(part.places) > 1 else []
     outputs = [*id_columns, *[output.expr for output in part.plan.outputs]]
-    pieces, errors, unknown = list[list[Column]](), 0, 0
+    pieces, errors, unknown, size = list[list[Column]](), 0, 0, 0
+    limit = most_bytes(form, part.places, views, extent, snapshot.config)
     for reading in readings(form, part.places, views, snapshot, tenant, extent, budget):
         for columns in rows_of(part.plan, reading).columns(outputs, _ROWS):
             reading.count(columns)
+            size += sum([column.nbytes for column in columns])
+            if size > limit:
+                raise too_large(spec, extent, limit)
             pieces.append(columns)
         errors, unknown = errors + reading.errors + reading.join_errors, unknown + reading.unknown
     if not pieces:

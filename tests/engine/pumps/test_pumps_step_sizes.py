@@ -8,8 +8,9 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.pumps import pump
+from psoup.pumps import kept_state, pump
 from psoup.pumps.rows import rows_of_step
+from psoup.pumps.spans import spans_of
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
 
@@ -76,3 +77,34 @@ def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch
     assert "from 100 new tuples up to 1970-01-01 00:01:00" in str(soup.not_derived["x"])
     assert "more than 200,000 bytes" in str(soup.not_derived["x"])
     assert len(shown(soup, "x")) == 39 * 1_000
+
+
+@pytest.mark.parametrize("every", ["", " EVERY 1 SECOND"])
+def test_a_join_below_a_state_has_no_more_bytes_than_a_join_alone(every: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the state is made again: that is divided, and does not fail."""
+    made = list[tuple[int, int]]()
+
+    def noted(*given: Any) -> Any:
+        rows = spans_of(*given)
+        made.append((len(rows.spans.start), sum(column.nbytes for column in rows.spans.columns)))
+        return rows
+
+    monkeypatch.setattr(kept_state, "spans_of", noted)
+    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
+    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50)))
+    soup.heartbeat("e", 59 * SECOND)
+    sources = "e [RANGE 1 HOUR], f [RANGE 1 HOUR]"
+    soup.execute(f"CREATE STREAM x AS (SELECT f.k, count(*) AS n FROM {sources} GROUP BY f.k){every}")
+    assert not soup.not_derived
+    assert len(made) > 2 and max(nbytes for _, nbytes in made) <= 200_000
+    assert sum(count for count, _ in made) <= 41 * 1_000, "the state is not made again for each such step"
+    soup._pumps = Pumps()
+    made.clear()
+    soup.push("f", rows((0, 51), (0, 52)))
+    assert not soup.not_derived
+    assert len(made) > 2 and max(nbytes for _, nbytes in made) <= 200_000
+    counts = soup.ask("SELECT k, n FROM x WHERE k = 0").to_table().to_pylist()
+    assert counts == [{"k": 0, "n": 1_000}, {"k": 0, "n": 2_000}]
