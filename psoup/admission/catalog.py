@@ -103,12 +103,16 @@ class KnownStream:
         return self.producers.nbytes - nbytes
 
 
-def refuse_derived(spec: StreamSpec, change: str) -> None:
-    """Raise FailedPrecondition, reason DERIVED, if a stream is derived. `change`: the refused change, in words."""
+def refuse_derived(
+    spec: StreamSpec, change: str, way: str = "change its sources, or create a stream without AS"
+) -> None:
+    """Raise FailedPrecondition, reason DERIVED, if a stream is derived. `change`: the refused change, in words.
+
+    `way`: what to do instead.
+    """
     if spec.derived is not None:
         raise FailedPrecondition(
-            f"stream {spec.name!r} is derived by the service, which alone adds its rows: {change} is refused;"
-            " change its sources, or create a stream without AS",
+            f"stream {spec.name!r} is derived by the service, which alone adds its rows: {change} is refused; {way}",
             reason="DERIVED",
             stream=spec.name,
         )

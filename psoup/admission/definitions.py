@@ -98,7 +98,8 @@ def decide_alter(
     IF NOT EXISTS, the column may exist with the same type.
     """
     stream = tenant.stream(alteration.stream)
-    refuse_derived(stream.spec, "ALTER STREAM")
+    way = "drop it, and create it again with its columns in the SELECT"
+    refuse_derived(stream.spec, "ALTER STREAM", way if alteration.attributes else "change its sources")
     _check_noun(stream.spec, "ALTER", alteration.table)
     alteration = replace(alteration, attributes=_missing_columns(stream.spec, alteration))
     if alteration.default_ahead:

@@ -35,9 +35,9 @@ class DerivedStatus(NamedTuple):
     `reason`: the failure that stopped it, or the last failure of a pump that tries again; "" without one. `late`:
     whether the lag is more than LAG AT MOST, `limit`.
 
-    `reached`: the instant up to which the pump has looked. `lag`: from there to the newest tuple of a source that is a
-    stream; 0 if all are derived. `held_by`: the source whose watermark holds the stream back, "" if none does. It is
-    a stream that does not run, if the stream derives from one, directly or not.
+    `reached`: the instant up to which the stream has all rows. `lag`: from there to the newest tuple of a source that
+    is a stream; 0 if only tuples at the watermark itself are left. `held_by`: the source whose watermark holds the
+    stream back, "" if none does. It is a stream that does not run, if the stream derives from one, directly or not.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
     out. `progress`: the counts of the pump since the start of the process.
@@ -57,6 +57,12 @@ class DerivedStatus(NamedTuple):
     gaps: tuple[Gap, ...]
     progress: Progress
 
+    @property
+    def catches_up(self) -> bool:
+        """Whether it runs, and has not derived all that its sources have closed."""
+        every = self.derived.every or 0
+        return self.lag > every and not self.held_by and self.derived.halt is None
+
 
 def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = None) -> DerivedStatus | None:
     """The status of the stream `view`; None if it is not derived. `progress`: of its pump; None before it has begun.
@@ -68,8 +74,15 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
         return None
     sources = [snapshot.by_id[i] for i in derived.source_ids if i in snapshot.by_id]
     position = max([at for at in (progress.reached, view.watermark) if at is not None], default=None)
-    ends = _ends(sources)
+    ends, slowest = _ends(sources), _slowest(sources)
+    newest = None if ends is None else ends[1]
+    closed = _closed(derived, sources, slowest, position, newest)
+    position = position if closed is None else closed
     lag = 0 if ends is None else max(0, ends[1] - (ends[0] if position is None else position))
+    waits = slowest is not None and newest is not None and (slowest.watermark is None or slowest.watermark < newest)
+    if closed is not None and not waits and derived.every is None:
+        lag = 0
+    held_by = slowest.spec.name if slowest is not None and waits and (closed is not None or _opens(slowest)) else ""
     halt = derived.halt
     return DerivedStatus(
         derived=derived,
@@ -80,7 +93,7 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
         limit=derived.most_lag,
         reached=position,
         lag=lag,
-        held_by=_halted(snapshot, derived) or _held_by(sources, position, None if ends is None else ends[1]),
+        held_by=_halted(snapshot, derived) or held_by,
         sources=tuple([source.spec.name for source in sources]),
         pins=tuple([_pin(derived, source, view.watermark, position) for source in sources]),
         gaps=derived.gaps,
@@ -123,10 +136,49 @@ def _halted(snapshot: Snapshot, derived: Derivation) -> str:
     return ""
 
 
-def _held_by(sources: Sequence[StreamView], position: int | None, newest: int | None) -> str:
-    """The source in event time with the least watermark, if tuples wait for it."""
+def _slowest(sources: Sequence[StreamView]) -> StreamView | None:
+    """The source in event time whose last closed instant is the least one. None without a source in event time."""
     timed = [source for source in sources if source.spec.event_time]
-    if not timed or newest is None or (position is not None and newest <= position):
-        return ""
-    slowest = min(timed, key=lambda source: -(2**63) if source.watermark is None else source.watermark)
-    return slowest.spec.name if slowest.watermark is None or slowest.watermark <= newest else ""
+    return min(timed, key=lambda source: -(2**63) if _opens(source) else _end(source), default=None)
+
+
+def _opens(source: StreamView) -> bool:
+    """Whether no instant of a source is closed."""
+    return source.watermark is None
+
+
+def _end(source: StreamView) -> int:
+    """The last closed instant of a source with a watermark."""
+    assert source.watermark is not None
+    return source.watermark - (source.spec.derived is None)
+
+
+def _closed(
+    derived: Derivation,
+    sources: Sequence[StreamView],
+    slowest: StreamView | None,
+    position: int | None,
+    newest: int | None,
+) -> int | None:
+    """The last instant that all sources have closed, if a running stream has no tuple left to read up to there.
+
+    With EVERY, it is a tick. None if tuples are left, or if no instant is closed.
+    """
+    if derived.halt is not None or (slowest is not None and _opens(slowest)):
+        return None
+    at = newest if slowest is None else _end(slowest)
+    if at is None:
+        return None
+    at = at if derived.every is None else at // derived.every * derived.every
+    if position is not None and at <= position:
+        return position
+    return None if any(_has_tuples(derived, source, position, at) for source in sources) else at
+
+
+def _has_tuples(derived: Derivation, source: StreamView, position: int | None, at: int) -> bool:
+    """Whether a source has tuples at instants after `position`, up to `at`."""
+    if source.last_time is None or (derived.event_time and not source.spec.event_time):
+        return False
+    timeline = source.timeline()
+    first = source.first_id if position is None else max(source.first_id, timeline.through(position))
+    return first < timeline.through(at)

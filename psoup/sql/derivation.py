@@ -16,6 +16,7 @@ from psoup.derivation import INSTANT, Derivation, DerivedSource, StreamOperator
 from psoup.expressions.supplied_functions import used_in
 from psoup.expressions.tree import reads_now
 from psoup.model import RESERVED_NAMES, STREAMED, Anchor, Attribute, Schema, StreamSpec, WindowClause
+from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
 from psoup.plan.derived_shape import Stateful, is_admitted, shape_of, stateful_nodes
 from psoup.plan.derived_stays import Stays, stays_of
@@ -50,6 +51,7 @@ from psoup.sql.ddl import (
     with_derivation,
 )
 from psoup.sql.derive_options import DeriveOptions, derive_options
+from psoup.sql.derived_places import place_of, place_of_column
 from psoup.sql.derived_ticks import UNBOUNDED_STATE, refuse_for_ticks, tick_width
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.parser.syntax import DeriveNode
@@ -72,8 +74,13 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     inside = source.text[start:end]
     select = inside.strip()
     part = StatementText(select)
-    with source.containing(part, start + len(inside) - len(inside.lstrip())):
+    begin = start + len(inside) - len(inside.lstrip())
+    if not select:
+        hint = "write the SELECT in the parentheses: CREATE STREAM name AS (SELECT … FROM …)"
+        raise source.error("the SELECT of the stream is empty", start, hint=hint)
+    with source.containing(part, begin):
         query = query_of(part, lookup, names)
+    start = begin
     name = stated_name(source, node.this, "stream")
     if options.every is None:
         _refuse(source, query, start, name)
@@ -81,7 +88,7 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     else:
         refuse_for_ticks(source, query, start, name, options.state_limit)
     _refuse_empty(source, query, options, start)
-    columns = _columns(source, node, query)
+    columns = _columns(source, node, query, start)
     sources = tuple(
         [
             DerivedSource(each.spec.name, 0, len(each.spec.schema.attributes), width)
@@ -149,18 +156,20 @@ def _widths(query: StandingQuery, options: DeriveOptions) -> list[int | None]:
     return [needed[each.place] if each.as_of is None else read[each.as_of] for each in query.sources]
 
 
-def _columns(source: StatementText, node: DeriveNode, query: StandingQuery) -> tuple[Attribute, ...]:
+def _columns(source: StatementText, node: DeriveNode, query: StandingQuery, start: int) -> tuple[Attribute, ...]:
     stated = [stated_name(source, name, "column") for name in node.expressions]
     outputs = query.select
     if stated and len(stated) != len(outputs):
-        problem = f"the stream has {len(stated)} names of columns, and the SELECT {len(outputs)} columns"
-        raise source.error(problem, node.expressions[0], hint="give each column of the SELECT a name")
+        names = counted(len(stated), "name of a column", "names of columns")
+        problem = f"the stream has {names}, and the SELECT {counted(len(outputs), 'column')}"
+        hint = f"give {counted(len(outputs), 'name')} after the name of the stream, or none"
+        raise source.error(problem, node.expressions[0], hint=hint)
     if len(outputs) > MAX_ATTRIBUTES:
-        raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", node.args["start"])
+        raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", start)
     columns, seen = list[Attribute](), set[str]()
     for place, output in enumerate(outputs):
         name = stated[place] if stated else output.name
-        at = node.expressions[place] if stated else node.args["start"]
+        at = node.expressions[place] if stated else place_of_column(source, start, output.name)
         check_name(source, name, at, "column", "; write SELECT … AS name")
         if name.lower() in RESERVED_NAMES or name.lower() == INSTANT:
             hint = f"write SELECT … {output.name} AS another_name: every stream has {name} already"
@@ -180,7 +189,8 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
     """Raise NotSupported for a SELECT that no pump can run, or whose answer changes by itself."""
     if any(reads_now(output.expr) for output in query.select):
         hint = "leave it out; the tuples of the stream have _time"
-        raise source.unsupported("now() in a derived stream", at, hint=hint)
+        feature = "now() in a derived stream"
+        raise source.unsupported(feature, place_of(source, at, feature), hint=hint)
     feature, hint = _feature(query.plan, name)
     if not feature:
         feature, hint = _of_sources(query)
@@ -188,7 +198,7 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
         feature = "a supplied function in a derived stream"
         hint = f"select its arguments, and call it in the queries over {name}"
     if feature:
-        raise source.unsupported(feature, at, hint=hint, yet=True)
+        raise source.unsupported(feature, place_of(source, at, feature), hint=hint, yet=True)
 
 
 def _refuse_empty(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
@@ -213,7 +223,7 @@ def _refuse_unbounded(source: StatementText, query: StandingQuery, options: Deri
         if grows and shape.operator is not None and not _keeps_rows(shape.operator):
             raise source.error(
                 f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
-                at,
+                place_of(source, at, repr(each.spec.name)),
                 hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
                 " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
                 reason=UNBOUNDED_STATE,
@@ -233,7 +243,9 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
             case PartnerJoin() if node.kind is JoinKind.AS_OF:
                 pass
             case PartnerJoin() if not is_admitted(node):
-                hint = "a join with a table AS OF" if node.kind.is_as_of else "a LEFT JOIN, EXISTS or NOT EXISTS"
+                hint = "JOIN … AS OF, without LEFT" if node.kind.is_as_of else "a LEFT JOIN, EXISTS or NOT EXISTS"
+                if node.kind.is_as_of:
+                    return f"{node.kind.value} in a derived stream", f"{_EVERY}, or write {hint}"
                 return f"{node.kind.value} in a derived stream", f"{_EVERY}, or write an inner JOIN, or {hint}"
             case PartnerJoin():
                 pass

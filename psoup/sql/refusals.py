@@ -307,7 +307,9 @@ def refuse_tokens(source: StatementText, tokens: list[Token], allowed: Container
             if token.token_type in (_T.OUTER, _T.STRAIGHT_JOIN):
                 raise _join(source, tokens, token)
             feature = feature or token.text.upper()
-            raise source.unsupported(feature, token.start, hint=feature_hint(feature))
+            in_create = feature is PARAMETER and tokens[0].token_type is _T.CREATE
+            hint = "write the constant: CREATE takes no parameters" if in_create else feature_hint(feature)
+            raise source.unsupported(feature, token.start, hint=hint)
         if text[token.start] == "!" and token.text == "!":  # a text or a name may also be '!'
             hint = "write NOT x ~ 'pattern'" if text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             raise source.error("'!' is not an operator", token.start, hint=hint)

@@ -51,6 +51,6 @@ def mixed_domains(leaves: Sequence[Source]) -> Mixed | None:
     return Mixed(
         f"stream {timed.spec.name!r} has a time of its own and {other.spec.name!r} that of the service's clock: they"
         " have no NOW in common",
-        f"create {other.spec.name} with TIMESTAMP BY a column",
+        f"derive or query each of them by itself, or create {other.spec.name} again with TIMESTAMP BY a column",
         other.place,
     )

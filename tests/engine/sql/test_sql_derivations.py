@@ -231,7 +231,7 @@ def test_the_columns_stay_those_of_the_create_after_a_source_has_new_ones() -> N
         ("AS (SELECT k FROM e WHERE k NOT IN (SELECT k FROM f WHERE w > e.v))", "NOT IN", "NOT EXISTS"),
         ("AS (SELECT DISTINCT k FROM e WHERE k IN (SELECT k FROM f))", "Distinct over another", "the inner SELECT"),
         ("AS (SELECT e.k FROM e LEFT JOIN f ON e.k = f.k JOIN f g ON e.k = g.k)", "LEFT JOIN", "the inner SELECT"),
-        ("AS (SELECT e.k FROM e LEFT JOIN c AS OF e ON e.k = c.k)", "AS OF LEFT JOIN", "a table AS OF"),
+        ("AS (SELECT e.k FROM e LEFT JOIN c AS OF e ON e.k = c.k)", "AS OF LEFT JOIN", "JOIN … AS OF, without LEFT"),
         ("AS (SELECT n FROM c)", "the table 'c' without AS OF", "join it AS OF a stream"),
         ("AS (SELECT t.k FROM t JOIN c ON t.k = c.k)", "the table 'c' without AS OF", "join it AS OF a stream"),
         ("AS (SELECT e.k FROM e [ROWS 5], f WHERE e.k = f.k)", "window", "RANGE 1 HOUR"),
@@ -257,7 +257,7 @@ def test_what_needs_state_is_refused_by_name_with_a_way_out(rest: str, problem: 
         ("AS (SELECT e.k FROM e JOIN t ON e.k = t.k)", "no NOW in common"),
         ("AS (SELECT k, k FROM t)", "two columns are called 'k'"),
         ("AS (SELECT _id FROM t)", "'_id' is reserved"),
-        ("(a) AS (SELECT k, v FROM t)", "1 names of columns, and the SELECT 2 columns"),
+        ("(a) AS (SELECT k, v FROM t)", "1 name of a column, and the SELECT 2 columns"),
         ("(a TEXT) AS (SELECT k FROM t)", "names of columns without types"),
         ("AS (SELECT k FROM t", "is not closed"),
         ("AS SELECT k FROM t", "CREATE STREAM name AS (SELECT …), with parentheses"),
@@ -328,6 +328,12 @@ def test_a_comment_at_the_end_of_the_select_ends_with_it(comment: str) -> None:
         ("AS\n (\n  SELECT k\n  FROM tt)", 4, 8, "  FROM tt)"),
         ("AS ( SELECT k FROM t WHERE ? > v)", 1, 44, "CREATE STREAM x AS ( SELECT k FROM t WHERE ? > v)"),
         ("AS ()", 1, 21, "CREATE STREAM x AS ()"),
+        ("AS (\n  SELECT k FROM t LIMIT 3)", 2, 19, "  SELECT k FROM t LIMIT 3)"),
+        ("AS (SELECT k FROM t ORDER BY k)", 1, 37, "CREATE STREAM x AS (SELECT k FROM t ORDER BY k)"),
+        ("AS (SELECT DISTINCT k FROM t)", 1, 44, "CREATE STREAM x AS (SELECT DISTINCT k FROM t)"),
+        ("AS (SELECT c.n FROM c)", 1, 37, "CREATE STREAM x AS (SELECT c.n FROM c)"),
+        ("AS (SELECT k, v AS k FROM t)", 1, 36, "CREATE STREAM x AS (SELECT k, v AS k FROM t)"),
+        ("AS (SELECT k FROM t [ROWS 3])", 1, 37, "CREATE STREAM x AS (SELECT k FROM t [ROWS 3])"),
     ],
 )
 def test_an_error_in_the_select_has_its_place_in_the_statement(rest: str, line: int, column: int, excerpt: str) -> None:
@@ -368,3 +374,18 @@ def test_columns_that_are_too_long_for_a_statement_are_refused() -> None:
         else:
             spec = create_stream(statement, lookup=lambda _, part=part: part)
             assert create_stream(columns_statement(spec)).declared == spec.declared
+
+
+@pytest.mark.parametrize(
+    ("rest", "hint"),
+    [
+        ("AS (SELECT k FROM t WHERE v < ?)", "write the constant: CREATE takes no parameters"),
+        ("(a, b) AS (SELECT k FROM t)", "give 1 name after the name of the stream, or none"),
+        ("AS ()", "write the SELECT in the parentheses: CREATE STREAM name AS (SELECT … FROM …)"),
+        ("AS (SELECT t.k FROM t, e WHERE t.k = e.k)", "derive or query each of them by itself, or create t again"),
+    ],
+)
+def test_a_hint_says_what_can_be_done(rest: str, hint: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        derive(rest)
+    assert hint in refused.value.hint

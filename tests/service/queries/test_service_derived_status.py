@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from psoup.errors import FailedPrecondition
 from psoup.local import LocalPSoup
 from psoup.pumps.progress import Progress
-from psoup.pumps.status import status_of
+from psoup.pumps.status import DerivedStatus, status_of
+from psoup.pumps.status_text import status_lines
 from psoup.work.clock import VirtualClock
 from psoup_cli.app import app
-from psoup_cli.commands.streams.stream import _described
+from psoup_cli.commands.streams.stream import _described, _rounded
 from psoup_client import Client
 from psoup_service.figures import derived_figures
 from psoup_service.figures.derived_figures import DerivedFigures
@@ -147,3 +152,53 @@ def test_a_stream_over_a_suspended_one_names_it() -> None:
     assert [held_by(name) for name in "xyz"] == ["", "", ""]
     soup.execute("ALTER STREAM x SUSPEND")
     assert [held_by(name) for name in "xyz"] == ["", "x", "x"]
+
+
+def told(soup: LocalPSoup, name: str, progress: Progress | None = None) -> DerivedStatus:
+    snapshot = soup.engine.snapshot()
+    status = status_of(snapshot, snapshot.stream(name, soup.tenant), progress)
+    assert status is not None
+    return status
+
+
+def test_nothing_holds_a_stream_back_whose_newest_tuple_is_at_the_watermark() -> None:
+    """Nothing is left to read, whether the instant is logged or not."""
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+    soup.push("e", rows((1, 5), (2, 20)))
+    status = told(soup, "x")
+    assert (status.lag, status.held_by, status.catches_up) == (0, "", False)
+    soup.heartbeat("e", 60 * SECOND)
+    soup.push("e", rows((3, 90)))
+    status = told(soup, "x")
+    assert (status.lag, status.held_by, status.catches_up) == (0, "", False)
+
+
+def test_a_stream_with_closed_tuples_to_read_catches_up() -> None:
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k > 1)")
+    soup.execute("ALTER STREAM x SUSPEND")
+    soup.push("e", rows((1, 5), (2, 20), (3, 40)))
+    snapshot = soup.engine.snapshot()
+    view = snapshot.stream("x", soup.tenant)
+    assert view.spec.derived is not None
+    running = replace(view, spec=replace(view.spec, derived=replace(view.spec.derived, halt=None)))
+    status = status_of(snapshot, running, Progress(reached=5 * SECOND))
+    assert status is not None
+    assert (status.lag, status.held_by, status.catches_up) == (35 * SECOND, "", True)
+    assert "35.0 s behind, catching up" in "\n".join(status_lines(status))
+
+
+def test_an_addition_of_a_column_says_to_create_the_stream_again() -> None:
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM t)")
+    with pytest.raises(FailedPrecondition, match="drop it, and create it again with its columns in the SELECT"):
+        soup.execute("ALTER STREAM x ADD COLUMN more TEXT")
+
+
+def test_the_lag_is_shown_in_seconds_or_days() -> None:
+    shown = [_rounded(dt.timedelta(microseconds=span)) for span in (0, 11_000_001, 359_041_000_001)]
+    assert shown == ["0 seconds", "11.0 seconds", "4 days, 3:44:01"]

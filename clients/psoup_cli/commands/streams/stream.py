@@ -220,6 +220,8 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     if derived is None:
         return []
     cause = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
+    if derived.state == "running" and not cause and derived.lag > (derived.every or dt.timedelta()):
+        cause = ", catching up"
     limit = "1 day" if derived.lag_limit is None else _span(derived.lag_limit)
     late = f"; late, as that is more than LAG AT MOST {limit}" if derived.late else ""
     counts = f"{derived.rows:,} from {counted(derived.tuples, 'tuple')} since the start of the service"
@@ -233,7 +235,7 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
         ("derivation", f"{derived.state}{since}"),
         *([("failure", derived.failure)] if derived.failure else []),
         ("derived up to", derived.reached or "nothing yet"),
-        ("lag", f"{_span(derived.lag)}{cause}{late}"),
+        ("lag", f"{_rounded(derived.lag)}{cause}{late}"),
         ("rows", "; ".join([counts, *faults])),
         ("state", _state(derived)),
         *(("lacks rows", gap.phrase()) for gap in derived.gaps),
@@ -343,6 +345,13 @@ def _span(span: dt.timedelta) -> str:
         if count and not rest:
             return counted(count, name)
     return counted(span // dt.timedelta(microseconds=1), "microsecond") if span else "0 seconds"
+
+
+def _rounded(span: dt.timedelta) -> str:
+    """Write a duration in seconds, or in days and hours from a day on: `11.0 seconds`, `4 days, 3:44:01`."""
+    if span >= dt.timedelta(days=1):
+        return str(dt.timedelta(seconds=round(span.total_seconds())))
+    return f"{span.total_seconds():,.1f} seconds" if span else "0 seconds"
 
 
 def _archive(info: StreamInfo) -> list[tuple[str, str]]:

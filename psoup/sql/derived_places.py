@@ -1,0 +1,60 @@
+"""The place of what is refused in the SELECT of a derived stream, found by its words, as a plan has no places.
+
+"ORDER BY, LIMIT or OFFSET in a derived stream"  ->  CREATE STREAM x AS (SELECT k FROM t ORDER BY k)
+                                                                                        ^
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token
+
+from psoup.sql.parser.dialect import PSoup
+from psoup.sql.source import StatementText
+
+_CLAUSES = frozenset(
+    ("DISTINCT", "UNION", "EXCEPT", "INTERSECT", "LEFT", "RIGHT", "FULL", "EXISTS", "ORDER", "LIMIT", "OFFSET", "OVER")
+) | {"GROUP"}
+_WORDS = {"Distinct": "DISTINCT", "Union": "UNION", "Except": "EXCEPT", "Intersect": "INTERSECT", "now": "NOW"}
+"""Words of messages, and the words of SQL that they stand for."""
+
+
+def place_of(source: StatementText, at: int, problem: str) -> int:
+    """The offset of the clause, the stream or the table that `problem` names. `at`, where the SELECT begins, if none.
+
+    A stream or table is in quotes in the message, and stands after FROM.
+    """
+    tokens = _tokens(source, at)
+    for name in re.findall(r"'([^']+)'", problem):
+        later = [token for token in tokens[_from(tokens) :] if token.text.lower() == name.lower()]
+        if later:
+            return at + later[0].start
+    words = [_WORDS.get(word, word) for word in re.findall(r"[A-Za-z]+", problem)]
+    words = [word for word in words if word in _CLAUSES or word == "NOW"]
+    words += ["SELECT"] * ("subselect" in problem) + ["[", "BEGIN", "END"] * ("window" in problem)
+    for word in words:
+        found = [token for token in tokens[1:] if token.text.upper().split(" ")[0] == word]
+        if found:
+            return at + found[0].start
+    return at
+
+
+def place_of_column(source: StatementText, at: int, name: str) -> int:
+    """The offset of the last column of this name in the SELECT list; `at`, where the SELECT begins, without one."""
+    tokens = _tokens(source, at)
+    found = [token for token in tokens[: _from(tokens)] if token.text.lower() == name.lower()]
+    return at + found[-1].start if found else at
+
+
+def _from(tokens: list[Token]) -> int:
+    return next((place for place, token in enumerate(tokens) if token.text.upper() == "FROM"), len(tokens))
+
+
+def _tokens(source: StatementText, at: int) -> list[Token]:
+    try:
+        tokens: list[Token] = PSoup().tokenize(source.text[at:])
+    except TokenError:
+        return []
+    return tokens
