@@ -36,7 +36,7 @@ class DerivedStatus(NamedTuple):
     whether the lag is more than LAG AT MOST, `limit`.
 
     `reached`: the instant up to which the stream has all rows. `lag`: from there to the newest tuple of a source that
-    is a stream; 0 if only tuples at the watermark itself are left. `held_by`: the source whose watermark holds the
+    is a stream. It is 0 if only tuples at the watermark are left. `held_by`: the source whose watermark holds the
     stream back, "" if none does. It is a stream that does not run, if the stream derives from one, directly or not.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
@@ -160,9 +160,9 @@ def _closed(
     position: int | None,
     newest: int | None,
 ) -> int | None:
-    """The last instant that all sources have closed, if a running stream has no tuple left to read up to there.
+    """The last instant that all sources have closed. None if tuples up to it are left to read, or if none is closed.
 
-    With EVERY, it is a tick. None if tuples are left, or if no instant is closed.
+    With EVERY, it is a tick. None for a stream that does not run.
     """
     if derived.halt is not None or (slowest is not None and _opens(slowest)):
         return None

@@ -1,4 +1,4 @@
-"""The place of what is refused in the SELECT of a derived stream, found by its words, as a plan has no places.
+"""The place of a refused clause in the SELECT of a derived stream. It is searched by its words: a plan has no places.
 
 "ORDER BY, LIMIT or OFFSET in a derived stream"  ->  CREATE STREAM x AS (SELECT k FROM t ORDER BY k)
                                                                                         ^
@@ -35,17 +35,17 @@ def place_of(source: StatementText, at: int, problem: str) -> int:
     words = [word for word in words if word in _CLAUSES or word == "NOW"]
     words += ["SELECT"] * ("subselect" in problem) + ["[", "BEGIN", "END"] * ("window" in problem)
     for word in words:
-        found = [token for token in tokens[1:] if token.text.upper().split(" ")[0] == word]
-        if found:
-            return at + found[0].start
+        matching = [token for token in tokens[1:] if token.text.upper().split(" ")[0] == word]
+        if matching:
+            return at + matching[0].start
     return at
 
 
 def place_of_column(source: StatementText, at: int, name: str) -> int:
     """The offset of the last column of this name in the SELECT list; `at`, where the SELECT begins, without one."""
     tokens = _tokens(source, at)
-    found = [token for token in tokens[: _from(tokens)] if token.text.lower() == name.lower()]
-    return at + found[-1].start if found else at
+    matching = [token for token in tokens[: _from(tokens)] if token.text.lower() == name.lower()]
+    return at + matching[-1].start if matching else at
 
 
 def _from(tokens: list[Token]) -> int:
