@@ -8,7 +8,7 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.pumps import kept_state, pump
+from psoup.pumps import Pumps, kept_state, pump
 from psoup.pumps.rows import rows_of_step
 from psoup.pumps.spans import spans_of
 from psoup.work.clock import VirtualClock
