@@ -38,8 +38,8 @@ def _count_link(link, by, instant, rows, negated, out, count):
 def _change(key, by, instant, keys, rows, negated, out, count):
     """Let a key come or go for all its left rows; returns the number of changes so far.
 
-    A row's other key may have gone before, and its end may wait in the buffer. That comes first. At most two changes
-    for each link.
+    A row's other key may have gone before, and its end may wait in the buffer. That comes first. If the other key is
+    absent, but counted, it went after the row's end. At most two changes for each link.
     """
     ends, head, _, _ = keys
     row_ends, row_keys, following, counted = rows
@@ -47,7 +47,7 @@ def _change(key, by, instant, keys, rows, negated, out, count):
     while link >= 0:
         if row_ends[link // LINKS] >= instant:
             other = row_keys[link ^ 1]
-            if other >= 0 and counted[link ^ 1] and ends[other] < instant:
+            if other >= 0 and counted[link ^ 1] and ABSENT < ends[other] < instant:
                 count = _count_link(link ^ 1, -1, ends[other] + 1, rows, negated, out, count)
             if counted[link] != (by > 0):
                 count = _count_link(link, by, instant, rows, negated, out, count)
@@ -82,14 +82,14 @@ def meet_keys(rights, lefts, keys, rows, negated, out, entered, at):
         if right < right_keys.shape[0] and (left == left_starts.shape[0] or right_starts[right] <= left_starts[left]):
             key, start = right_keys[right], right_starts[right]
             before = ends[key]
-            if before != ABSENT and (before >= start or before + 1 == start):
+            if before >= start:
                 ends[key] = max(before, right_ends[right])
                 right += 1
                 continue
             if count + 4 * links[key] > room:
                 enough = False
                 break
-            if before != ABSENT:
+            if before != ABSENT and before + 1 < start:  # else it stays, but for rows that took it as gone
                 count = _change(key, -1, before + 1, keys, rows, negated, out, count)
             if not queued[key]:
                 queued[key] = 1

@@ -97,6 +97,23 @@ def test_a_restart_makes_the_same_state(negated: bool, nulls: Nulls) -> None:
             at = until
 
 
+@pytest.mark.parametrize(
+    ("end", "right", "instants", "wanted"),
+    [
+        (8, [(None, 0, 2), ("x", 4, 5), ("x", 6, 7), (None, 7, 8)], [5, 7, 14], [(1, 3), (-1, 4)]),
+        (7, [(None, 2, 2), ("x", 3, 3), (None, 3, 4), (None, 5, 5)], [0, 8, 14], [(1, 0), (-1, 2), (1, 6), (-1, 8)]),
+    ],
+)
+def test_not_in_looks_at_the_value_and_at_null_in_any_order(
+    end: int, right: list[tuple[str | None, int, int]], instants: list[int], wanted: list[tuple[int, int]]
+) -> None:
+    """A row has two keys, its value and NULL. They leave at different ends, and one may leave after the row."""
+    operator = SemiJoin(LEFT, KEYS, negated=True, nulls="unknown", buffer="keyed")
+    inputs: list[list[Row]] = [[(("a", 1, "x"), 0, end)], [((1, value), *ends) for value, *ends in right]]
+    got = steps_of(operator, [LEFT, RIGHT], inputs, instants)
+    assert [(sign, instant) for _, sign, instant in got] == wanted
+
+
 def _step(operator: SemiJoin, until: int, left: list[Row], right: list[Row]) -> list[Any]:
     changes = changes_of(operator.step([spans_of([TEXT, BIGINT], left), spans_of([BIGINT], right)], until))
     operator.check()

@@ -162,7 +162,8 @@ def check_states(soup: LocalPSoup) -> None:
             continue
         form = state.form
         assert form.binding is not None
-        facts = form, form.binding, form.views(snapshot), snapshot, soup.tenant
+        spec = snapshot.by_id[each.stream_id].spec
+        facts = form, form.binding, spec, form.views(snapshot), snapshot, soup.tenant
         again = KeptState(form.derived)._rebuilt(*facts, state.at, ReadBudget())
         for operator in (state.operator, again.operator):
             operator.check()

@@ -41,7 +41,7 @@ def window(random: Random, stream: str, retention: Mapping[str, int]) -> Windowe
     """Return a window of some seconds, which may end before NOW."""
     width = int(random.choice([0, 2, 3, 10]))
     late = int(random.choice([0, 0, 0, 1, 3]))
-    return Windowed(stream, min(late, width), width, retention[stream])
+    return Windowed(stream, min(late, width, retention[stream]), width, retention[stream])
 
 
 def condition(random: Random, alias: str) -> str:

@@ -23,7 +23,7 @@ def _change(key: int, by: int, instant: int, keys: Arrays, rows: Arrays, negated
         if row_ends[link // LINKS] < instant:
             continue
         other = int(row_keys[link ^ 1])
-        if other >= 0 and counted[link ^ 1] and ends[other] < instant:
+        if other >= 0 and counted[link ^ 1] and ABSENT < ends[other] < instant:
             _count_link(link ^ 1, False, int(ends[other]) + 1, counted, negated, out, at)
         if bool(counted[link]) != (by > 0):
             _count_link(link, by > 0, instant, counted, negated, out, at)
@@ -63,12 +63,12 @@ def _right_comes(
     key, start, end = (int(part[place]) for part in rights)
     ends = keys[0]
     before = int(ends[key])
-    if before != ABSENT and before + 1 >= start:
+    if before >= start:
         ends[key] = max(before, end)
         return True
     if at[2] + 4 * keys[2][key] > len(out[0]):
         return False
-    if before != ABSENT:
+    if before != ABSENT and before + 1 < start:
         _change(key, -1, before + 1, keys, rows, negated, out, at)
     if not keys[3][key]:
         keys[3][key] = 1
