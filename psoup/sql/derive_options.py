@@ -18,6 +18,8 @@ from psoup.sql.windows import duration
 MB = 1_000_000
 """The bytes of the unit of STATE AT MOST."""
 _MOST_MB = 2**40
+_LEAST_EVERY = 1_000
+"""The least microseconds between two ticks: RSTREAM pushes at each, and a clock closes them as fast as it goes."""
 
 
 class DeriveOptions(NamedTuple):
@@ -42,6 +44,9 @@ def derive_options(source: StatementText, node: DeriveNode) -> DeriveOptions:
     if word is not None and operator is StreamOperator.RSTREAM and every is None:
         hint = "say how often: CREATE STREAM name AS RSTREAM (SELECT …) EVERY 1 MINUTE"
         raise source.error("RSTREAM needs EVERY: it pushes the whole answer at each instant", word, hint=hint)
+    if options.every is not None and options.every < _LEAST_EVERY:
+        hint = "write EVERY 1 MILLISECOND, or leave EVERY out: the stream then has each change at its own instant"
+        raise source.error("EVERY is shorter than a millisecond", every, hint=hint)
     return options
 
 

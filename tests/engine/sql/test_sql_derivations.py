@@ -274,6 +274,7 @@ def test_what_needs_state_is_refused_by_name_with_a_way_out(rest: str, problem: 
         ("AS (SELECT k FROM t [PARTITION BY k ROWS 2]) EVERY 1 SECOND", "the window of 't' has no bound"),
         ("AS (SELECT e.k FROM e JOIN f ON e.k = f.k) EVERY 1 SECOND", "the window of 'f' has no bound"),
         ("AS (SELECT k FROM t) EVERY 0 SECONDS", "EVERY must be longer than 0"),
+        ("AS (SELECT k FROM t) EVERY 999 MICROSECONDS", "EVERY is shorter than a millisecond"),
         ("AS (SELECT k FROM t) EVERY 5", "EVERY 5 has no unit"),
         ("AS (SELECT k FROM t) EVERY", "EVERY needs a duration"),
         ("AS (SELECT k FROM t) EVERY -1 SECOND", "cannot be negative"),
