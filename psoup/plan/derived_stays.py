@@ -70,9 +70,9 @@ def _of_partners(node: PartnerJoin, plain: Stays, *, leaves: bool) -> Stays:
         lates[row.place] = after
     late = lates[row.place]
     certain = node.kind is JoinKind.SEMI or (node.kind in _ABSENCES and late >= after)
-    if leaves or not certain or lates[other.place] or not _enters_once(node.kind, row, other, band, after):
+    until = max(late, after)
+    if leaves or not certain or lates[other.place] or not _enters_once(node.kind, row, other, band, until):
         return Stays(tuple(lates), tuple(widths))
-    until = late if node.kind in _ABSENCES else after
     widths[row.place] = _least(widths[row.place], until)
     if band.low is not None:
         widths[other.place] = _least(widths[other.place], max(until - band.low, 0))
@@ -89,15 +89,18 @@ def _streams(node: PartnerJoin) -> tuple[Source | None, Source | None]:
     return (streams[0] if len(streams) == 1 else None), other
 
 
-def _enters_once(kind: JoinKind, row: Source, other: Source, band: Band, after: int) -> bool:
-    """Whether no partner leaves its window while the row is in the answer, so that the row cannot enter again."""
+def _enters_once(kind: JoinKind, row: Source, other: Source, band: Band, until: int) -> bool:
+    """Whether no partner leaves its window while the row is in the answer, so that the row cannot enter again.
+
+    `until`: from the time of the row until it has entered or never will.
+    """
     stays, partner_stays = window_width(row), window_width(other)
     if partner_stays is None:
         return True
     if band.low is None:
         return False
     if kind is JoinKind.SEMI:
-        return partner_stays >= after - band.low
+        return partner_stays >= until - band.low
     return stays is not None and stays <= partner_stays + band.low
 
 

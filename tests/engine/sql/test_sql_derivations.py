@@ -126,6 +126,13 @@ def test_an_absence_with_a_band_is_read_at_its_end_and_needs_no_window() -> None
         absence: ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
         f"f.k, g.w FROM f LEFT JOIN f g ON {band}": ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
         absence.replace("NOT ", ""): ((0, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
+        absence.replace("NOT ", "").replace(
+            "FROM f WHERE", "FROM f [BEGIN (NOW - 9 HOURS) END (NOW - 3 HOURS)] f WHERE"
+        ): (
+            (3 * HOUR, 0),
+            (3 * HOUR, 4 * HOUR),
+            0,
+        ),
         absence.replace("FROM f WHERE", "FROM f [RANGE 5 HOURS] f WHERE"): ((0, 0), (5 * HOUR, None), None),
         absence.replace("FROM f WHERE", "FROM e f WHERE"): ((2 * HOUR - 1, 0), (2 * HOUR - 1, 3 * HOUR - 1), 0),
         absence.replace("FROM f g", "FROM e g"): ((2 * HOUR - 1, 0), (None, 3 * HOUR), None),
