@@ -44,7 +44,7 @@ def derive_options(source: StatementText, node: DeriveNode) -> DeriveOptions:
     if word is not None and operator is StreamOperator.RSTREAM and every is None:
         hint = "say how often: CREATE STREAM name AS RSTREAM (SELECT …) EVERY 1 MINUTE"
         raise source.error("RSTREAM needs EVERY: it pushes the whole answer at each instant", word, hint=hint)
-    if options.every is not None and options.every < _LEAST_EVERY:
+    if every is not None and (options.every or 0) < _LEAST_EVERY:
         hint = "write EVERY 1 MILLISECOND, or leave EVERY out: the stream then has each change at its own instant"
         raise source.error("EVERY is shorter than a millisecond", every, hint=hint)
     return options
