@@ -15,6 +15,9 @@ from psoup.answer.copies.id_boxes import Box
 from psoup.published.snapshot import StreamView
 from psoup.pumps.form import Form
 
+FAR = 2**61
+"""An instant after all instants of tuples."""
+
 
 class Extent(NamedTuple):
     """The instants of a step: after `after`, up to `at`. `after` is None at the beginning.
@@ -80,6 +83,20 @@ def next_extent(
 def has_new(form: Form, views: Sequence[StreamView], after: int | None, closed: int) -> bool:
     """Whether a tuple enters or leaves at an instant after `after`, up to `closed`. Versions of tables count, too."""
     return any(next(_shifted(form, place, view, after, closed), None) is not None for place, view in enumerate(views))
+
+
+def next_change(form: Form, views: Sequence[StreamView], after: int | None) -> int | None:
+    """The first instant after `after` at which a tuple of a stream enters or leaves. None if there is none yet.
+
+    Reads at most the times of two chunks of each stream.
+    """
+    changes = [
+        view.timeline().time_of(low) + shift
+        for place, view in enumerate(views)
+        if view.spec.table is None
+        for low, _, shift in _shifted(form, place, view, after, FAR)
+    ]
+    return min(changes, default=None)
 
 
 def _moves(

@@ -23,7 +23,7 @@ from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.pumps.extents import Extent, has_new, next_extent
+from psoup.pumps.extents import Extent, has_new, next_change, next_extent
 from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import KeptState
@@ -166,8 +166,8 @@ class Pump:
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False, awaited: int | None = None) -> Due | None:
         """Whether a step is due at the time `now`. `instant`: also if only the position can move.
 
-        `awaited`: the time of a tuple that waits for this stream in a join. Then the position is to be logged as soon
-        as it has this time.
+        `awaited`: the instant of a change in a stream over this one. Then the position is to be logged as soon as it is
+        not before this instant.
         """
         if snapshot.sequence < self.pushed_at or not self.runs(snapshot):
             return None
@@ -191,15 +191,20 @@ class Pump:
         return Due(promise, instant=True) if instant and moves else None
 
     def awaits(self, snapshot: Snapshot, now: int) -> int | None:
-        """The time of the first tuple in a join with derived streams whose instant is not closed in all sources.
+        """The first instant at which a known tuple enters or leaves, and which is not closed in all sources.
 
-        None if there is none.
+        None if there is none, and without a derived source.
         """
-        views = [snapshot.by_id[i] for i in self.source_ids if i in snapshot.by_id]
-        if self.halt is not None or len(views) < 2 or all(view.spec.derived is None for view in views):
+        if self.halt is not None:
             return None
-        at = closed_instant(views, promise_at(views, now))
-        return min([time for view in views if (time := _first_after(view, at)) is not None], default=None)
+        try:
+            form = self._bound(snapshot)
+        except PSoupError:  # a source was dropped, or the step says why
+            return None
+        views = self._views(form, snapshot)
+        if all(view.spec.derived is None for view in views):
+            return None
+        return next_change(form, views, closed_instant(views, promise_at(views, now)))
 
     def rest(self, now: int) -> int | None:
         """The microseconds from `now` until a step may be due without an event. None if none becomes due then."""
@@ -324,11 +329,3 @@ def halves(command: PushDerived) -> list[PushDerived]:
     positions = json.dumps({"at": at}).encode()
     first = replace(command, batch=command.batch.slice(0, middle), at=at, positions=positions)
     return [first, replace(command, batch=command.batch.slice(middle, len(times)), before=at)]
-
-
-def _first_after(view: StreamView, at: int | None) -> int | None:
-    """The time of the first tuple of a stream after an instant. None without one, and for a table."""
-    if view.spec.table is not None or view.last_time is None or (at is not None and view.last_time <= at):
-        return None
-    timeline = view.timeline()
-    return timeline.time_of(view.first_id if at is None else max(view.first_id, timeline.through(at)))

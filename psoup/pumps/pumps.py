@@ -81,9 +81,9 @@ class Pumps:
         return [ReleasePins(i, now, view.tenant) for i, view in late]
 
     def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
-        """The derived streams that hold a join back, by ID, each with the time of a tuple that waits.
+        """The derived streams that hold another one back, by ID, each with the instant of a change that waits.
 
-        With them, those that hold such a stream back. O(derived streams).
+        Those that hold such a stream back are among them. O(derived streams).
         """
         awaited = dict[int, int]()
         ahead = [(i, at) for i, pump in self.by_id.items() if (at := pump.awaits(snapshot, now)) is not None]

@@ -24,7 +24,7 @@ from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
-from psoup.pumps.extents import Extent, next_extent
+from psoup.pumps.extents import FAR, Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.instants import closed_instant, promise_at
 from psoup.pumps.kept_state import check_state
@@ -40,8 +40,6 @@ MOST_READ = 1_000_000
 MOST_ANSWERS, MOST_TICKS = 64, 1_024
 """The most answers that one step evaluates, and the most ticks that it pushes rows of."""
 
-_FAR = 2**61
-"""An instant that is later than all ticks with a change."""
 _NOTHING = TickAnswer((), (), 0)
 """The answer before the first tick."""
 
@@ -136,7 +134,7 @@ class TickPump(Pump):
         views = self._views(form, snapshot)
         if all(view.spec.derived is None for view in views):
             return None
-        tick = self._next(Marks(form, views), self._before, _FAR)
+        tick = self._next(Marks(form, views), self._before, FAR)
         at = closed_instant(views, promise_at(views, now))
         return None if tick is None or (at is not None and tick <= at) else tick
 

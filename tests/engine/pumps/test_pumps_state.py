@@ -12,21 +12,7 @@ from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
 from psoup.pumps import Pump, Pumps, pump
 from psoup.work.clock import VirtualClock
-
-SECOND = 1_000_000
-TIMED = "(k BIGINT, at TIMESTAMP) TIMESTAMP BY at"
-
-
-def rows(*values: tuple[int, float]) -> pa.Table:
-    """Rows of k and at, in seconds."""
-    times = pa.array([int(at * SECOND) for _, at in values], pa.timestamp("us"))
-    return pa.table({"k": [k for k, _ in values], "at": times})
-
-
-def shown(soup: LocalPSoup, name: str) -> list[tuple[object, ...]]:
-    """The rows of a stream with their times in microseconds."""
-    answer = soup.ask(f"SELECT *, epoch_us(_time) AS instant FROM {name}").to_table().to_pylist()
-    return [tuple(row.values()) for row in answer]
+from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
 
 
 def pump_of(soup: LocalPSoup, name: str) -> Pump:
@@ -254,3 +240,30 @@ def test_an_explanation_shows_implied_windows_and_what_bounds_the_state(soup: Lo
     assert "f: a tuple is in the state for 5 SECONDS" in said["x"]
     assert "e: a tuple is in the state for ever" in said["y"]
     assert "in the state" not in said["z"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "instant"),
+    [
+        ("AS DSTREAM (SELECT DISTINCT k FROM x [RANGE 10 SECONDS])", 11 * SECOND + 1),
+        ("AS DSTREAM (SELECT k FROM x [RANGE 10 SECONDS])", 11 * SECOND + 1),
+        ("AS (SELECT k FROM x [BEGIN (NOW - 10 SECONDS) END (NOW - 5 SECONDS)])", 6 * SECOND),
+        ("AS (SELECT k FROM x [RANGE 20 SECONDS] EXCEPT SELECT k FROM x [RANGE 10 SECONDS])", 11 * SECOND + 1),
+        ("AS DSTREAM (SELECT DISTINCT k FROM x [RANGE 10 SECONDS]) EVERY 4 SECONDS", 12 * SECOND),
+    ],
+)
+def test_a_quiet_derived_stream_holds_no_later_change_back(soup: LocalPSoup, statement: str, instant: int) -> None:
+    """The change comes long after its tuple, and x has no other rows. There is no query, for which x logs instants."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e WHERE k > 0)")
+    soup.execute(f"CREATE STREAM y {statement}")
+    soup.push("e", rows((1, 1), (-1, 2)))
+    assert not shown(soup, "y")
+    soup.heartbeat("e", instant)
+    assert not shown(soup, "y")
+    soup.heartbeat("e", instant + 1)
+    assert shown(soup, "y") == [(1, instant)]
+    last = soup.engine.snapshot().sequence
+    soup.heartbeat("e", instant + 60 * SECOND)
+    soup.heartbeat("e", instant + 70 * SECOND)
+    assert soup.engine.snapshot().sequence <= last + 3, "x logs no instant for which nothing waits"
