@@ -8,8 +8,23 @@ source in system time    closed up to the promise of the sequencer (`psoup.admis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from psoup.published.snapshot import StreamView
+
+
+class Promise(NamedTuple):
+    """A promise of the sequencer: no later tuple of some sources in system time gets the time `at` or an earlier one.
+
+    `sequence`: the last event before it. All tuples up to `at` come with that event or before it.
+    """
+
+    at: int
+    sequence: int
+
+
+NO_PROMISE = Promise(-(2**63), 0)
+"""For a source without a promise so far, and for a derivation without sources in system time."""
 
 
 def closed_instant(views: Sequence[StreamView], promised: int) -> int | None:

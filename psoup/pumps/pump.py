@@ -25,7 +25,7 @@ from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent, has_new, next_change, next_extent
 from psoup.pumps.form import Form, form_of
-from psoup.pumps.instants import closed_instant, promise_at
+from psoup.pumps.instants import NO_PROMISE, Promise, closed_instant, promise_at
 from psoup.pumps.kept_state import KeptState
 from psoup.pumps.progress import Progress
 from psoup.pumps.rows import DerivedRows, rows_of_step
@@ -33,8 +33,6 @@ from psoup.work.read_budget import ReadBudget
 
 MOST_TUPLES = 8_192
 """The most new tuples of streams in one step, unless one instant has more, or the pump is behind."""
-NO_INSTANT = -(2**63)
-"""Less than each instant."""
 BEHIND = 8
 """A pump that is behind takes up to so many times as many tuples in a step: a push costs as much as thousands."""
 MOST_BYTES = 32 * 2**20
@@ -73,12 +71,14 @@ class Pump:
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has lesser ones."""
-        self.promises = dict[int, int]()
-        """The last instant that was promised for each source in system time, by stream ID. Pumps share it."""
+        self.promises = dict[int, Promise]()
+        """The last promise for each source in system time, by stream ID. Pumps share it."""
         self.behind = False
         """Whether closed tuples were left after the last step."""
         self.pushed_at = 0
         """The sequence of the last push. 0 before the first one."""
+        self._passes = 0
+        """The sequence of the last event that the pump will have passed when all parts of its step are logged."""
         self.passed = 0
         """The sequence of the last event whose closed tuples this pump has passed."""
         self.tuples = self.rows = self.errors = self.unknown = 0
@@ -210,12 +210,13 @@ class Pump:
         """The microseconds from `now` until a step may be due without an event. None if none becomes due then."""
         return None
 
-    def promised(self, snapshot: Snapshot, stream_ids: Sequence[int]) -> int | None:
+    def promised(self, snapshot: Snapshot, stream_ids: Sequence[int]) -> Promise | None:
         """The last promise for some sources, perhaps for another pump. None if no step is due up to that instant."""
         form = self._bound(snapshot)
-        promised = min([self.promises.get(stream_id, NO_INSTANT) for stream_id in stream_ids])
+        each = [self.promises.get(stream_id, NO_PROMISE) for stream_id in stream_ids]
+        promised = Promise(min(promise.at for promise in each), min(promise.sequence for promise in each))
         views = self._views(form, snapshot)
-        at = closed_instant(views, promised)
+        at = closed_instant(views, promised.at)
         return promised if at is not None and self._has_new(form, views, at) else None
 
     def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:
@@ -223,11 +224,11 @@ class Pump:
         return has_new(form, views, self._reached, at)
 
     def step(
-        self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
+        self, snapshot: Snapshot, promised: Promise, budget: ReadBudget, *, instant: bool = False
     ) -> PushDerived | None:
         """The push of the next instants, or None if they have no rows and it is not worth an event.
 
-        `promised`: the instant that was promised for the sources in system time, if any, before this snapshot.
+        `promised`: the promise for the sources in system time, made before this snapshot; else `NO_PROMISE`.
         `instant`: log the instant even without rows. Raises the errors of an invocation, and SqlError if the SELECT
         cannot be bound.
         """
@@ -235,7 +236,7 @@ class Pump:
         views = self._views(form, snapshot)
         if self._unpushed:
             return self._unpushed[0]
-        closed = closed_instant(views, promised)
+        closed = closed_instant(views, promised.at)
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
         extent, derived = self._rows(form, views, closed, snapshot, budget)
@@ -243,10 +244,11 @@ class Pump:
         self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
         self._reached, self._unlogged = extent.at, self._unlogged + extent.new
         self.behind = extent.at < closed
+        waits = any(not view.spec.event_time for view in views)  # a tuple that came after the promise waits
+        self._passes = 0 if self.behind else promised.sequence if waits else snapshot.sequence
         if not len(derived.batch):
             self._grow()
-            if extent.at == closed and closed == closed_instant(views, promise_at(views, closed)):
-                self.passed = snapshot.sequence  # no tuple came after the promise
+            self.passed = max(self.passed, self._passes)
             unpins = self._unlogged >= snapshot.config.chunk_rows
             settles = extent.new > 0 and any(map(form.is_timeless, range(len(views))))
             if not (instant or unpins or settles) or extent.at == self._durable:
@@ -283,6 +285,8 @@ class Pump:
         """Take notice that a step is logged as the event `sequence`."""
         self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
         self._unpushed = self._unpushed[1:]
+        if not self._unpushed:
+            self.passed = max(self.passed, self._passes)
         self.rows += len(command.batch)
         if command.batch.nbytes < MOST_BYTES // 4:
             self._grow()

@@ -6,12 +6,13 @@ due(snapshot)      finds the pumps with a due step, each with its tenant's turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from psoup.errors import FailedPrecondition, Internal, NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PumpCommand, PushDerived, ReleasePins, StopPump
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.instants import NO_PROMISE, Promise
 from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
 from psoup.pumps.ticks import TickPump
@@ -35,7 +36,7 @@ class Pumps:
 
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
-        self._promises = dict[int, int]()
+        self._promises = dict[int, Promise]()
         self.by_id: dict[int, Pump] = {}
         self.failed: dict[int, PSoupError] = {}
         """Why pumps did not go on in the last `run`, by stream ID."""
@@ -68,7 +69,7 @@ class Pumps:
         pumps = [(i, pump) for i, pump in self.by_id.items() if i not in without]
         looked = [(pump, pump.due(snapshot, now, awaited=awaited.get(i))) for i, pump in pumps]
         due = [(pump, due) for pump, due in looked if due is not None]
-        return sorted(due, key=lambda each: (turn(each[0].tenant), _order(each[0])))
+        return _sources_first(sorted(due, key=lambda each: (turn(each[0].tenant), _order(each[0]))))
 
     def rest(self, now: int) -> int | None:
         """The least `Pump.rest` of all pumps. None if all have none. O(pumps)."""
@@ -139,16 +140,16 @@ def advance(
     A step that is too large is tried again with fewer tuples. A pump whose state is larger than STATE AT MOST is
     stopped. Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
     """
-    before, promised = pump.reached, None
+    before, promised = pump.reached, NO_PROMISE
     try:
         if due.promise:
-            promised = pump.promised(snapshot(), due.promise)
-        if due.promise and promised is None:
+            promised = pump.promised(snapshot(), due.promise) or promised
+        if due.promise and promised is NO_PROMISE:
             closed = submit(CloseInstants(due.promise, pump.tenant))
             assert isinstance(closed, ClosedAcknowledgement)
-            promised = closed.at
+            promised = Promise(closed.at, closed.sequence)
             pump.promises.update(dict.fromkeys(due.promise, promised))
-        command = pump.step(snapshot(), promised or 0, budget, instant=due.instant)
+        command = pump.step(snapshot(), promised, budget, instant=due.instant)
         if command is not None:
             _push(pump, command, submit)
     except NotFound:
@@ -182,6 +183,26 @@ def _push(pump: Pump, command: PushDerived, submit: Submit) -> None:
     except BaseException:
         pump.back()
         raise
+
+
+def _sources_first(due: Sequence[tuple[Pump, Due]]) -> list[tuple[Pump, Due]]:
+    """The pumps in this order, but each after the pumps of its sources, unless these are behind. O(pumps and sources).
+
+    Then a stream has read what its source pushed in the same round. Otherwise a reader of both would wait for as long
+    as tuples come.
+    """
+    by_id, placed = {each[0].stream_id: each for each in due}, dict[int, tuple[Pump, Due]]()
+    for pump, _ in due:
+        ahead = [pump.stream_id]
+        while ahead:
+            stream_id = ahead[-1]
+            before = [i for i in by_id[stream_id][0].source_ids if i in by_id and i not in placed]
+            before = [i for i in before if not by_id[i][0].behind]
+            if before:
+                ahead += before
+            else:
+                placed[ahead.pop()] = by_id[stream_id]
+    return list(placed.values())
 
 
 def _order(pump: Pump) -> int:

@@ -26,7 +26,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
 from psoup.pumps.extents import FAR, Extent, next_extent
 from psoup.pumps.form import Form
-from psoup.pumps.instants import closed_instant, promise_at
+from psoup.pumps.instants import Promise, closed_instant, promise_at
 from psoup.pumps.kept_state import check_state
 from psoup.pumps.operators import Binding
 from psoup.pumps.pump import Pump
@@ -99,13 +99,13 @@ class TickPump(Pump):
         """The latest answer. It is the answer at all ticks with its mark."""
 
     def step(
-        self, snapshot: Snapshot, promised: int, budget: ReadBudget, *, instant: bool = False
+        self, snapshot: Snapshot, promised: Promise, budget: ReadBudget, *, instant: bool = False
     ) -> PushDerived | None:
         """As `Pump.step`. A stream FROM START has no position before its first tick."""
         if self._reached is None and not self._unpushed:
             form = self._bound(snapshot)
             views = self._views(form, snapshot)
-            closed = closed_instant(views, promised)
+            closed = closed_instant(views, promised.at)
             if closed is None or self._next(Marks(form, views), None, closed) is None:
                 return None
         return super().step(snapshot, promised, budget, instant=instant)

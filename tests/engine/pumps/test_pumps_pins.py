@@ -15,6 +15,7 @@ from psoup.events.commands import CloseInstants
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.pumps import Pump
+from psoup.pumps.instants import Promise
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.format_fixture import START, Soup
@@ -151,7 +152,7 @@ def test_a_part_of_the_memory_is_for_derived_rows() -> None:
     while pump.due(soup.engine.snapshot(), soup.clock.now()) is not None:
         closed = soup._submit(CloseInstants((1,)))
         assert isinstance(closed, ClosedAcknowledgement)
-        command = pump.step(soup.engine.snapshot(), closed.at, ReadBudget())
+        command = pump.step(soup.engine.snapshot(), Promise(closed.at, closed.sequence), ReadBudget())
         if command is not None:
             pump.pushed(command, soup._submit(command).sequence)
             done += len(command.batch)

@@ -10,6 +10,7 @@ from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PushDerived
 from psoup.local import LocalPSoup
 from psoup.pumps import Due, Pump, Pumps, advance, pump
+from psoup.pumps.instants import Promise
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
@@ -189,7 +190,7 @@ class Stepped:
     def step(self) -> PushDerived:
         closed = self.soup.submit(CloseInstants((1,)))
         assert isinstance(closed, ClosedAcknowledgement)
-        command = self.pump.step(self.soup.engine.snapshot(), closed.at, ReadBudget())
+        command = self.pump.step(self.soup.engine.snapshot(), Promise(closed.at, closed.sequence), ReadBudget())
         assert command is not None
         return command
 
@@ -209,7 +210,7 @@ def test_a_step_without_a_promise_is_refused(soup: LocalPSoup) -> None:
     """Otherwise a tuple of the same instant could come after its rows."""
     stepped = Stepped(soup)
     soup.push("t", pa.table({"k": [1]}))
-    command = stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())
+    command = stepped.pump.step(soup.engine.snapshot(), Promise(soup.clock.now(), 0), ReadBudget())
     assert command is not None
     with pytest.raises(FailedPrecondition, match="was not promised that instant"):
         soup.submit(command)
@@ -224,9 +225,54 @@ def test_a_pump_has_not_passed_a_tuple_that_came_after_the_promise(soup: LocalPS
     closed = soup.submit(CloseInstants((1,)))
     assert isinstance(closed, ClosedAcknowledgement)
     pushed = soup.push("t", pa.table({"k": [9]}))
-    assert made.step(soup.engine.snapshot(), closed.at, ReadBudget()) is None
+    assert made.step(soup.engine.snapshot(), Promise(closed.at, closed.sequence), ReadBudget()) is None
     assert made.passed < pushed.sequence
     assert made.due(soup.engine.snapshot(), soup.clock.now()) == Due((1,))
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_pump_has_passed_what_it_pushed_though_more_has_come(soup: LocalPSoup, timed: bool) -> None:
+    """Else a read of the stream would wait as long as clients push without a pause."""
+    soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+    soup.execute(f"CREATE STREAM e {TIMED if timed else '(k BIGINT)'}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+    made, sequences = Pump(soup.engine.snapshot().stream("x", soup.tenant)), list[int]()
+
+    def push(k: int) -> None:
+        sequences.append(soup.push("e", rows((k, k)) if timed else pa.table({"k": [k]})).sequence)
+
+    def submit(command: CloseInstants | PushDerived) -> Acknowledgement:
+        done = soup._submit(command)
+        push(len(sequences))  # also between a promise and its step
+        return done
+
+    push(0)
+    push(1)
+    for _ in range(4):
+        awaited = sequences[-1]
+        due = made.due(soup.engine.snapshot(), soup.clock.now())
+        assert due is not None and made.passed < awaited
+        assert advance(made, due, soup.engine.snapshot, submit, ReadBudget())
+        assert made.passed >= awaited
+        assert made.passed < sequences[-1]
+    assert len(shown(soup, "x")) >= 4
+
+
+def test_a_stream_has_its_turn_after_its_source_unless_that_is_behind(soup: LocalPSoup) -> None:
+    """Else a read of it would wait as long as clients push: the source has always pushed more."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS (SELECT k FROM e)")
+    soup.execute("CREATE STREAM y AS (SELECT k FROM x)")
+    soup.push("e", rows((1, 1), (2, 2)))
+    pumps, soup._pumps.run = soup._pumps, lambda *_: 0  # type: ignore[method-assign]
+    soup.push("e", rows((3, 3)))
+    [(source, due)] = pumps.due(soup.engine.snapshot(), soup.clock.now())
+    assert advance(source, due, soup.engine.snapshot, soup._submit, ReadBudget())
+    soup.push("e", rows((4, 4)))
+    for behind in (False, True):
+        source.behind = behind
+        order = [each.stream_id for each, _ in pumps.due(soup.engine.snapshot(), soup.clock.now())]
+        assert order == ([3, 2] if behind else [2, 3])
 
 
 def test_pumps_of_one_source_share_a_promise(soup: LocalPSoup) -> None:
@@ -270,7 +316,7 @@ def test_a_pump_whose_source_was_dropped_has_no_step(soup: LocalPSoup) -> None:
     soup.execute("DROP STREAM t CASCADE")
     assert stepped.pump.due(soup.engine.snapshot(), soup.clock.now(), instant=True) is None
     with pytest.raises(NotFound, match="a source of stream 'x' was dropped"):
-        stepped.pump.step(soup.engine.snapshot(), soup.clock.now(), ReadBudget())
+        stepped.pump.step(soup.engine.snapshot(), Promise(soup.clock.now(), 0), ReadBudget())
 
 
 def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup) -> None:

@@ -11,6 +11,7 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.pumps import Pumps, pump, ticks
+from psoup.pumps.instants import Promise
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 
@@ -133,7 +134,7 @@ def test_before_the_first_tick_no_position_is_logged(soup: LocalPSoup) -> None:
     made = soup._pumps.by_id[2]
     due = made.due(soup.engine.snapshot(), NOW, instant=True)
     assert due is not None
-    assert made.step(soup.engine.snapshot(), NOW, ReadBudget(), instant=True) is None
+    assert made.step(soup.engine.snapshot(), Promise(NOW, 0), ReadBudget(), instant=True) is None
     assert watermark(soup, "x") is None
     soup._pumps = Pumps()
     soup.heartbeat("e", 200 * SECOND)
