@@ -88,12 +88,13 @@ async def _serve(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def end() -> None:
+    def end(number: signal.Signals) -> None:
+        _log.info("asked to end", extra={"signal": number.name})
         stop.set()
         service.host.give_up()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, end, number)
     try:
         with ShortTurns():
             await service.start(compiling=compiling)

@@ -148,7 +148,7 @@ def _serve(port: int, data_dir: str, quarantine: list[str], environ: dict[str, s
         _limit(int(mib))
     if files := os.environ.get("PSOUP_TEST_FILES"):
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
-    flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "warning"}
+    flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "info"}
     os._exit(
         serve(
             load(flags).settings, ready=lambda address: _tell(f"ready {address} {os.getpid()}"), quarantine=quarantine
