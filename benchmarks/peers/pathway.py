@@ -21,10 +21,11 @@ from benchmarks.tool.measure import Sample
 
 Integers = npt.NDArray[np.int64]
 NAME = "Pathway, counts alone"
-SCRIPT = Path(__file__).with_name("pathway_join.py")
-LOOKUP = SCRIPT.with_name("pathway_lookup.py")
-STATE = SCRIPT.with_name("pathway_state.py")
-INTERPRETER = Path(__file__).parents[2] / "build" / "pathway" / "bin" / "python"
+JOIN = "benchmarks.peers.pathway_join"
+LOOKUP = "benchmarks.peers.pathway_lookup"
+STATE = "benchmarks.peers.pathway_state"
+ROOT = Path(__file__).parents[2]
+INTERPRETER = ROOT / "build" / "pathway" / "bin" / "python"
 SECONDS = 240
 
 
@@ -34,7 +35,7 @@ def rate(bounds: Integers, tuples: Integers, batch: int, expected: Integers, *, 
     `bounds`: int64[Q, p], low and high (exclusive) for each row of `tuples`. With `equal` the first row is joined by
     equality and has one column. `expected`: int64[n], how many queries each tuple matches. Raises Missing.
     """
-    result = _run(bounds=bounds, tuples=tuples, batch=batch, equal=equal)
+    result = _run(JOIN, bounds=bounds, tuples=tuples, batch=batch, equal=equal)
     counts = expected.reshape(-1, batch).sum(axis=1).tolist()
     if result["matches"] != counts:
         raise AssertionError(f"{NAME}: {result['matches']} matches, NumPy has {counts}")
@@ -49,7 +50,7 @@ def band(tuples: Integers, batch: int, near: int, expected: int) -> Sample:
     padding = np.zeros((2, batch), np.int64)  # a pair, as each batch has to have one, and tuples without partners
     padding[0, 1], padding[1] = 1, -(10**12)
     padding[1, 2:] -= np.arange(1, batch - 1) * 10 * near
-    result = _run(tuples=np.concatenate([padding, tuples], axis=1), batch=batch, near=near, equal=False)
+    result = _run(JOIN, tuples=np.concatenate([padding, tuples], axis=1), batch=batch, near=near, equal=False)
     total = sum(result["matches"][1:])
     if total != expected:
         raise AssertionError(f"Pathway's interval join: {total} pairs, NumPy has {expected}")
@@ -91,16 +92,16 @@ def _sized(values: Integers, batch: int, band: int, sizes: Sequence[int]) -> Sam
     return Sample.of([batch / spent for spent in result["seconds"][1:]])
 
 
-def _run(script: Path = SCRIPT, **work: Integers | int | bool) -> dict[str, list[float]]:
-    """The output of a script for some work. Raises Missing."""
+def _run(module: str, **work: Integers | int | bool) -> dict[str, list[float]]:
+    """The output of a module that Pathway's interpreter runs. `work`: its arrays and numbers. Raises Missing."""
     interpreter = os.environ.get("PSOUP_BENCH_PATHWAY") or INTERPRETER
     if not Path(interpreter).exists():
         raise Missing("Pathway", "make bench-setup")
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         path = str(Path(folder, "work.npz"))
         np.savez(path, **work)  # type: ignore[arg-type]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [str(interpreter), "-P", str(script), path]  # without -P this file would be its `pathway`
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # for `benchmarks.peers`, and nothing of PSoup
+        command = [str(interpreter), "-P", "-m", module, path]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=SECONDS, env=environment, cwd=folder

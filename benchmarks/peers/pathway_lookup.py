@@ -1,22 +1,23 @@
-"""Pathway's part of `derived.lookup`, run by an interpreter of its own: its packages cannot stand beside ours.
+"""Pathway's part of `derived.lookup`. Runs in Pathway's own Python, without PSoup; see `pathway.py`.
 
-    python pathway_lookup.py WORK.npz    table int64[2, keys], tuples int64[2, n], each keys and values; batch; below
-    prints {"seconds": [...], "sums": [...]}, one of each for each batch
+    python -m benchmarks.peers.pathway_lookup WORK.npz
 
-The table is there from the start. A connector gives the tuples batch by batch, and waits until a batch is done. Those
-whose value is less than `below` are joined with the present row of their key. The engine adds up what they meet.
+`WORK.npz` has `table` (int64[2, keys]) and `tuples` (int64[2, n]), each with keys and values. It also has `below`, and
+`batch`, the number of tuples in a batch. Prints {"seconds": [...], "sums": [...]}, with one number for each batch.
+
+The table is complete before the first tuple. Tuples with a value less than `below` are joined with the row that their
+key has at that moment. Pathway adds up the values of these rows.
 """
 
 import json
-import logging
 import sys
-import threading
-import time
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pathway as pw
+
+from benchmarks.peers.pathway_batches import run_batches
 
 
 class Tuple(pw.Schema):
@@ -26,46 +27,19 @@ class Tuple(pw.Schema):
     v: int
 
 
-class Batches(pw.io.python.ConnectorSubject):
-    """Gives a batch, waits for its sum, gives the next."""
-
-    def __init__(self, tuples: Any, batch: int) -> None:
-        super().__init__()
-        rows = [{"k": k, "v": v} for k, v in tuples.T.tolist()]
-        self.batches = [rows[at : at + batch] for at in range(0, len(rows), batch)]
-        self.seconds: list[float] = []
-        self.sums: list[int] = []
-        self.added = threading.Semaphore(0)
-
-    def run(self) -> None:
-        """Called by the engine, on a thread."""
-        for rows in self.batches:
-            start = time.perf_counter()
-            for row in rows:
-                self.next(**row)
-            self.commit()
-            self.added.acquire()
-            self.seconds.append(time.perf_counter() - start)
-
-    def change(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
-        """A new sum; each batch of a benchmark adds something."""
-        if is_addition:
-            self.sums.append(row["total"])
-            self.added.release()
-
-
 def main() -> None:
     """Look up all batches, and print how long each took."""
-    logging.disable(logging.INFO)
     work = np.load(sys.argv[1])
-    subject = Batches(work["tuples"], int(work["batch"]))
-    stream = pw.io.python.read(subject, schema=Tuple, autocommit_duration_ms=None)
-    table = pw.debug.table_from_pandas(pd.DataFrame(work["table"].T, columns=["k", "p"]))
-    selected = stream.filter(stream.v < int(work["below"]))
-    joined = selected.asof_now_join(table, selected.k == table.k).select(table.p)
-    pw.io.subscribe(joined.reduce(total=pw.reducers.sum(joined.p)), subject.change)
-    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    print(json.dumps({"seconds": subject.seconds, "sums": np.diff(subject.sums, prepend=0).tolist()}))
+    rows = [{"k": k, "v": v} for k, v in work["tuples"].T.tolist()]
+
+    def total(stream: Any) -> Any:
+        table = pw.debug.table_from_pandas(pd.DataFrame(work["table"].T, columns=["k", "p"]))
+        selected = stream.filter(stream.v < int(work["below"]))
+        joined = selected.asof_now_join(table, selected.k == table.k).select(table.p)
+        return joined.reduce(total=pw.reducers.sum(joined.p))
+
+    seconds, totals = run_batches(rows, int(work["batch"]), Tuple, total)
+    print(json.dumps({"seconds": seconds, "sums": np.diff(totals, prepend=0).tolist()}))
 
 
 if __name__ == "__main__":

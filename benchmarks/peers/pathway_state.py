@@ -1,21 +1,22 @@
-"""Pathway's part of `derived.distinct` and `derived.absent`, run by an interpreter of its own.
+"""Pathway's part of `derived.distinct` and `derived.absent`. Runs in Pathway's own Python; see `pathway.py`.
 
-    python pathway_state.py WORK.npz    values int64[n], batch (tuples at a time), band (0: DISTINCT)
-    prints {"seconds": [...], "sizes": [...]}, one of each for each batch
+    python -m benchmarks.peers.pathway_state WORK.npz
 
-A connector gives the tuples batch by batch, and waits until a batch is done. Without a band, the distinct values are
-counted. With one, even tuples have no odd one of their value up to so many places before them. The engine counts.
+`WORK.npz` has `values` (int64[n]), `batch`, the number of tuples in a batch, and `band`. Prints {"seconds": [...],
+"sizes": [...]}: for each batch its seconds, and the number of rows of the result after it.
+
+If `band` is 0, the result is the distinct values. Otherwise it is the tuples at even places that have no partner: a
+tuple of the same value at an odd place, at most `band` places before.
 """
 
 import json
-import logging
 import sys
-import threading
-import time
 from typing import Any
 
 import numpy as np
 import pathway as pw
+
+from benchmarks.peers.pathway_batches import run_batches
 
 
 class Tuple(pw.Schema):
@@ -25,44 +26,17 @@ class Tuple(pw.Schema):
     t: int
 
 
-class Batches(pw.io.python.ConnectorSubject):
-    """Gives a batch, waits for its count, gives the next."""
-
-    def __init__(self, values: Any, batch: int) -> None:
-        super().__init__()
-        rows = [{"v": v, "t": t} for t, v in enumerate(values.tolist())]
-        self.batches = [rows[at : at + batch] for at in range(0, len(rows), batch)]
-        self.seconds: list[float] = []
-        self.sizes: list[int] = []
-        self.counted = threading.Semaphore(0)
-
-    def run(self) -> None:
-        """Called by the engine, on a thread."""
-        for rows in self.batches:
-            start = time.perf_counter()
-            for row in rows:
-                self.next(**row)
-            self.commit()
-            self.counted.acquire()
-            self.seconds.append(time.perf_counter() - start)
-
-    def change(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
-        """A new count; each batch of a benchmark changes it."""
-        if is_addition:
-            self.sizes.append(row["size"])
-            self.counted.release()
-
-
 def main() -> None:
-    """Take in all batches, and print how long each took."""
-    logging.disable(logging.INFO)
+    """Give all batches to Pathway, and print how long each took."""
     work = np.load(sys.argv[1])
-    subject, band = Batches(work["values"], int(work["batch"])), int(work["band"])
-    stream = pw.io.python.read(subject, schema=Tuple, autocommit_duration_ms=None)
-    result = without_partner(stream, band) if band else stream.groupby(stream.v).reduce(stream.v)
-    pw.io.subscribe(result.reduce(size=pw.reducers.count()), subject.change)
-    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    print(json.dumps({"seconds": subject.seconds, "sizes": subject.sizes}))
+    rows, band = [{"v": v, "t": t} for t, v in enumerate(work["values"].tolist())], int(work["band"])
+
+    def size(stream: Any) -> Any:
+        result = without_partner(stream, band) if band else stream.groupby(stream.v).reduce(stream.v)
+        return result.reduce(size=pw.reducers.count())
+
+    seconds, sizes = run_batches(rows, int(work["batch"]), Tuple, size)
+    print(json.dumps({"seconds": seconds, "sizes": sizes}))
 
 
 def without_partner(stream: Any, band: int) -> Any:
