@@ -20,6 +20,17 @@ def soup() -> LocalPSoup:
     return LocalPSoup(clock=VirtualClock(1_000 * SECOND), verify="all")
 
 
+def with_large_joins(*later: tuple[int, float]) -> LocalPSoup:
+    """Streams e and f, whose join has more bytes than an answer may have. `later`: further keys and times of f."""
+    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
+    for name in ("e", "f"):
+        soup.execute(f"CREATE STREAM {name} {TIMED}")
+    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
+    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50), *later))
+    soup.heartbeat("e", 59 * SECOND)
+    return soup
+
+
 def test_a_step_with_too_many_bytes_is_several(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows and their order are the same as in one step."""
     monkeypatch.setattr(pump, "MOST_BYTES", 20_000)
@@ -62,12 +73,7 @@ def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch
         return derived
 
     monkeypatch.setattr(pump, "rows_of_step", noted)
-    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
-    for name in ("e", "f"):
-        soup.execute(f"CREATE STREAM {name} {TIMED}")
-    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
-    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50), *[(at, 60) for at in range(100)], (0, 61)))
-    soup.heartbeat("e", 59 * SECOND)
+    soup = with_large_joins(*[(at, 60) for at in range(100)], (0, 61))
     soup.execute("CREATE STREAM x AS (SELECT e.k, f.k AS other FROM e, f)")
     assert not soup.not_derived
     assert len(shown(soup, "x")) == 39 * 1_000
@@ -90,12 +96,7 @@ def test_a_join_below_a_state_has_no_more_bytes_than_a_join_alone(every: str, mo
         return rows
 
     monkeypatch.setattr(kept_state, "spans_of", noted)
-    soup = LocalPSoup(EngineConfig(answer_bytes=200_000), VirtualClock(1_000 * SECOND))
-    for name in ("e", "f"):
-        soup.execute(f"CREATE STREAM {name} {TIMED}")
-    soup.push("e", rows(*[(at, at / 1_000) for at in range(1, 1_001)]))
-    soup.push("f", rows(*[(at, at) for at in range(2, 40)], (0, 50)))
-    soup.heartbeat("e", 59 * SECOND)
+    soup = with_large_joins()
     sources = "e [RANGE 1 HOUR], f [RANGE 1 HOUR]"
     soup.execute(f"CREATE STREAM x AS (SELECT f.k, count(*) AS n FROM {sources} GROUP BY f.k){every}")
     assert not soup.not_derived

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from psoup.kernels.delta.band_presence import ABSENT
 from psoup.kernels.plain import Array
 
 Arrays = tuple[Array, ...]
+
+
+class _State(NamedTuple):
+    """The arguments of the kernel that are the same for each row."""
+
+    keys: Arrays
+    right_rows: Arrays
+    left_rows: Arrays
+    negated: bool
+    out: Arrays
+    entered: Array
+    at: Array
 
 
 def _rows_of(row: int, following: Array) -> Iterator[int]:
@@ -43,25 +56,16 @@ def meet_bands(
     """See the kernel."""
     arrivals = [(start, 0, rights[0] + place) for place, start in enumerate(rights[1].tolist()) if place >= at[0]]
     arrivals += [(start, 1, lefts[0] + place) for place, start in enumerate(lefts[1].tolist()) if place >= at[1]]
+    state = _State(keys, right_rows, left_rows, negated, out, entered, at)
     for start, side, row in sorted(arrivals):
-        come = _left_comes if side else _right_comes
-        if not come(row, start, keys, right_rows, left_rows, negated, out, entered, at):
+        if not (_left_comes if side else _right_comes)(row, start, state):
             return False
         at[side] += 1
     return True
 
 
-def _right_comes(
-    row: int,
-    start: int,
-    keys: Arrays,
-    right_rows: Arrays,
-    left_rows: Arrays,
-    negated: bool,
-    out: Arrays,
-    entered: Array,
-    at: Array,
-) -> bool:
+def _right_comes(row: int, start: int, state: _State) -> bool:
+    keys, right_rows, left_rows, negated, out, entered, at = state
     (right_head, left_head, left_links, ordered), (ends, numbers, right_keys, following) = keys, right_rows
     left_ends, lows, highs, _, left_following, partners, queued = left_rows
     key, number, end = int(right_keys[row]), int(numbers[row]), int(ends[row])
@@ -85,17 +89,8 @@ def _right_comes(
     return True
 
 
-def _left_comes(
-    row: int,
-    start: int,
-    keys: Arrays,
-    right_rows: Arrays,
-    left_rows: Arrays,
-    negated: bool,
-    out: Arrays,
-    entered: Array,
-    at: Array,
-) -> bool:
+def _left_comes(row: int, start: int, state: _State) -> bool:
+    keys, right_rows, left_rows, negated, out, entered, at = state
     (right_head, left_head, left_links, ordered), (ends, numbers, _, following) = keys, right_rows
     _, lows, highs, left_keys, left_following, partners, queued = left_rows
     if at[2] == len(out[0]):
