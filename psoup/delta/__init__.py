@@ -17,7 +17,7 @@ Files, in reading order:
     groups           GROUP BY: positions, running_states, distinct_states, recomputed_states are its parts
 
 Never here: a thread, a clock, a snapshot, a plan. A state depends only on the rows that are still in the relations of
-the inputs. So one step with these rows makes it again.
+the inputs. So a new operator has the same state after one step over these rows.
 """
 
 from psoup.delta.band_semi_join import BandSemiJoin

@@ -5,9 +5,9 @@
                           7 ─────────── 16       key 5, number 11
     SEMI         a        7 ─────────── 16
 
-The state is the left rows, each with the youngest end of its partners, and the right rows. A row that comes looks at
-the other side's rows of its key, the newest first. If numbers ascend, as times do, it looks at few of them. NULL
-follows the rules of a comparison: a row with NULL in a key, a bound or a number has no partner.
+The state is the left rows, each with the latest end of its partners, and the right rows. A new row is compared with the
+rows of its key on the other side, the newest first. If numbers ascend, as times do, few rows are compared. NULL follows
+the rules of a comparison: a row with NULL in a key, a bound or a number has no partner.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class BandSemiJoin:
 
     `types`: the types of the left columns. `keys`: the places of the key columns among them. `bounds`: the places of
     the least and of the greatest number of a partner, both inclusive. The right columns are the keys, in the same order
-    with equal types. Then comes the number, of the type of the bounds. `shown`: the places of the result's columns.
-    None: all. `buffer`: the kind of buffer for rows; `fifo` if each side's rows end in the order of start.
+    with equal types. Then comes the number, of the type of the bounds. `shown`: the places of the result's columns;
+    None for all. `buffer`: the kind of buffer for rows; `fifo` if each side's rows end in the order of start.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class BandSemiJoin:
         self._store = RowStore([types[place] for place in self._shown])
         self._left, self._right = LinkedRows(2, buffer), LinkedRows(1, buffer)
         self._partners: Array = np.full(0, ABSENT)
-        """For each left row, the youngest end of its partners."""
+        """For each left row, the latest end of its partners."""
         self._queued: Array = np.zeros(0, np.uint8)
         self._buffer = BUFFERS["calendar"]()
         """The left rows with partners, by the end of the partners."""
@@ -70,7 +70,7 @@ class BandSemiJoin:
         self._ordered: Array = np.ones(2, np.uint8)
         """Whether the numbers and the upper bounds of each key have ascended so far, as times do."""
         self._limit = value_table.FEW
-        """The number of keys at which unused ones are looked for."""
+        """The number of keys from which on a step looks for unused keys."""
 
     @property
     def rows(self) -> int:
@@ -136,11 +136,11 @@ class BandSemiJoin:
         self._left_links = with_room(self._left_links, keys)
 
     def _queue(self, rows: Array) -> None:
-        """Put left rows with partners into the buffer. None stays there longer than in the state."""
+        """Put left rows with partners into the buffer, until the partners have ended or the row itself has."""
         self._buffer.put(rows, np.minimum(self._partners[rows], self._left.ends[rows]))
 
     def _expire_partners(self, until: int, changes: Changes) -> None:
-        """Let left rows lose their last partner up to `until`. Those with a younger end are queued again."""
+        """Record the left rows whose last partner leaves up to `until`. Rows with other partners are queued again."""
         rows = self._buffer.due(until).rows
         partners, ends = self._partners[rows], self._left.ends[rows]
         self._queued[rows] = 0

@@ -4,8 +4,9 @@
     calendar   partitions by expiry: ends come in any order
     keyed      an end for each row number: rows can be dropped, and their ends changed, before they expire
 
-A buffer knows a row by its number in the owner's arrays. `psoup.plan.patterns` has the update pattern of each edge: a
-weakest pattern allows `fifo`, a weak one needs `calendar`, a strict one `keyed` (update patterns, section 5.3.2).
+A buffer knows a row by its number in the owner's arrays. `psoup.plan.patterns` has the update pattern of each edge of a
+plan. An edge with the weakest pattern can use `fifo`. The weak pattern needs `calendar`, the strict one `keyed` (update
+patterns, section 5.3.2).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array
 
 _MOST_PARTITIONS = 64
-"""The most partitions of a calendar. With more, neighbours are put together."""
+"""The most partitions of a calendar. With more, neighbours are merged."""
 _FEWER = 1
-"""The binary logarithm of the number of partitions that are put together."""
+"""The binary logarithm of the number of partitions that are merged into one."""
 _DIVIDED = 2
 """The binary logarithm of the number of partitions into which each one is divided."""
 _LARGE = 4_096
-"""The rows of a partition that stay when it is only partly due, from which on partitions are divided."""
+"""If more rows than this remain of a partition that is only partly due, all partitions are divided."""
 
 BufferKind = Literal["fifo", "calendar", "keyed"]
 
@@ -58,7 +59,7 @@ class Entries(NamedTuple):
         return Entries(self.rows[places], self.ends[places])
 
     def slice(self, start: int, stop: int) -> Entries:
-        """The rows from start to stop. They share the memory."""
+        """The rows from start to stop, as views of the same memory."""
         return Entries(self.rows[start:stop], self.ends[start:stop])
 
     def renumbered(self, places: Array) -> Entries:
@@ -152,9 +153,9 @@ class Fifo:
 
 
 class Calendar:
-    """Rows in partitions by their end; the width of a partition follows the ends.
+    """Rows in partitions by their end. The width of the partitions adapts to the ends.
 
-    `limit`: the most partitions. `large`: the rows of a partly due partition from which on partitions are divided.
+    `limit`: the most partitions. `large`: partitions are divided if more rows than this remain of a partly due one.
     """
 
     def __init__(self, limit: int = _MOST_PARTITIONS, large: int = _LARGE) -> None:
@@ -249,7 +250,7 @@ class Keyed:
         self._ends[rows] = ends
 
     def drop(self, rows: Array) -> None:
-        """Remove rows that expire prematurely. O(k)."""
+        """Remove rows before they expire. O(k)."""
         self._ends[rows] = FOREVER
 
     def due(self, before: int) -> Entries:

@@ -27,7 +27,7 @@ class Changes:
         """The number of changes."""
 
     def widen(self, count: int) -> None:
-        """Make room for many times as many changes, after a kernel wrote `count` of them. O(changes)."""
+        """Make the arrays four times as long. `count`: the number of changes that they have so far. O(changes)."""
         self.count = count
         size = 4 * len(self.room[0])
         rows, signs, instants = [np.empty(size, array.dtype) for array in self.room]

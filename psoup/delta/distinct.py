@@ -5,10 +5,10 @@
                IBM                   10 ── 12
     DISTINCT   IBM 3 ─────────────────── 12               one change at 3, and one at 13
 
-The state has one entry for each value, with its youngest end ("delta-star"; update patterns, section 5.3.1). A row that
-begins at the instant after its value's end prolongs the entry: the value neither leaves nor enters. The buffer has each
-value with the end that it had when it was put there. If the value has a younger end by then, it is put there again. So
-ends do not come in order, and `fifo` does not do.
+The state has one entry for each value, with its latest end ("delta-star"; update patterns, section 5.3.1). A row that
+begins at the instant after its value's end prolongs the entry: the value neither leaves nor enters. The buffer keeps
+the end that a value had when it was put there. When this end is due, and the value has a later end by now, the value is
+put there again. So ends are not put there in order, which a `fifo` buffer would need.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ABSENT = value_ends.ABSENT
 
 
 class Distinct:
-    """The values of some inputs with columns of the same types. See the module.
+    """The distinct values of one or more inputs, whose columns have the same types. See the module.
 
-    `buffer`: the kind of buffer for the ends; the results are the same with each one that may be used.
+    `buffer`: the kind of buffer for the ends, `calendar` or `keyed`. The results are the same with both.
     """
 
     def __init__(self, types: Sequence[DataType], buffer: BufferKind = "calendar") -> None:
         self._values = ValueTable(types)
         self._ends: Array = np.full(0, ABSENT)
-        """The youngest end of each value."""
+        """The latest end of each value."""
         self._buffer = BUFFERS[buffer]()
         self._until: int | None = None
         self.rows = 0
@@ -78,7 +78,7 @@ class Distinct:
         return changed[:changes], signs[:changes], instants[:changes]
 
     def _expired(self, until: int) -> Entries:
-        """Remove the values that leave up to `until`. Values with a younger end are put into the buffer again."""
+        """Remove the values that leave up to `until`. Values with a later end are put into the buffer again."""
         numbers = self._buffer.due(until).rows
         ends = self._ends[numbers]
         later = ends >= until

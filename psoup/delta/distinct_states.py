@@ -1,10 +1,11 @@
-"""Aggregates of DISTINCT values that take rows back: COUNT, SUM and AVG.
+"""COUNT, SUM and AVG of DISTINCT values, whose states can subtract a row that leaves.
 
     rows of a group    x = 7 enters at 3, x = 7 enters at 5, x = 7 leaves at 9, x = 7 leaves at 12
     its values         7 enters at 3, 7 leaves at 12
 
-Each value of a group has the number of its rows. The value enters the aggregate with the first one, and leaves it with
-the last one. A row has the number of its group and value, or -1 if it does not count.
+The state counts the rows of each value of a group. A value is added to the aggregate when its first row enters, and
+subtracted when its last row leaves. Each pair of a group and a value has a number. A row has the number of its pair, or
+-1 if NULL or FILTER excludes it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class DistinctState:
         self._running.grow(groups)
 
     def number(self, keys: Sequence[Column], arguments: Arguments, rows: int) -> Array:
-        """The number of the group and value of each row, int64[rows], -1 if it does not count. O(rows) expected."""
+        """The number of the group and value of each row, int64[rows], -1 for an excluded row. O(rows) expected."""
         columns, condition = arguments
         numbers = self._values.number([*keys, *columns], rows).astype(np.int64)
         mask = rows_for(self._measure, columns, condition, None, rows).mask
@@ -69,7 +70,7 @@ class DistinctState:
         self._running.add(self._arguments(values[new]), groups[counted[first[new]]])
 
     def at_positions(self, positions: Positions, entering: Array, leaving: Array) -> Column:
-        """The results at all positions, and add the changes to the state. O(rows log rows).
+        """Return the results at all positions, and add the changes to the state. O(rows log rows).
 
         `entering`, `leaving`: the numbers of the rows that enter and leave.
         """
@@ -91,7 +92,7 @@ class DistinctState:
     def keep(self, numbers: Array, rows: Array, groups: int) -> Array:
         """Remove the values without rows. Returns the new numbers of the rows, int64[n]. O(values + n).
 
-        `numbers`: the numbers of all rows, int64[n]. `rows`: the group of each, int32[n]. `groups`: how many there are.
+        `numbers`: the numbers of all rows, int64[n]. `rows`: the group of each row, int32[n]. `groups`: their number.
         """
         stays = np.flatnonzero(self._counts > 0)
         places = new_places(stays, len(self._counts))

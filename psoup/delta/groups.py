@@ -1,4 +1,4 @@
-"""GROUP BY: a row of results for each group, which changes whenever a row of the group comes or goes.
+"""GROUP BY: a row of results for each group, which may change whenever a row of the group enters or leaves.
 
     rows             IBM 10   3 ─────────── 9
                      IBM 30        5 ── 7
@@ -6,10 +6,11 @@
                      IBM 40        5 ── 7         leaves at 8, where IBM 10 enters
                      IBM 10             8-9       leaves at 10
 
-A group without rows has no row. Without GROUP BY there is always one row: its first change replaces the results of no
-rows. The results equal an evaluation by `psoup.aggregates`. COUNT, SUM and AVG have a state for each group
-(`running_states`, and `distinct_states` for DISTINCT values). Other measures are folded again over the rows of the
-changed groups (`recomputed_states`). Rows of a group are in the order of the input, as FIRST and LAST see it.
+A group without rows has no row of results. A query without GROUP BY always has one row. Before the first change, these
+are the results over no rows. `psoup.aggregates` gives the same results over the same rows. COUNT, SUM and AVG have a
+state for each group (`running_states`, and `distinct_states` for DISTINCT values). Other measures are computed again
+from the rows of the changed groups (`recomputed_states`). The rows of a group are in the order of the input, which
+FIRST and LAST follow.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class GroupMeasure(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """The rows that come and go in a step. `groups`, `instants`: of rows that enter, then of rows that leave.
+    """The rows that enter and leave in a step. `groups`, `instants`: of rows that enter, then of rows that leave.
 
     `first`: the number of the first row that enters. `leaving`: the numbers of the rows that leave.
     """
@@ -65,8 +66,8 @@ def _state_of(measure: Measure, keys: Sequence[DataType]) -> RunningState | Dist
 class Groups:
     """The groups of one input: the key columns, then a column for each measure.
 
-    `types`: the types of the input's columns. `keys`: the places of the keys; none: one row for all rows. `buffer`: the
-    kind of buffer for rows; `fifo` if they end in the order in which they start.
+    `types`: the types of the input's columns. `keys`: the places of the keys; without keys, all rows are one group.
+    `buffer`: the kind of buffer for rows; `fifo` if they end in the order in which they start.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Groups:
         self._used = 0
         """The number of groups with rows."""
         self._has_lists = None in self._states
-        """Whether a measure folds groups again, so that the rows of each group are a list."""
+        """Whether a measure is computed again from the rows of a group. Then each group has a list of its rows."""
         self._head: Array = np.zeros(0, np.int32)
         self._links: Array = np.zeros(0, np.int32)
         self._until: int | None = None
@@ -110,7 +111,7 @@ class Groups:
         return states + arrays + self._store.nbytes + self._values.nbytes + self._rows.nbytes
 
     def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Put rows that are in the relation at `until` into a state that has taken no step; see `load`. O(n)."""
+        """Add rows that are in the relation at `until`, before the first step; see `psoup.delta.spans.load`. O(n)."""
         (spans,) = inputs
         spans = checked(spans, self._until, until)
         ensure(bool((spans.end >= until).all()), self, "a row left before")
@@ -167,7 +168,7 @@ class Groups:
         return first, groups
 
     def _deltas(self, changes: _Changes) -> Deltas:
-        """The deltas of all changed groups, and add the changes to the state."""
+        """Return the deltas of all changed groups, and add the changes to the state."""
         groups = changes.groups.astype(np.int64)
         positions = Positions.of(groups, changes.instants, len(groups) - len(changes.leaving))
         counts = self._count(positions)
@@ -184,7 +185,7 @@ class Groups:
         return in_order([column.take(rows) for column in (*keys, *columns)], signs, at)
 
     def _count(self, positions: Positions) -> Array:
-        """The number of rows at all positions, and add the changes to the counts."""
+        """Return the number of rows at all positions, and add the changes to the counts."""
         counts = positions.counts(self._counts, positions.enters, positions.leaves)
         last = positions.last
         groups = positions.group[last]

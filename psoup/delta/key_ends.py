@@ -1,4 +1,4 @@
-"""The keys of the right rows of a semi-join: the youngest end of each, and the left rows that are linked to it."""
+"""The keys of the right rows of a semi-join: the latest end of each, and the left rows that are linked to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ABSENT = key_presence.ABSENT
 
 
 class KeyEnds:
-    """Arrays by key number, as `psoup.kernels.delta.key_presence` has them, and the buffer of the ends."""
+    """Arrays by key number, as `psoup.kernels.delta.key_presence` describes them, and the buffer of the ends."""
 
     def __init__(self, match: MatchKeys) -> None:
         self.match = match
@@ -29,7 +29,7 @@ class KeyEnds:
         self._queued: Array = np.zeros(0, np.uint8)
         self._buffer = Calendar()
         self._limit = value_table.FEW
-        """The number of keys at which unused ones are looked for."""
+        """The number of keys from which on a step looks for unused keys."""
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -38,7 +38,7 @@ class KeyEnds:
 
     @property
     def count(self) -> int:
-        """The number of present keys. O(keys)."""
+        """The number of keys with a right row in the relation: they are present. O(keys)."""
         return int(np.count_nonzero(self._ends != ABSENT))
 
     @property
@@ -57,7 +57,7 @@ class KeyEnds:
         self._buffer.put(keys, self._ends[keys])
 
     def expire(self, until: int, rows: tuple[Array, ...], negated: bool, changes: Changes) -> None:
-        """Remove the keys that leave up to `until`. Keys with a younger end are queued again. O(k + changes)."""
+        """Remove the keys that leave up to `until`. Keys with a later end are queued again. O(k + changes)."""
         keys = self._buffer.due(until).rows
         later = self._ends[keys] >= until
         self.queue(keys[later])
@@ -84,7 +84,7 @@ class KeyEnds:
         return stays if wastes(count, len(stays)) else None
 
     def keep(self, stays: Array) -> Array:
-        """Remove all keys but these (int64, ascending). Returns the new numbers. The links are to be made again."""
+        """Remove all keys but these (int64, ascending). Returns the new numbers. The caller makes the links again."""
         places = new_places(stays, self.match.table.count)
         self.match.table.keep(stays)
         self._ends, self._queued = self._ends[stays], self._queued[stays]

@@ -20,7 +20,7 @@ LINKS = key_presence.LINKS
 
 
 class LeftRows:
-    """Arrays by row number, as `psoup.kernels.delta.key_presence` has them, the columns, and the buffer of the ends."""
+    """Arrays by row number (see `psoup.kernels.delta.key_presence`), the columns, and the buffer of the ends."""
 
     def __init__(self, types: Sequence[DataType], buffer: BufferKind) -> None:
         self._store = RowStore(types)
@@ -85,7 +85,7 @@ class LeftRows:
         return keys[keys >= 0]
 
     def keep(self) -> None:
-        """Remove the rows that left. The links are to be made again. O(rows)."""
+        """Remove the rows that left. The caller calls `link` afterwards. O(rows)."""
         count, stays = self.count, np.flatnonzero(self._ends != ABSENT)
         self._store.keep(stays)
         self._ends = self._ends[stays]
@@ -94,7 +94,7 @@ class LeftRows:
         self._buffer.renumber(new_places(stays, count))
 
     def link(self, places: Array | None, head: Array, links: Array) -> None:
-        """Make all links. `places`: the new number of each key, if they have new ones. O(rows)."""
+        """Make all links. `places`: the new number of each key, or None if the keys keep their numbers. O(rows)."""
         if places is not None:
             self._keys = np.where(self._keys >= 0, places[self._keys], np.int32(-1))
         key_presence.link_rows(self._keys[: LINKS * self.count], self._following, head, links)

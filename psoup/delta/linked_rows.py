@@ -1,4 +1,4 @@
-"""The rows of a side of a semi-join with a band: ends, keys, numbers, and lists of the rows of each key."""
+"""The rows of an operator's state: ends, keys, further numbers, and a list of the rows of each key."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from psoup.values.columns import Array
 
 ABSENT = key_rows.ABSENT
 _WALK = 16
-"""The time of a row in a list, as a multiple of the time of a row in a scan."""
+"""The time to read a row of a list, as a multiple of the time in a scan."""
 
 
 class LinkedRows:
-    """Arrays by row number, as `psoup.kernels.delta.band_presence` has them, and the buffer of the ends.
+    """Arrays by row number (`psoup.kernels.delta.band_presence` describes them), and the buffer of the ends.
 
-    `numbers`: the number of int64 arrays of each row, such as bounds.
+    `numbers`: how many further int64 arrays there are, such as bounds.
     """
 
     def __init__(self, numbers: int, buffer: BufferKind) -> None:
         self.count = self.used = 0
-        """The numbers of rows, with and without those that left."""
+        """The numbers of rows. `count` includes rows that left, `used` does not."""
         self.ends: Array = np.full(0, ABSENT)
         self.numbers: list[Array] = [np.zeros(0, np.int64) for _ in range(numbers)]
         self.keys: Array = np.zeros(0, np.int32)
@@ -61,7 +61,7 @@ class LinkedRows:
         return wastes(self.count, self.used)
 
     def keep(self) -> Array:
-        """Remove the rows that left. Returns the old numbers of the rest, int64. The lists are to be made again."""
+        """Remove the rows that left. Returns the old numbers of the rest, int64. The caller then calls `chain`."""
         stays = np.flatnonzero(self.ends != ABSENT)
         self._buffer.renumber(new_places(stays, self.count))
         self.ends, self.keys, self.following = self.ends[stays], self.keys[stays], self.following[stays]
@@ -74,7 +74,7 @@ class LinkedRows:
         key_rows.chain_rows(self.keys[: self.count], first, self.following, head, links)
 
     def chain(self, places: Array | None, head: Array, links: Array) -> None:
-        """Make the list of each key. `places`: the new number of each key, if they have new ones. O(rows)."""
+        """Make the list of each key. `places`: the new number of each key, or None if the keys keep theirs. O(rows)."""
         if places is not None:
             self.keys = np.where(self.keys >= 0, places[self.keys], np.int32(-1))
         key_rows.chain_rows(self.keys[: self.count], 0, self.following, head, links)

@@ -1,12 +1,12 @@
-"""The keys by which left and right rows of a semi-join meet, as numbers; the rules for NULL.
+"""The keys that match left and right rows of a semi-join, as numbers, and the rules for NULL.
 
     never     NULL equals nothing                             EXISTS, IN, joins
     equal     NULL equals NULL                                IS NOT DISTINCT FROM
     unknown   x NOT IN (…) is unknown if x or a value is      NOT IN: the last key is x, after the correlations
               NULL, unless there are no values
 
-A left row of `unknown` has two keys: its own values, and the key of right rows whose x is NULL. If its own x is NULL,
-it has one key, which all right rows have.
+With `unknown`, each right row has two keys: the key of its value, or of NULL, and the key of any value. A left row with
+a value has the keys of its value and of NULL. A left row with NULL has the key of any value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VALUE, _NULL, _ANY = 0, 1, 2
 
 
 class MatchKeys:
-    """Numbers of the keys of both sides. `types`: the types of the keys."""
+    """Numbers of the keys of both sides: equal keys have equal numbers. `types`: the types of the keys."""
 
     def __init__(self, types: Sequence[DataType], nulls: Nulls) -> None:
         ensure(nulls != "unknown" or len(types) > 0, self, "NOT IN needs a key")

@@ -3,7 +3,7 @@
     changes     IBM 5   IBM 8   SUN 6
     positions   IBM before, IBM 5, IBM 8, SUN before, SUN 6
 
-Several changes of a group at one instant have one position.
+Several changes of a group at one instant share a position.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psoup.values.columns import Array
 
 
 class Positions(NamedTuple):
-    """Places in time of the changed groups: for each group the beginning of the step, then its changes, in order.
+    """For each changed group, the beginning of the step, then the instants of its changes, in order.
 
     `group`: the group of each position, int64[p]. `first`: the position of its group's beginning, int64[p]. `instant`:
     the instant of each position, int64[p], arbitrary for beginnings. `enters`, `leaves`: the position of each row that

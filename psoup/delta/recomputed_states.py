@@ -1,13 +1,14 @@
-"""Aggregates whose states take no row back, such as MIN and MEDIAN: the groups that change are folded again.
+"""Aggregates whose states cannot subtract a row, such as MIN and MEDIAN: changed groups are computed again.
 
     positions of a group   0   1   2   3         rows by their positions
     row a, stays           ─────────────         1 node of 4 positions
     row b, enters at 1         ─────────         a node of 1 and a node of 2
     row c, leaves at 2     ─────                 a node of 2
 
-A row is in the group at some positions, one after the other. MIN, MAX and the bits fold it into nodes of a binary tree
-over the positions. Then each node is folded into its halves. So a row of a step costs as many folds as the tree has
-levels. The other states depend on the order of rows, or are lists. They are folded at each position, row by row.
+A row is in its group at a range of positions. MIN, MAX and the bit aggregates use a binary tree over the positions, a
+segment tree. A row is folded into the few nodes that cover its range. Then each node is folded into its two halves. So
+the folds of a row grow with the levels of the tree, not with its positions. Other states depend on the order of rows,
+or are lists. They are folded at each position, row by row.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _POSITIONS = 1_024
 
 
 class Layout(NamedTuple):
-    """The places of groups in a tree: a group of n positions has the next power of two of them, aligned.
+    """The places of groups in a tree: n positions have as many places as the least power of two that is not below n.
 
-    `base`: the first place of each group, int64[g]. `levels`: the level of the node of a whole group, int64[g].
-    `size`: the number of places, which the nodes of the highest level fill.
+    `base`: the first place of each group, int64[g], aligned to that power. `levels`: the level of the node of a whole
+    group, int64[g]. `size`: the number of places, a multiple of the places of a node of the highest level.
     """
 
     base: Array
@@ -44,7 +45,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, positions: Array) -> Layout:
-        """The layout of groups with so many positions (int64[g], at least 1). O(g log g)."""
+        """The layout of groups. `positions`: the number of positions of each, int64[g], at least 1. O(g log g)."""
         levels = np.ceil(np.log2(positions)).astype(np.int64)
         order = np.argsort(-levels, kind="stable")  # the largest first: so all are aligned
         widths = np.left_shift(1, levels[order])
@@ -58,7 +59,7 @@ class Lives(NamedTuple):
     """The rows of the changed groups, with the places at which they are in their group.
 
     `rows`: the numbers of the rows that enter or leave, int64[n]. `start`, `stop`: the first place, and the place after
-    the last one, int64[n]. `stays`: the numbers of the other rows, int64[m]. `group`: the index of the group of each.
+    the last one, int64[n]. `stays`: the numbers of the other rows, int64[m]. `group`: the index of their groups.
     """
 
     rows: Array
@@ -69,7 +70,7 @@ class Lives(NamedTuple):
 
 
 def tree_folds(measure: Measure) -> bool:
-    """Whether the state of a measure is the same for every order of rows, and no list."""
+    """Whether a tree can fold a measure: its state does not depend on the order of rows, and is not a list."""
     folding = folding_of(measure)
     if isinstance(folding, Pick):
         return folding.place in ("least", "greatest") and folding.key is None
@@ -77,7 +78,7 @@ def tree_folds(measure: Measure) -> bool:
 
 
 def recomputed(measure: Measure, lives: Lives, layout: Layout, arguments: Callable[[Array], Arguments]) -> Column:
-    """The results at all places. `arguments`: the arguments of the rows with some numbers (int64[k])."""
+    """The results at all places. `arguments`: returns the arguments of the rows with given numbers (int64[k])."""
     if tree_folds(measure) or not layout.size:
         state = _fold_tree(measure, lives, layout, arguments)
         return folding_of(measure).finish(state, measure, layout.size)
@@ -97,14 +98,14 @@ def _fold_tree(measure: Measure, lives: Lives, layout: Layout, arguments: Callab
 
 
 def _nodes_of(lives: Lives, layout: Layout) -> Iterator[tuple[Array, Array]]:
-    """For each level from 0 on, rows and nodes. The nodes of a row fill each of its places once."""
+    """Yield rows and their nodes for each level, from 0 on. The nodes of a row cover each of its places once."""
     rows, start, stop, stays, group = lives
     levels, nodes = layout.levels.astype(np.int8)[group], layout.base[group]
     top = int(layout.levels.max(initial=0))
     of_level = np.bincount(levels, minlength=top + 1)
     for level in range(top + 1):
         odd, even = (start & 1 == 1) & (start < stop), (stop & 1 == 1) & (start < stop)
-        if level == top:  # here a group is a node
+        if level == top:  # a range that is left is the node of a whole group
             odd, even = start < stop, np.zeros(len(stop), np.bool_)
         whole = np.flatnonzero(levels == level) if of_level[level] else np.zeros(0, np.int64)
         yield (

@@ -2,8 +2,8 @@
 
     parts   rows 0 … 8191 | 8192 … 12287 | 12288 … 12799     a new part of 512 rows: the last two become one part
 
-A new part is put together with the parts before it that are not larger. So there are few parts, and each row is copied
-O(log n) times.
+A new part is merged with the parts before it, as long as they are not larger. So there are few parts, and each row is
+copied O(log n) times.
 """
 
 from __future__ import annotations

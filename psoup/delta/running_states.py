@@ -1,11 +1,11 @@
-"""Aggregates whose states take rows back: COUNT, and SUM and AVG of all types.
+"""Aggregates whose states can subtract a row that leaves: COUNT, and SUM and AVG of all types.
 
     state of a group before the step      10
     changes at the instants of the step   +3  -2  +5
     states at these instants              13  11  16
 
-The states are exact, and come from `psoup.aggregates`. So a row that leaves is subtracted without a trace: the state of
-its negative is combined with the state of the group.
+The states come from `psoup.aggregates`, and are exact. So a row that leaves is subtracted without an error of rounding:
+the negative of its state is combined with the state of the group.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Arguments = tuple[list[Column], Column | None]
 
 
 def takes_back(measure: Measure) -> bool:
-    """Whether the state of a measure takes rows back."""
+    """Whether the state of a measure can subtract rows."""
     return isinstance(folding_of(measure), Count | IntegerSum | DoubleSum)
 
 
 def fold_at(measure: Measure, rows: Arguments, places: Array, count: int) -> State:
-    """The states of `count` places over rows at these places. O(rows + count)."""
+    """The states at `count` places. `places`: the place of each row, int64[n]. O(rows + count)."""
     folding, (columns, condition) = folding_of(measure), rows
     state = folding.empty(count)
     if not len(places):
@@ -38,7 +38,7 @@ def fold_at(measure: Measure, rows: Arguments, places: Array, count: int) -> Sta
 
 
 def negative(state: State) -> State:
-    """The state that takes back the rows of a state of COUNT, SUM or AVG. O(state)."""
+    """The negative of a state of COUNT, SUM or AVG: combining with it subtracts the rows of `state`. O(state)."""
     counts, *rest = [part for part in state if isinstance(part, np.ndarray)]
     if not rest:
         return (-counts,)
@@ -86,13 +86,13 @@ class RunningState:
             self._state = self._folding.add(self._state, counted)
 
     def at_positions(self, positions: Positions, entering: Arguments, leaving: Arguments) -> Column:
-        """The results at all positions, and add the changes to the state. O(rows + positions log positions)."""
+        """Return the results at all positions, and add the changes. O(rows + positions log positions)."""
         count, every = len(positions.group), np.arange(len(positions.group))
         changes = fold_at(self.measure, entering, positions.enters, count)
         gone = fold_at(self.measure, leaving, positions.leaves, count)
         changes = self._folding.combine(changes, negative(gone), every)
         step, longest = 1, int((every - positions.first).max(initial=0)) + 1
-        while step < longest:  # a position has the changes of the last `step` positions
+        while step < longest:  # `changes` adds up the last `step` positions, at each position
             later = np.flatnonzero(every - step >= positions.first)
             changes = self._folding.combine(changes, self._folding.arrange(changes, later - step), later)
             step *= 2

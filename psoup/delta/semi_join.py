@@ -6,12 +6,11 @@
     SEMI         a   5 ── 9  12 ──── 20
     ANTI         a   3-4     10-11
 
-A partner of a left row is a right row with its key. The result has the left rows with a partner
-(SEMI), or the ones without (ANTI). The state is the left rows, and one entry for each key of the right rows, with its
-youngest end.
+A partner of a left row is a right row with its key. The result has the left rows with a partner (SEMI), or the ones
+without (ANTI). The state is the left rows, and one entry for each key of the right rows, with its latest end.
 
-Other conditions than equal keys: the right input can be the spans of the inner join of both sides. The key is then the
-tuple ID of the left row.
+For other conditions than equal keys, the right input is the inner join of both sides. The key is then the tuple ID of
+the left row.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class SemiJoin:
     """The left rows with a partner, or without one if `negated`. Input 0 has the left rows, input 1 the right keys.
 
     `types`: the types of the left columns. `keys`: the places of the key columns among them. The right columns are the
-    keys alone, in the same order, with equal types. `shown`: the places of the columns of the result. None: all.
+    keys alone, in the same order, with equal types. `shown`: the places of the result's columns; None for all.
     `nulls`: see `psoup.delta.match_keys`. `buffer`: the kind of buffer for left rows; `fifo` if they end in the order
     in which they start.
     """

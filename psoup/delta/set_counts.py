@@ -39,7 +39,7 @@ _SIDES = 2
 
 
 class SetCounts:
-    """EXCEPT or INTERSECT of two inputs with columns of the same types.
+    """EXCEPT or INTERSECT of two inputs, whose columns have the same types.
 
     `buffer`: the kind of buffer for rows; `fifo` if all rows end in the order of start.
     """
@@ -94,7 +94,7 @@ class SetCounts:
         return keys[order], starts[order]
 
     def _count(self, positions: Positions, sides: Array) -> list[Array]:
-        """The numbers of rows of both inputs at all positions, and add the changes to the counts."""
+        """Return the numbers of rows of both inputs at all positions, and add the changes to the counts."""
         entering = len(positions.enters)
         last, counts = positions.last, list[Array]()
         groups = positions.group[last]

@@ -69,7 +69,8 @@ class Deltas(NamedTuple):
 class Operator(Protocol):
     """An operator with state.
 
-    The state after a step up to W depends only on the spans with start <= W <= end. So `load` makes it again from them.
+    The state after a step up to W depends only on the spans with start <= W <= end. So `load` makes the same state from
+    these spans.
     """
 
     @property
@@ -97,17 +98,18 @@ class Operator(Protocol):
 
 @runtime_checkable
 class Loading(Protocol):
-    """An operator that makes its state faster than by a step."""
+    """An operator with a faster way to make its state than a step."""
 
     def load(self, inputs: Sequence[Spans], until: int) -> None:
-        """Add spans to a state that has taken no step; see `load`."""
+        """Add spans to the state before the first step; see the function `load`."""
         ...
 
 
 def load(operator: Operator, inputs: Sequence[Spans], until: int) -> None:
     """Make the state at `until` in a new operator. `inputs`: each input's spans with start <= until <= end.
 
-    Several calls with ascending instants make the state at the last one, if all spans are in their relations then.
+    The spans may be divided over several calls with ascending instants. At the last instant, all of them must still be
+    in their relations.
     """
     if isinstance(operator, Loading):
         operator.load(inputs, until)
@@ -126,7 +128,7 @@ def merged(inputs: Sequence[Spans]) -> Spans:
 
 
 def checked(spans: Spans, after: int | None, until: int) -> Spans:
-    """The spans without those that end before they start. Raises Corrupt if a start is not in order or in the step.
+    """The spans without those that end before they start. Raises Corrupt for starts out of order, or outside the step.
 
     `after`: the end of the last step, or None for the first step. O(n).
     """
@@ -141,7 +143,7 @@ def checked(spans: Spans, after: int | None, until: int) -> Spans:
 
 
 def in_order(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
-    """Deltas in their order. At no instant may a value enter and leave. O(n), and a sort of the ties."""
+    """Sort changes into deltas. No value may both enter and leave at one instant. O(n), and a sort of the ties."""
     order = _by_time(sign, instant)
     sign, instant = sign[order], instant[order]
     ties = (instant[1:] == instant[:-1]) & (sign[1:] == sign[:-1])
@@ -170,7 +172,7 @@ def netted(columns: Sequence[Column], sign: Array, instant: Array) -> Deltas:
 
 
 def _net(columns: Sequence[Column], sign: Array, instant: Array, some: Array) -> tuple[Array, Array]:
-    """Some rows, without the ones that cancel out, and the signs of the rest. Equal instants are in order of value."""
+    """The rows of `some` that do not cancel out, and their signs, in order of instant and value."""
     keys, at = _value_keys([column.take(some) for column in columns]), instant[some]
     order = _by_keys([at, *keys], len(some))
     new: Array = np.ones(len(some), np.bool_)

@@ -3,8 +3,8 @@
     numbers   0 1 2 3         keep 1, 3     numbers   0 1
     values    IBM SUN - ORCL      ──>       values    SUN ORCL
 
-The owner knows which values are in use. It asks `wastes` after each step. So at least half of the values are in use,
-or few are not.
+The owner knows which values are in use. It calls `wastes` after each step. Unused values are removed once there are
+more of them than of used ones, and more than `FEW`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.values.columns import Array, Column
 
 _LIMIT = 2**31 - 1
 FEW = 1_024
-"""The number of unused values that are never removed. A removal costs more than their memory is worth."""
+"""The most unused values that are not removed, as a removal costs more than their memory is worth."""
 
 
 def wastes(count: int, used: int) -> bool:
@@ -76,7 +76,7 @@ def new_places(stays: Array, count: int) -> Array:
 
 
 def with_room(array: Array, count: int, fill: int = 0) -> Array:
-    """The array, or one of twice as many elements as needed, if it has less than `count`. O(1) amortised.
+    """The array, or a copy with twice `count` elements if it has fewer than `count`. O(1) amortised.
 
     New elements have the value `fill`.
     """

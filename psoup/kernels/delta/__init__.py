@@ -5,7 +5,7 @@
 
 Files, in reading order:
 
-    value_ends       the youngest end of each value
+    value_ends       the latest end of each value
     key_presence     left rows, and the keys for which there is a right row
     band_presence    left rows, and right rows of their key whose number is within their bounds
     key_rows         the lists of the rows of each key

@@ -3,7 +3,7 @@
     left row 0     key 5, bounds 10 … 18, until 30     partner until 25
     right row 0    key 5, number 12, until 25
 
-The rows of a key are lists, the newest first, one for each side. A left row has the youngest end of its partners.
+Each key has two lists of rows, the newest first, one for each side. A left row has the latest end of its partners.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -19,7 +19,7 @@ ABSENT = -(2**63)
 
 @inner
 def _right_comes(row, start, keys, right_rows, left_rows, negated, out, entered, count, entries):
-    """Let a right row come; returns the numbers of changes and of entered rows so far."""
+    """Add a right row; returns the numbers of changes and of rows to be queued so far."""
     right_head, left_head, _, ordered = keys
     right_ends, numbers, right_keys, right_following = right_rows
     left_ends, lows, highs, _, left_following, partners, queued = left_rows
@@ -55,7 +55,7 @@ def _right_comes(row, start, keys, right_rows, left_rows, negated, out, entered,
 
 @inner
 def _left_comes(row, start, keys, right_rows, left_rows, negated, out, entered, count, entries):
-    """Let a left row come; returns the numbers of changes and of entered rows so far."""
+    """Add a left row; returns the numbers of changes and of rows to be queued so far."""
     right_head, left_head, left_links, ordered = keys
     right_ends, numbers, _, right_following = right_rows
     _, lows, highs, left_keys, left_following, partners, queued = left_rows
@@ -88,7 +88,7 @@ def _left_comes(row, start, keys, right_rows, left_rows, negated, out, entered, 
 
 @njit(cache=True, nogil=True)
 def meet_bands(rights, lefts, keys, right_rows, left_rows, negated, out, entered, at):
-    """Let right and left rows come, in order of their starts; returns whether there was room for all changes.
+    """Add right and left rows, in order of their starts; returns whether there was room for all changes.
 
     rights, lefts: the first row number, and the starts, int64, ascending; read. negated: a row is in the result without
     a partner. At one instant, right rows come first. O(n + m + rows of their keys). Written:
@@ -97,10 +97,11 @@ def meet_bands(rights, lefts, keys, right_rows, left_rows, negated, out, entered
                   whether numbers, and upper bounds, ascend with the rows of each key, so that a search ends early.
     right_rows    the end and the number, int64, only read. The key, int32, only read. The next row, int32.
     left_rows     the end and both bounds, int64, only read. The key, int32, or -1, only read. The next row, int32. The
-                  youngest end of the partners, int64, or ABSENT. Whether the row is queued, uint8.
+                  latest end of the partners, int64, or ABSENT. Whether the row is queued, uint8.
     out           the changes: rows, int32. Signs, int8. Instants, int64.
     entered       int32, the left rows to be queued
-    at            int64[4]: the next right row, the next left row, the numbers of changes and of entered rows
+    at            int64[4]: the next right row, the next left row, the numbers of changes and of rows to be queued. A
+                  caller that has made more room calls again with it.
     """
     first_right, right_starts = rights
     first_left, left_starts = lefts

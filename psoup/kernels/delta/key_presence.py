@@ -3,8 +3,9 @@
     key 5, until 20 ─> link 4 ─> left row 2, until 30
                        link 0 ─> left row 0, until 25
 
-A left row has one or two keys, each by a link. The links of a key are a list, the newest first. `counted` tells of each
-link whether its key is present. So a row has a partner if a link of it is counted.
+A left row has one or two keys, with a link for each. The links of a key are a list, the newest first. A key is present
+while a right row with it is in the relation. `counted` says for each link whether its key is present. So a row has a
+partner if one of its links is counted.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -22,7 +23,7 @@ LINKS = 2
 
 @inner
 def _count_link(link, by, instant, rows, negated, out, count):
-    """Let a key of a row come or go; returns the number of changes so far."""
+    """Record that the key of a link becomes present (`by` 1) or absent (-1); returns the number of changes so far."""
     _, _, _, counted = rows
     changed, signs, instants = out
     counted[link] += by
@@ -36,10 +37,10 @@ def _count_link(link, by, instant, rows, negated, out, count):
 
 @inner
 def _change(key, by, instant, keys, rows, negated, out, count):
-    """Let a key come or go for all its left rows; returns the number of changes so far.
+    """Record for all left rows of a key that it becomes present or absent; returns the changes so far.
 
-    A row's other key may have gone before, and its end may wait in the buffer. That comes first. If the other key is
-    absent, but counted, it went after the row's end. At most two changes for each link.
+    A row's other key may have ended earlier, and may not be removed from the buffer yet. Then its end is recorded
+    first. If the other key is absent but still counted, it ended only after the row. At most two changes for each link.
     """
     ends, head, _, _ = keys
     row_ends, row_keys, following, counted = rows
@@ -57,7 +58,7 @@ def _change(key, by, instant, keys, rows, negated, out, count):
 
 @njit(cache=True, nogil=True)
 def meet_keys(rights, lefts, keys, rows, negated, out, entered, at):
-    """Let right and left rows come, in order of their starts; returns whether there was room for all changes.
+    """Add right and left rows, in order of their starts; returns whether there was room for all changes.
 
     rights: the keys, int32[m], the starts and the ends, int64[m], ascending by start; lefts: the first row number, and
     the starts, int64[n]; read. negated: a row is in the result without a partner. At one instant, right rows come
@@ -69,7 +70,8 @@ def meet_keys(rights, lefts, keys, rows, negated, out, entered, at):
                Whether the key is present, uint8.
     out        the changes: rows, int32; signs, int8; instants, int64
     entered    int32, the keys to be queued
-    at         int64[4]: the next right row, the next left row, the numbers of changes and of entered keys
+    at         int64[4]: the next right row, the next left row, the numbers of changes and of keys to be queued. A
+               caller that has made more room calls again with it.
     """
     right_keys, right_starts, right_ends = rights
     first, left_starts = lefts
@@ -89,7 +91,7 @@ def meet_keys(rights, lefts, keys, rows, negated, out, entered, at):
             if count + 4 * links[key] > room:
                 enough = False
                 break
-            if before != ABSENT and before + 1 < start:  # else it stays, but for rows that took it as gone
+            if before != ABSENT and before + 1 < start:  # else the key stays; only rows that recorded its end change
                 count = _change(key, -1, before + 1, keys, rows, negated, out, count)
             if not queued[key]:
                 queued[key] = 1
@@ -130,10 +132,10 @@ def meet_keys(rights, lefts, keys, rows, negated, out, entered, at):
 
 @njit(cache=True, nogil=True)
 def expire_keys(expired, first, keys, rows, negated, out, at):
-    """Let keys expire at their ends, from one on; returns the place that it stopped at, n if none.
+    """Remove keys at their ends, from place `first` on; returns the place without room for its changes, or n.
 
     expired: int32[n], distinct keys; read. first: the first place. keys, rows, negated, out: as of `meet_keys`. at:
-    int64[4], the number of changes at 2, written. An absent key has nothing to change. O(n + changes).
+    int64[4], the number of changes at 2, written. A key that is absent already causes no change. O(n + changes).
     """
     ends, _, links, queued = keys
     place, count = first, at[2]

@@ -1,9 +1,9 @@
-"""Youngest ends of values: which new rows make their value enter a relation.
+"""The latest ends of values, and the changes that new rows cause.
 
     IBM ends at 7     row IBM 5..9   ──> 9      no change
                       row IBM 11..12 ──> 12     IBM leaves at 10, enters at 11
 
-A value is a number, and it has one end.
+Values are numbers. The end of a value is the latest end of its rows.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -17,10 +17,10 @@ ABSENT = -(2**63)
 
 @njit(cache=True, nogil=True)
 def prolong_values(numbers, start, end, ends, changed, signs, instants, entered):
-    """Put rows into the ends of their values; returns how many changes there are, and how many values were absent.
+    """Update the ends of values by new rows; returns the number of changes, and of values that were absent.
 
     numbers: int32[n], the value of each row; start, end: int64[n], ascending by start; read. ends: int64[values], the
-    youngest end of each value, or ABSENT, written. changed: int32[2n], signs: int8[2n], instants: int64[2n], the
+    latest end of each value, or ABSENT, written. changed: int32[2n], signs: int8[2n], instants: int64[2n], the
     changes, written at the front; a value's changes are in their order. entered: int32[n], the values that were
     absent, written at the front. A row that starts at the instant after its value's end prolongs it. O(n).
     """

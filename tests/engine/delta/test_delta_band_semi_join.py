@@ -109,7 +109,7 @@ def test_partners_one_after_the_other_are_one() -> None:
 
 
 @pytest.mark.seeded("a partner leaves an instant early")
-def test_a_row_has_a_partner_until_the_youngest_end_is_over() -> None:
+def test_a_row_has_a_partner_until_the_latest_end_is_over() -> None:
     types, left = [TEXT, BIGINT, TIMESTAMP, TIMESTAMP], [(("a", 5, 10, 18), 3, 20)]
     right: list[Row] = [((5, 10), 4, 9), ((5, 18), 7, 12)]
     for negated, sign in ((False, 1), (True, -1)):

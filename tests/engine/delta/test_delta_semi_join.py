@@ -138,7 +138,7 @@ def test_a_key_that_comes_again_at_the_next_instant_stays() -> None:
 
 
 @pytest.mark.seeded("a key leaves an instant early")
-def test_a_key_stays_until_its_youngest_end_is_over() -> None:
+def test_a_key_stays_until_its_latest_end_is_over() -> None:
     for negated, sign in ((False, 1), (True, -1)):
         operator = SemiJoin([TEXT, BIGINT], [1], negated=negated, shown=[0])
         _step(operator, 5, [(("a", 5), 3, 20)], [((5,), 4, 9)])

@@ -1,1 +1,1 @@
-"""Twins of `psoup.kernels.delta` in plain NumPy and Python: youngest ends, and partners of left rows."""
+"""Twins of `psoup.kernels.delta` in plain NumPy and Python: latest ends, and partners of left rows."""
