@@ -17,13 +17,14 @@ Files, in reading order:
     rows         the rows that enter the answer after one instant, up to another
     spans        the same for an input of an operator with state: from when to when each row is in the input's answer
     above        HAVING and the columns of the SELECT, over the rows of an operator
-    kept_state   the state of a pump: how it goes on, and how it is made again
+    kept_state   the state of a pump: its steps, and how it is rebuilt after a restart
     pump         the position of one stream, and its next step
     tick_answers, ticks    with EVERY: the answer at an instant; the pump that compares successive answers
+    progress, status    the counts of a pump, and the status of a derived stream
     status_text, window_text    the status of a stream, and the windows of its sources, in words
     pumps        all pumps of a service or of a process, and which of them goes next
 
-Never here: a thread, a clock, a state that is not made again from the tuples of the sources. The rows of a step depend
+Never here: a thread, a clock, a state that cannot be rebuilt from the tuples of the sources. The rows of a step depend
 on the log alone.
 """
 

@@ -3,7 +3,7 @@
     groups k, n          (1, 3) enters at 7, (1, 2) leaves at 7
     Project n > 1        true enters at 7, true leaves at 7: nothing changes
 
-The deltas of each node are differences of values again.
+The deltas of each node are netted again: at one instant, no value both enters and leaves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROWS = 65_536
 def result_of(nodes: Sequence[Node], deltas: Deltas, texts: TextLimits, budget: ReadBudget) -> tuple[Deltas, int]:
     """The deltas of the highest node above an operator. Also the number of values that could not be computed.
 
-    The nodes read the columns of those below by their positions. A value that could not be computed is NULL.
+    A node reads the columns of the node below by their positions. A value that could not be computed is NULL.
     """
     errors = 0
     for node in nodes:

@@ -22,7 +22,7 @@ FAR = 2**61
 class Extent(NamedTuple):
     """The instants of a step: after `after`, up to `at`. `after` is None at the beginning.
 
-    `base`, `target`: for each source the tuple IDs of old rows, and of all rows up to `at`.
+    `base`, `target`: for each source the range of tuple IDs of old tuples, and of all tuples up to `at`.
     """
 
     after: int | None
@@ -64,8 +64,11 @@ def extent_of(
 def next_extent(
     form: Form, views: Sequence[StreamView], after: int | None, closed: int, share: int, alive_at: int | None = None
 ) -> Extent:
-    """The extent of the next instants: all closed ones, or as many as have `share` tuples of streams that enter or
-    leave, but at least one. With EVERY, whole ticks; `closed` is a tick then. `alive_at`: as in `extent_of`."""
+    """The extent of the next step: at most `share` tuples of streams enter or leave at its instants.
+
+    A step has at least one instant, and none after `closed`. With EVERY, `closed` is a tick, and a step has whole
+    ticks. `alive_at`: as in `extent_of`.
+    """
     streams = sum(view.spec.table is None for view in views)
     share, at, first = max(1, share // max(1, streams)), closed, closed
     for place, view in enumerate(views):

@@ -26,7 +26,7 @@ from psoup.results.chunk_results import ALL
 from psoup.sql import bound_derivation, changes_are_known, stays
 
 FOLLOWED = 2
-"""In a window of more ticks, changes are followed, as long as no table is read. With fewer, the answer is evaluated."""
+"""With more ticks in a window, and without tables, a pump follows changes. Otherwise it evaluates each answer."""
 _NO_QUERY = -1
 
 
@@ -49,12 +49,12 @@ class Form(NamedTuple):
     def is_timeless(self, place: int) -> bool:
         """Whether the times of a source say nothing about instants: a table in system time beside event-time streams.
 
-        Such a version meets the rows at whose times it holds, whenever it came.
+        A version of such a table meets the rows at whose times it holds, no matter when it came.
         """
         return self.derived.event_time and not self.specs[place].event_time
 
     def shifts(self, place: int) -> tuple[int, ...]:
-        """The microseconds after its time at which a tuple enters. For an operator with state also when it leaves."""
+        """The microseconds from a tuple's time until it enters. With an operator with state, also until it leaves."""
         width, late = self.widths[place], self.lates[place]
         return (late,) if self.binding is None or width is None else (late, width + 1)
 
@@ -116,5 +116,5 @@ def _with_ticks(derived: Derivation, query: StandingQuery, specs: tuple[StreamSp
 
 
 def _is_wide(widths: Sequence[int | None], every: int) -> bool:
-    """Whether a window has so many ticks that its changes cost less than its tuples."""
+    """Whether a window has so many ticks that to follow its changes costs less than to read it at each tick."""
     return any(width is None or width > FOLLOWED * every for width in widths)

@@ -3,8 +3,7 @@
     spans of the parts ──> Operator.step ──> deltas ──> nodes above ──> ISTREAM: +1, DSTREAM: -1 ──> rows of the stream
 
 The state at an instant depends only on the rows that are then in the answers of the parts. So after a restart, or if a
-step was not logged, it is made again from these rows. Rows of one instant come in the order of their
-values.
+step was not logged, it is rebuilt from these rows. Rows of one instant come in the order of their values.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from psoup.work.read_budget import ReadBudget
 STATE_LIMIT = "STATE_LIMIT"
 """The reason of a step whose state has more bytes than STATE AT MOST allows: the pump stops."""
 _REBUILT = 65_536
-"""The most new tuples of sources that are read at once to make a state again."""
+"""The most new tuples of sources that are read at once to rebuild a state."""
 
 
 class _State(NamedTuple):
-    """An operator that was fed up to the instant `at`, None at the beginning. `form`: the form that it belongs to."""
+    """An operator of a form, after its steps up to the instant `at`. `at` is None before the first step."""
 
     form: Form
     operator: Operator
@@ -63,7 +62,7 @@ class KeptState:
         self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
         self._state: _State | None = None
         self.rebuilding = False
-        """Whether the state is being made again."""
+        """Whether the state is being rebuilt."""
 
     @property
     def operator(self) -> Operator | None:
@@ -93,17 +92,17 @@ class KeptState:
         extent: Extent,
         budget: ReadBudget,
     ) -> DerivedRows:
-        """Make the rows of a step, and take the state to its end. `spec`: the derived stream.
+        """Make the rows of a step, and move the state to its end. `spec`: the derived stream.
 
-        If the state is at another instant than the beginning of the step, it is first made again. Raises the errors of
-        an invocation. Raises ResourceExhausted, reason STATE_LIMIT, if the state is larger than STATE AT MOST.
+        A state that is not at the beginning of the step is first rebuilt. Raises the errors of an invocation. Raises
+        ResourceExhausted, reason STATE_LIMIT, if the state is larger than STATE AT MOST.
         """
         state = self._state
         if state is None or state.form is not form or state.at != extent.after:
             state = self._rebuilt(form, binding, spec, views, snapshot, tenant, extent.after, budget)
-        self._state = state  # the rows may have too many bytes: then it is the state of a smaller step
+        self._state = state  # if the inputs have too many bytes, a smaller step begins with this state
         inputs = [spans_of(form, part, spec, views, snapshot, tenant, extent, budget) for part in binding.parts]
-        self._state = None  # a step that fails leaves a state of no instant
+        self._state = None  # if the step fails, the state has to be rebuilt
         deltas = state.operator.step([each.spans for each in inputs], extent.at)
         check_state(spec, state.operator.nbytes)
         deltas = _settled(deltas) if binding.settles else deltas
@@ -175,7 +174,7 @@ def _leaves(form: Form, part: Part) -> bool:
 
 
 def _before_all(form: Form, parts: Sequence[Part], at: int) -> int | None:
-    """An instant before which no row entered that is in its windows at `at`. None for the beginning."""
+    """An instant after which all rows entered that are in their windows at `at`. None for the beginning."""
     shortest = list[int]()
     for part in parts:
         widths = [width for place in part.places if (width := form.widths[place]) is not None]

@@ -1,4 +1,4 @@
-"""The operator with state of a derivation: the plans of its inputs, how it is made, and what is done with its rows.
+"""Bindings: an operator with state, the plans of its inputs, and the nodes of the query above it.
 
     Distinct                     part 0   Project _time0, k, w   the times of the tuples, then the operator's columns
       Project k, w               make     psoup.delta.Distinct
@@ -32,11 +32,11 @@ _KINDS: Mapping[tuple[SetOperator, bool], SetKind] = {
 
 
 class Binding(NamedTuple):
-    """The operator with state of a query. `make`: makes the operator, without rows.
+    """The operator with state of a query. `make`: makes a new operator without rows.
 
     `above`: the nodes above the operator, the lowest first. They read its columns by their positions. `settles`:
     whether the first column identifies a row, and rows only enter (`psoup.plan.derived_stays`). `forgets`: whether the
-    operator keeps no row that never leaves.
+    operator does not keep rows that never leave.
     """
 
     parts: tuple[Part, ...]
@@ -88,7 +88,7 @@ def _of_groups(node: Aggregate, above: tuple[Node, ...]) -> Binding:
 
 
 def _of_partners(node: PartnerJoin, above: tuple[Node, ...], settles: int | None) -> Binding:
-    """The binding of a partner join. The nodes up to its SELECT list read tuples, and so belong to its parts."""
+    """The binding of a partner join. Nodes above it, up to the SELECT list, read tuples. They belong to the parts."""
     conditions, at = list[Expr](), 0
     while isinstance(each := above[at], Filter):
         conditions.append(each.condition)

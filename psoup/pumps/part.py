@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     @property
     def buffer(self) -> BufferKind:
-        """The kind of buffer for rows of this part: a single stream has them leave in the order in which they come."""
+        """The kind of buffer for the rows. Rows over a single stream leave in the order in which they enter."""
         return "fifo" if len(self.places) == 1 else "calendar"
 
 

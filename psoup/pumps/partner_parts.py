@@ -1,4 +1,4 @@
-"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts. Also the operator that lets their rows meet.
+"""The inputs of EXISTS, IN, NOT EXISTS, NOT IN and LEFT JOIN as parts, and the operator over them.
 
     a SEMI JOIN b on a.k = b.k              part 0   a: k, columns of SELECT         part 1   b: k
     … on a.k = b.k, b.v BETWEEN a.v AND 9   part 0   a: k, v, 9, columns             part 1   b: k, v
@@ -6,8 +6,8 @@
     a LEFT JOIN b on a.k = b.k              part 0   a: k, columns, NULL for b's     part 1   b: k
                                             part 2   a JOIN b: columns of SELECT
 
-With equal keys alone, or with one band beside them, the rows of both sides meet. With other conditions, the pairs that
-satisfy them all say which rows of the left have a partner.
+The operator compares equal keys, and one band beside them. With other conditions, part 1 is the inner join of both
+sides: its pairs say which rows of the left have a partner.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.plain_rows import OuterJoin
 
 _LOW = {"le": "ge", "ge": "le"}
-"""The comparisons of a band, with both ends included, and the same comparisons from the other side."""
+"""The comparisons of a band with both ends included. Each has the comparison with exchanged sides."""
 
 
 class Meeting(NamedTuple):
-    """The columns by which the rows of two sides meet. The left has `keys` keys, then two bounds if there is a `band`.
+    """The columns that decide on partners. The left has `keys` keys, then two bounds if there is a `band`.
 
-    The right columns are as many keys, and the number that the bounds are about.
+    The right has as many keys, then the number that is compared with the bounds.
     """
 
     keys: int
@@ -53,7 +53,7 @@ class Meeting(NamedTuple):
 def partner_parts(
     node: PartnerJoin, conditions: Sequence[Expr], shown: Sequence[Output]
 ) -> tuple[tuple[Part, ...], Meeting]:
-    """The parts of a join, with the conditions above it, and the columns that are shown above these."""
+    """The parts of a join, and their columns. `conditions`: the filters above the join. `shown`: the SELECT list."""
     pairs = _equal_keys(node)
     bounds = [] if pairs is None else _bounds(node)
     if pairs is None or bounds is None:
@@ -90,9 +90,9 @@ def _equal_keys(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
 
 
 def _bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
-    """The least and the greatest bound over the left, each with the number over the right. [] for a join without bands.
+    """The lower and the upper bound over the left, each with the number over the right. [] for a join without bands.
 
-    None unless the bands are two such bounds of one number.
+    None if the bands are not one lower and one upper bound of the same number.
     """
     left = frozenset(source.place for source in node.left.sources)
     bands = dict[str, tuple[Expr, Expr]]()

@@ -1,9 +1,9 @@
-"""Operators over rows as they are: UNION ALL, DSTREAM of a query without state, and LEFT JOIN.
+"""Operators that pass on rows unchanged: UNION ALL, DSTREAM of a query without state, and LEFT JOIN.
 
     PlainRows    each row enters at its start, and leaves after its end
-    OuterJoin    the joined rows as they are, and the rows of the left without a partner
+    OuterJoin    the joined rows in this way, and the rows of the left without a partner
 
-PlainRows keeps the rows that will leave. A row that never leaves is not kept.
+PlainRows keeps only rows that will leave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.values.columns import Array, concat_columns
 
 
 class PlainRows:
-    """The rows of some inputs with columns of equal types. A `psoup.delta.Operator`."""
+    """The rows of one or more inputs, whose columns have the same types. A `psoup.delta.Operator`."""
 
     def __init__(self, types: Sequence[DataType]) -> None:
         self._store = RowStore(types)

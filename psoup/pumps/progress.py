@@ -11,7 +11,7 @@ class Progress(NamedTuple):
     `reached`: the instant up to which it has looked at its sources, None at the beginning. `tuples`: tuples of the
     sources that it has read. `rows`: rows that it has pushed. `errors`: values that could not be computed. `unknown`:
     rows of unknown versions of a table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether
-    it reads its sources to have that state again. `failure`: why its last step failed, "" if it did not.
+    it reads its sources to rebuild that state. `failure`: why its last step failed, "" if it did not.
     """
 
     reached: int | None = None

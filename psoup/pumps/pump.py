@@ -2,10 +2,10 @@
 
     due       are there tuples at instants that are closed, or that a promise would close?
     step      the rows of the next instants; None if there are none: then only the position moves
-    pushed    the rows are logged: the position is theirs
+    pushed    the rows are logged, and with them the position
 
-The durable position is the watermark of the derived stream, which comes with the rows in one event. The pump may have
-looked further, and found no rows. After a restart it looks again.
+The durable position is the watermark of the derived stream, which is logged with the rows in one event. The pump may
+have read further without finding rows. After a restart it reads these tuples again.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from psoup.work.read_budget import ReadBudget
 MOST_TUPLES = 8_192
 """The most new tuples of streams in one step, unless one instant has more, or the pump is behind."""
 BEHIND = 8
-"""A pump that is behind takes up to so many times as many tuples in a step: a push costs as much as thousands."""
+"""A pump that is behind takes up to this many times `MOST_TUPLES` in a step, as each push has a fixed cost."""
 MOST_BYTES = 32 * 2**20
 """The most bytes of rows in one step, unless one instant has more."""
 
 
 class Due(NamedTuple):
-    """A step that is due. `promise`: the sources in system time, for which the present must be closed first.
+    """A step that is due. `promise`: the sources in system time. Their instants up to now must be closed first.
 
-    `instant`: the last closed instant is to be logged, also without rows.
+    `instant`: whether to log the last closed instant even without rows.
     """
 
     promise: tuple[int, ...]
@@ -63,16 +63,17 @@ class Pump:
         self._durable = view.watermark
         self._reached = view.watermark
         self._unlogged = 0
-        """The tuples passed since the last push. At a chunk of them the position is logged, as chunks wait for it.
+        """The tuples read since the last push. After a chunk of them the position is logged, as sources keep chunks
+        until then.
 
-        Beside a table whose times say nothing about instants, it is logged with each step: a version that comes later
-        adds no row, also after a restart."""
+        With a table whose times say nothing about instants, the position is logged with each step. Then a version that
+        comes later adds no row, even after a restart."""
         self._share = MOST_TUPLES
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._first_ids = dict[int, int]()
-        """For each source the least tuple ID so far. Attached history has lesser ones."""
+        """For each source the least tuple ID so far. Attached history has smaller IDs."""
         self.promises = dict[int, Promise]()
-        """The last promise for each source in system time, by stream ID. Pumps share it."""
+        """The last promise for each source in system time, by stream ID. All pumps share it."""
         self.behind = False
         """Whether closed tuples were left after the last step."""
         self.pushed_at = 0
@@ -80,12 +81,12 @@ class Pump:
         self._passes = 0
         """The sequence of the last event that the pump will have passed when all parts of its step are logged."""
         self.passed = 0
-        """The sequence of the last event whose closed tuples this pump has passed."""
+        """The sequence of the last event up to which this pump has read all closed tuples."""
         self.tuples = self.rows = self.errors = self.unknown = 0
         """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
         versions of a table."""
         self.halt: Halt | None = None
-        """Why the pump does not run, as of the last snapshot in which it looked."""
+        """Why the pump does not run, as of the last snapshot that it has seen. None if it runs."""
         self._kept = KeptState(derived)
         self._unpushed = list[PushDerived]()
         """The parts of the last step that are not pushed yet. They are pushed without being made again."""
@@ -102,7 +103,7 @@ class Pump:
 
     @property
     def progress(self) -> Progress:
-        """The counts of the pump, for people."""
+        """The counts of the pump, for its status."""
         counts = self._reached, self.tuples, self.rows, self.errors, self.unknown
         return Progress(*counts, self.state_rows, self.state_bytes, self.rebuilding)
 
@@ -114,7 +115,7 @@ class Pump:
         before, self.halt = self.halt, view.spec.derived.halt
         if before is not None and self.halt is None:
             self.again(view)
-        if before is None and self.halt is not None:  # RESUME makes the state again
+        if before is None and self.halt is not None:  # after RESUME the state is rebuilt
             self._kept = KeptState(self._derived)
         return self.halt is None
 
@@ -130,16 +131,16 @@ class Pump:
 
     @property
     def rebuilding(self) -> bool:
-        """Whether the state is being made again from the tuples of the sources."""
+        """Whether the state is being rebuilt from the tuples of the sources."""
         return self._kept.rebuilding
 
     def again(self, view: StreamView) -> None:
-        """Go back to the durable position, as the sequencer has refused a step."""
+        """Go back to the watermark of the stream (`view`), for example after the sequencer has refused a step."""
         self._durable = self._reached = view.watermark
         self._unpushed = []
 
     def back(self) -> None:
-        """Go back to the last position that is known to be durable, and look again from there."""
+        """Go back to the last position that is known to be durable, and read again from there."""
         self._reached = self._durable
         self._unpushed = []
 
@@ -149,25 +150,25 @@ class Pump:
 
     @property
     def divisible(self) -> bool:
-        """Whether a step can be given up, and be made again with fewer tuples, without the cost of its state."""
+        """Whether a step can be ended early, and repeated with fewer tuples, without rebuilding a state."""
         stateless = self._form is not None and self._form.binding is None and self._derived.every is None
         return stateless and self._share > 1
 
     def shrink(self) -> bool:
-        """Let the next step have half as many tuples, as one was too large. Returns False if it has one already."""
+        """Halve the tuples of the next step, after one that was too large. Returns False if it has only one already."""
         before, self._share = self._share, max(1, self._share // 2)
         return self._share < before
 
     def calm(self) -> None:
-        """Let the next step have fewer tuples, as one took long. It has no fewer than `MOST_TUPLES` for that."""
+        """Halve the tuples of the next step, after one that took long. It keeps at least half of `MOST_TUPLES`."""
         if self._share > MOST_TUPLES:
             self.shrink()
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False, awaited: int | None = None) -> Due | None:
-        """Whether a step is due at the time `now`. `instant`: also if only the position can move.
+        """The step that is due at the time `now`, or None. `instant`: also a step that only moves the position.
 
-        `awaited`: the instant of a change in a stream over this one. Then the position is to be logged as soon as it is
-        not before this instant.
+        `awaited`: the instant of a change in a stream over this one. The position is logged as soon as it has reached
+        this instant.
         """
         if snapshot.sequence < self.pushed_at or not self.runs(snapshot):
             return None
@@ -207,11 +208,11 @@ class Pump:
         return next_change(form, views, closed_instant(views, promise_at(views, now)))
 
     def rest(self, now: int) -> int | None:
-        """The microseconds from `now` until a step may be due without an event. None if none becomes due then."""
+        """The microseconds from `now` until a step may become due without a new event. None if none can."""
         return None
 
     def promised(self, snapshot: Snapshot, stream_ids: Sequence[int]) -> Promise | None:
-        """The last promise for some sources, perhaps for another pump. None if no step is due up to that instant."""
+        """The last promise that holds for all of these sources. None if no step is due up to its instant."""
         form = self._bound(snapshot)
         each = [self.promises.get(stream_id, NO_PROMISE) for stream_id in stream_ids]
         promised = Promise(min(promise.at for promise in each), min(promise.sequence for promise in each))
@@ -226,7 +227,7 @@ class Pump:
     def step(
         self, snapshot: Snapshot, promised: Promise, budget: ReadBudget, *, instant: bool = False
     ) -> PushDerived | None:
-        """The push of the next instants, or None if they have no rows and it is not worth an event.
+        """The push of the next instants. None if they have no rows, and the position need not be logged.
 
         `promised`: the promise for the sources in system time, made before this snapshot; else `NO_PROMISE`.
         `instant`: log the instant even without rows. Raises the errors of an invocation, and SqlError if the SELECT
@@ -261,9 +262,9 @@ class Pump:
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
-        """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one instant's.
+        """The extent and the rows of a step. The rows have at most `MOST_BYTES` bytes, unless one instant has more.
 
-        With a state, they may have more, and are pushed in parts: the state has passed them.
+        Rows of a step with state may have more. They are pushed in parts, as the state is already at their end.
         """
         extent = next_extent(form, views, self._reached, closed, self._share)
         derived = self._derive(form, views, extent, snapshot, budget)
@@ -282,7 +283,7 @@ class Pump:
         return self._kept.rows_of_step(form, form.binding, self._spec, views, snapshot, self.tenant, extent, budget)
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
-        """Take notice that a step is logged as the event `sequence`."""
+        """Record that a step is logged as the event `sequence`."""
         self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
         self._unpushed = self._unpushed[1:]
         if not self._unpushed:
@@ -316,14 +317,14 @@ class Pump:
 
 
 def parted(command: PushDerived) -> list[PushDerived]:
-    """The push in parts of whole instants, which have at most `MOST_BYTES` bytes or one instant."""
+    """Divide a push into parts of whole instants. A part has at most `MOST_BYTES` bytes, or one instant."""
     if command.batch.nbytes <= MOST_BYTES or len(parts := halves(command)) < 2:
         return [command]
     return [part for half in parts for part in parted(half)]
 
 
 def halves(command: PushDerived) -> list[PushDerived]:
-    """The push in two parts, each of whole instants. As it is if all of its rows have one instant."""
+    """Divide a push into two parts of whole instants. Returns the push alone if all rows have one instant."""
     times = command.batch.times
     middle = int(np.searchsorted(times, times[len(times) // 2])) if len(times) else 0
     middle = middle or int(np.searchsorted(times, times[:1], "right").sum())

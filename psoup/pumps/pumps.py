@@ -1,7 +1,7 @@
 """All pumps of a service or of a process: each derived stream of the snapshot has one.
 
 follow(snapshot)   makes a pump for each new derived stream, and ends the pumps of dropped streams.
-due(snapshot)      finds the pumps with a due step, each with its tenant's turn. The pump that lags most is the first.
+due(snapshot)      finds the pumps with a due step. Of one tenant, the pump that lags most is the first.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Submit = Callable[[PumpCommand], Acknowledgement]
 """Prepares, logs and applies a command, and returns once readers see its event."""
 
 NO_ROOM = "MEMORY_BUDGET"
-"""The reason of a refusal for want of memory: the step waits for room."""
+"""The reason of a refusal if memory is full. The step is repeated later."""
 
 
 def mark_of(streams: Mapping[int, StreamView]) -> tuple[int, ...]:
-    """A mark of some streams by ID, the newest last: it differs after each CREATE and DROP. O(1) for a dict."""
+    """A value that changes with each CREATE and DROP. `streams`: by ID, the newest last. O(1) for a dict."""
     order = streams if isinstance(streams, dict) else list(streams)
     return len(order), next(iter(order), 0), next(reversed(order), 0)
 
@@ -39,7 +39,7 @@ class Pumps:
         self._promises = dict[int, Promise]()
         self.by_id: dict[int, Pump] = {}
         self.failed: dict[int, PSoupError] = {}
-        """Why pumps did not go on in the last `run`, by stream ID."""
+        """The errors of the pumps whose steps failed in the last `run`, by stream ID."""
 
     def follow(self, snapshot: Snapshot) -> None:
         """Make a pump for each new derived stream, and end the pumps of dropped ones. O(streams) after a change, else
@@ -84,7 +84,7 @@ class Pumps:
     def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
         """The derived streams that hold another one back, by ID, each with the instant of a change that waits.
 
-        Those that hold such a stream back are among them. O(derived streams).
+        The result includes the derived streams that hold such a stream back. O(derived streams).
         """
         awaited = dict[int, int]()
         ahead = [(i, at) for i, pump in self.by_id.items() if (at := pump.awaits(snapshot, now)) is not None]
@@ -104,7 +104,7 @@ class Pumps:
     ) -> int:
         """Do all steps that are due. Returns their number. For a process without threads (`psoup.local`).
 
-        `failed` then has the pumps whose step has failed, and what it raised. Raises Internal.
+        Afterwards `failed` has the error of each pump whose step failed. Raises Internal.
         """
         self.follow(snapshot())
         count, moved, self.failed = 0, bool(self.by_id), {}
@@ -135,7 +135,7 @@ def advance(
     submit: Submit,
     budget: ReadBudget,
 ) -> bool:
-    """Do one step of a pump. Returns whether it has done anything: not if a stream was dropped meanwhile.
+    """Do one step of a pump. Returns False if it had no effect, for example if a source was dropped.
 
     A step that is too large is tried again with fewer tuples. A pump whose state is larger than STATE AT MOST is
     stopped. Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.

@@ -5,7 +5,7 @@
     tuples up to `after`  │────┘    │      a row counts only if each tuple was in its window at that instant
                           └─────────┘
 
-An invocation has the same evaluators. They read only the tuples that are new, and those that new ones may meet.
+The evaluators are the ones of an invocation. They read only new tuples, and the tuples that new ones may meet.
 Rows come in the order of their instants. Rows of one instant come in the order of their tuple IDs, source by source as
 in FROM. So the rows of two steps are the rows of one step over both.
 """
@@ -39,7 +39,7 @@ from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 STEP_BYTES = "STEP_BYTES"
-"""The reason of a step whose joined rows take too many bytes: it needs fewer tuples."""
+"""The reason of the error if joined rows of a step take too many bytes: the step needs fewer tuples."""
 _STEP_BYTES = 64 * 2**20
 """The most bytes of a join's rows in a step, unless it has one instant. They include tuple IDs and times."""
 
@@ -48,7 +48,7 @@ class DerivedRows(NamedTuple):
     """The rows of a step, as tuples of the derived stream.
 
     `errors`: values that are NULL, or conditions that are not satisfied, because they could not be computed.
-    `unknown`: rows without a version of a table, which is older than its HISTORY.
+    `unknown`: rows that lack a version of a table, because it is older than HISTORY.
     """
 
     batch: Batch
@@ -149,7 +149,7 @@ def readings(
     extent: Extent,
     budget: ReadBudget,
 ) -> Iterator[Reading]:
-    """The tuples of new rows over the sources at some places, piece by piece. A row is in one piece."""
+    """Yield the tuples of new rows over the sources at some places, in pieces. Each row is in one piece."""
     clauses, config = form.clauses(), snapshot.config
     target, base = [tuple([box[place] for place in places]) for box in (extent.target, extent.base)]
     for step, box in steps(target, base):
@@ -172,7 +172,7 @@ def readings(
 
 
 def _lost_before(view: StreamView, extent: Extent) -> int:
-    """The end before which versions of a table may be lost."""
+    """The instant such that versions that ended before it may have been dropped."""
     table = view.spec.table
     if table is None:
         return view.lost_before
@@ -180,7 +180,7 @@ def _lost_before(view: StreamView, extent: Extent) -> int:
 
 
 def _meets_nothing(views: Sequence[StreamView], source: int, new: tuple[int, int], form: Form) -> bool:
-    """Whether new tuples of a source meet no old ones: each new version of a table holds only from when it came.
+    """Whether new tuples of a source meet no old ones, as all are versions that hold only from their arrival on.
 
     `new`: the tuple IDs of the new versions. A first version may meet old tuples: it holds from the beginning, or its
     own time is below the watermark at which it came. O(new versions).

@@ -48,7 +48,7 @@ def spans_of(
     extent: Extent,
     budget: ReadBudget,
 ) -> PartRows:
-    """The rows of a part that enter in a step, by instant and tuple IDs. `spec`: the derived stream.
+    """The rows of a part that enter in a step, in order of instant and tuple IDs. `spec`: the derived stream.
 
     Raises the errors of an invocation. Raises ResourceExhausted, reason STEP_BYTES, as
     `psoup.pumps.rows.rows_of_step`. O(new tuples, and the tuples that they may meet).
@@ -92,9 +92,10 @@ def _ends(form: Form, places: Sequence[int], times: Sequence[Array]) -> tuple[Ar
 
 
 def _at_ticks(start: Array, end: Array, every: int) -> tuple[Array, Array]:
-    """The spans of rows that count only at multiples of `every`: from the first one, until before the next after `end`.
+    """Round spans to ticks, the multiples of `every`. Returns starts and ends, int64[n] each.
 
-    The start is after the end for a row that no multiple sees.
+    A row starts at the first tick from `start` on, and ends just before the first tick after `end`. A row that is in
+    the answer at no tick starts after its end.
     """
     until = np.where(end == FOREVER, FOREVER, (np.minimum(end, FOREVER - every) // every + 1) * every - 1)
     return -(-start // every) * every, until

@@ -37,7 +37,7 @@ class DerivedStatus(NamedTuple):
 
     `reached`: the instant up to which the stream has all rows. `lag`: from there to the newest tuple of a source that
     is a stream. It is 0 if only tuples at the watermark are left. `held_by`: the source whose watermark holds the
-    stream back, "" if none does. It is a stream that does not run, if the stream derives from one, directly or not.
+    stream back, "" if none does. It is a stream that does not run, if there is one below, directly or not.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
     out. `progress`: the counts of the pump since the start of the process.
@@ -103,7 +103,7 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
 
 def _pin(derived: Derivation, source: StreamView, watermark: int | None, position: int | None) -> SourcePin:
     time, unread = derived.pin_of(source.stream_id, watermark), 0
-    if derived.event_time and not source.spec.event_time:  # times of its versions say nothing about instants
+    if derived.event_time and not source.spec.event_time:  # the times of its versions say nothing about instants
         return SourcePin(source.spec.name, None if time == EVERYTHING else time, time is None, 0)
     if source.last_time is not None and (position is None or source.last_time > position):
         first = source.first_id

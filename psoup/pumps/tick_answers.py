@@ -3,8 +3,8 @@
     instant t ──> the window of each source at t, as a range of tuple IDs ──> rows of the SELECT, in order
 
 No tuple after t is in the answer, and retention and HISTORY count from t. So the answer does not depend on the time at
-which it is made. A table in system time beside streams in event time is the exception: its versions that are known now
-count, whenever they came.
+which it is made. A table in system time beside streams in event time is an exception: all of its versions count that
+have come by now.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from psoup.values.from_arrow import columns_from_arrow
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 Mark = tuple[int, ...]
-"""The tuples and versions on which the answer at an instant depends. Instants with equal marks have equal answers."""
+"""A summary of the tuples and versions that an answer depends on. Instants with equal marks have equal answers."""
 
 _NO_QUERY = -1
 
@@ -84,7 +84,7 @@ class Marks:
         self._known = dict[int, Mark]()
 
     def at(self, instant: int) -> Mark:
-        """The mark of an instant. Its elements never fall from one instant to a later one."""
+        """The mark of an instant. A later instant has no smaller element."""
         mark = self._known.get(instant)
         if mark is None:
             mark = self._known[instant] = _mark_of(reaches_at(self.form, self.views, instant), instant)
@@ -102,7 +102,7 @@ def _mark_of(reaches: Sequence[Reach], at: int) -> Mark:
 
 
 def first_time(form: Form, views: Sequence[StreamView]) -> int | None:
-    """The time of the first tuple of the sources, apart from those whose times say nothing. None without a tuple."""
+    """The time of the first tuple of the sources. None without one. Skips sources whose times say nothing."""
     times = [
         view.timeline().time_of(view.left.first_from(view.first_id))
         for place, view in enumerate(views)

@@ -7,7 +7,7 @@
 Where a window has several ticks, the changes from tick to tick are followed instead (`psoup.pumps.spans`). The rows
 are the same.
 
-The answer of the tick before, or the state, is kept in memory only. After a restart it is made again, from the tuples
+The answer at the last tick, or the state, is kept in memory only. After a restart it is rebuilt from the tuples
 that the pins of the stream keep (`psoup.sql.derived_ticks.tick_width`).
 """
 
@@ -38,7 +38,7 @@ from psoup.work.read_budget import ReadBudget
 MOST_READ = 1_000_000
 """The most tuples in the windows that one step evaluates, unless one tick has more."""
 MOST_ANSWERS, MOST_TICKS = 64, 1_024
-"""The most answers that one step evaluates, and the most ticks that it pushes rows of."""
+"""The most answers that one step evaluates, and the most ticks for which it pushes rows."""
 
 _NOTHING = TickAnswer((), (), 0)
 """The answer before the first tick."""
@@ -61,11 +61,11 @@ class _Gathered:
         self._unknown += answer.unknown
 
     def is_full(self, share: int) -> bool:
-        """Whether no further tick belongs into the step. `share`: the most ticks."""
+        """Whether the step has enough ticks, answers or tuples. `share`: the most ticks."""
         return self.ticks >= min(share, MOST_TICKS) or self.answers >= MOST_ANSWERS or self.read >= MOST_READ
 
     def take(self, tick: int, columns: Sequence[Column]) -> bool:
-        """Add the rows of a tick. Returns False, and adds nothing, if the step has too many rows then."""
+        """Add the rows of a tick. Returns False, and adds nothing, if the step would have too many bytes."""
         rows = len(columns[0]) if columns else 0
         nbytes = sum(column.nbytes for column in columns) + 8 * rows
         if self._parts and self._nbytes + nbytes > pump.MOST_BYTES:
@@ -112,7 +112,7 @@ class TickPump(Pump):
 
     @property
     def state_rows(self) -> int:
-        """The rows of the latest answer, or the state from which changes are followed."""
+        """The rows of the latest answer, or of the state if changes are followed."""
         return self._last.rows or self._kept.rows
 
     @property
@@ -121,9 +121,9 @@ class TickPump(Pump):
         return self._last.nbytes or self._kept.nbytes
 
     def awaits(self, snapshot: Snapshot, now: int) -> int | None:
-        """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and some source is not that far.
+        """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and a source has not closed it.
 
-        Known tuples decide, so a quiet derived source need not log its instant for ticks without a change.
+        Only tuples that have come can change an answer. So a quiet derived source does not log ticks without a change.
         """
         if self.halt is not None:
             return None
@@ -245,9 +245,9 @@ def difference(left: TickAnswer, right: TickAnswer, budget: ReadBudget, limit: i
 
 
 def _first_other(same: Callable[[int], bool], before: int, last: int, every: int) -> int | None:
-    """The first tick after `before`, up to `last`, that is not `same`; None if all are. Once it is not, none is later.
+    """The first tick after `before`, up to `last`, for which `same` is false. None if there is none.
 
-    O(log(ticks before the result)) calls.
+    `same` must stay false after this tick. O(log(ticks before the result)) calls.
     """
     if same(last):
         return None

@@ -2,7 +2,7 @@
 
     calls: read with END (NOW - 10 MINUTES), a tuple is in the state for 10 MINUTES
 
-The last part says what bounds the state.
+The part after the comma says how long a tuple is in the state.
 """
 
 from __future__ import annotations
