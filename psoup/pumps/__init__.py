@@ -20,6 +20,7 @@ Files, in reading order:
     kept_state   the state of a pump: its steps, and how it is rebuilt after a restart
     pump         the position of one stream, and its next step
     tick_answers, ticks    with EVERY: the answer at an instant; the pump that compares successive answers
+    room         the memory that rows of derived streams may take
     progress, status    the counts of a pump, and the status of a derived stream
     status_text, window_text    the status of a stream, and the windows of its sources, in words
     pumps        all pumps of a service or of a process, and which of them goes next
@@ -29,6 +30,7 @@ on the log alone.
 """
 
 from psoup.pumps.pump import Due, Pump
-from psoup.pumps.pumps import NO_ROOM, Pumps, advance, mark_of
+from psoup.pumps.pumps import Pumps, advance, mark_of
+from psoup.pumps.room import NO_ROOM
 
 __all__ = ["NO_ROOM", "Due", "Pump", "Pumps", "advance", "mark_of"]

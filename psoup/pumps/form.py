@@ -116,5 +116,5 @@ def _with_ticks(derived: Derivation, query: StandingQuery, specs: tuple[StreamSp
 
 
 def _is_wide(widths: Sequence[int | None], every: int) -> bool:
-    """Whether a window has so many ticks that to follow its changes costs less than to read it at each tick."""
+    """Whether a window has so many ticks that following its changes costs less than reading it at each one."""
     return any(width is None or width > FOLLOWED * every for width in widths)

@@ -34,7 +34,7 @@ from psoup.work.read_budget import ReadBudget
 MOST_TUPLES = 8_192
 """The most new tuples of streams in one step, unless one instant has more, or the pump is behind."""
 BEHIND = 8
-"""A pump that is behind takes up to this many times `MOST_TUPLES` in a step, as each push has a fixed cost."""
+"""The most steps that a pump takes at once when it is behind, as each push has a fixed cost."""
 MOST_BYTES = 32 * 2**20
 """The most bytes of rows in one step, unless one instant has more."""
 

@@ -15,14 +15,12 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.instants import NO_PROMISE, Promise
 from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
+from psoup.pumps.room import NO_ROOM, check_room
 from psoup.pumps.ticks import TickPump
 from psoup.work.read_budget import ReadBudget
 
 Submit = Callable[[PumpCommand], Acknowledgement]
 """Prepares, logs and applies a command, and returns once readers see its event."""
-
-NO_ROOM = "MEMORY_BUDGET"
-"""The reason of a refusal if memory is full. The step is repeated later."""
 
 
 def mark_of(streams: Mapping[int, StreamView]) -> tuple[int, ...]:
@@ -151,7 +149,7 @@ def advance(
             pump.promises.update(dict.fromkeys(due.promise, promised))
         command = pump.step(snapshot(), promised, budget, instant=due.instant)
         if command is not None:
-            _push(pump, command, submit)
+            _push(pump, command, snapshot(), submit)
     except NotFound:
         return False
     except ResourceExhausted as problem:
@@ -170,9 +168,10 @@ def advance(
     return command is not None or pump.reached != before
 
 
-def _push(pump: Pump, command: PushDerived, submit: Submit) -> None:
+def _push(pump: Pump, command: PushDerived, snapshot: Snapshot, submit: Submit) -> None:
     """Push the rows of a step. If that fails, the next step makes them again."""
     try:
+        check_room(snapshot, command)
         pump.pushed(command, submit(command).sequence)
     except ResourceExhausted as problem:
         if problem.reason == NO_ROOM:

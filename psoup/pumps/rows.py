@@ -180,7 +180,7 @@ def _lost_before(view: StreamView, extent: Extent) -> int:
 
 
 def _meets_nothing(views: Sequence[StreamView], source: int, new: tuple[int, int], form: Form) -> bool:
-    """Whether new tuples of a source meet no old ones, as all are versions that hold only from their arrival on.
+    """Whether new tuples of a source meet no old ones: all are versions that hold only from their arrival on.
 
     `new`: the tuple IDs of the new versions. A first version may meet old tuples: it holds from the beginning, or its
     own time is below the watermark at which it came. O(new versions).
