@@ -14,8 +14,10 @@ from benchmarks.reproduce.emulators.update_patterns.loops import DistinctLoop
 from benchmarks.reproduce.emulators.update_patterns.operators import BUFFERS, EXPIRED, PREMATURE, WINDOWS
 from benchmarks.reproduce.emulators.update_patterns.plans import Query
 from benchmarks.reproduce.emulators.update_patterns.views import DIRECT, NT, UPA_NEGATIVE, Strategy, View, upa
+from benchmarks.reproduce.update_patterns_2005 import product as psoup_views
+from benchmarks.reproduce.update_patterns_2005 import queries
 from benchmarks.reproduce.update_patterns_2005 import trace as update_trace
-from benchmarks.reproduce.update_patterns_2005.trace import FTP_CODE, TELNET_CODE, join_size, trace
+from benchmarks.reproduce.update_patterns_2005.trace import FTP_CODE, REST_CODE, TELNET_CODE, Trace, join_size, trace
 
 WINDOW, UNITS = 40, 220
 STRATEGIES = {
@@ -28,6 +30,16 @@ STRATEGIES = {
 }
 LINKS = {Query.DISTINCT: 1, Query.NEGATED_JOIN: 3, Query.JOIN_UP: 3}
 CASES = [(query, strategy) for query, strategies in STRATEGIES.items() for strategy in strategies]
+STATEMENTS = (
+    (Query.JOIN, queries.JOIN.format(FTP_CODE), False),
+    (Query.DISTINCT, queries.DISTINCT.format("src"), False),
+    (Query.NEGATION, queries.NEGATION, False),
+    (Query.DISTINCT_JOIN, queries.DISTINCT_JOIN, False),
+    (Query.DISTINCT_JOIN, queries.INTERSECT, False),
+    (Query.NEGATED_JOIN, queries.NEGATED_JOIN, False),
+    (Query.JOIN_UP, queries.JOIN_UP, True),
+)
+"""The statements of the product, and whether it compares answers."""
 Array = npt.NDArray[np.int64]
 
 
@@ -105,6 +117,24 @@ def test_views_have_the_same_rows_under_every_strategy(query: Query) -> None:
             view.run(now + 1)
         first, *rest = [view.rows().tolist() for view in views]
         assert all(rows == first for rows in rest)
+
+
+@pytest.mark.parametrize(("query", "statement", "compared"), STATEMENTS, ids=[text for _, text, _ in STATEMENTS])
+@pytest.mark.parametrize("units", [WINDOW + 1, UNITS])
+def test_the_view_that_the_product_keeps_is_the_emulated_one(
+    monkeypatch: pytest.MonkeyPatch, query: Query, statement: str, compared: bool, units: int
+) -> None:
+    """Often a row leaves in the unit of time in which an equal one enters."""
+    monkeypatch.setattr(psoup_views, "TUPLES", 30)
+    keys, passes = ([column[:units] for column in columns] for columns in drawn(query))
+    tuples = Trace(np.array(keys), np.zeros_like(keys), np.where(np.array(passes), FTP_CODE, REST_CODE))
+    view = View(query, STRATEGIES[query][0], keys, passes, WINDOW)
+    view.run(units)
+    given = statement, len(keys), tuples, WINDOW, 3
+    (_, ours), (_, answer) = psoup_views.kept(*given, compared=compared), psoup_views.asked(*given)
+    wanted = view.rows()[:, 0].tolist()
+    assert sorted(ours.tolist()) == sorted(answer.tolist()) == wanted
+    assert wanted
 
 
 @pytest.mark.seeded("a negative tuple lost")

@@ -1,8 +1,8 @@
 """Times and sizes of the result views of the update-pattern queries, and of PSoup's answers to the same queries.
 
 A view is filled with a window of tuples. Then three stretches of a twentieth of the window (2,000 to 5,000 units) are
-timed, the strategies in turns. PSoup keeps no view: its figure is for 1,000 tuples pushed, and one answer. Its windows
-have rows in place of units, as a unit of time has one tuple. After the stretches all views and answers are compared.
+timed, the strategies in turns. PSoup is timed for pieces of 1,000 tuples (`product`). After the stretches the views,
+PSoup's answer and the view that it keeps are compared.
 """
 
 from __future__ import annotations
@@ -13,40 +13,37 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.reproduce.emulators.update_patterns.buffers import Array
 from benchmarks.reproduce.emulators.update_patterns.loops import DistinctLoop
 from benchmarks.reproduce.emulators.update_patterns.plans import Query
 from benchmarks.reproduce.emulators.update_patterns.views import Strategy, View
 from benchmarks.reproduce.processor_time import milliseconds
+from benchmarks.reproduce.update_patterns_2005.product import asked, kept
 from benchmarks.reproduce.update_patterns_2005.trace import COMMON, Trace, trace
 from benchmarks.tool.measure import Sample
 from benchmarks.tool.run import Run
-from psoup.config import EngineConfig
-from psoup.local import LocalPSoup
 
 PRODUCT = "PSoup, asked each 1,000 tuples"
 KEPT = "PSoup, kept view"
+COMPARED = "PSoup, answers compared EVERY 1,000 tuples"
 BY_HAND = "by hand"
 _STRETCHES, _STRETCH, _LONGEST = 3, 2_000, 5_000
 """The number of timed stretches, and the fewest and most units of time of each. At a window of 200,000 a slow strategy
 takes seconds for 1,000 tuples."""
-_PIECE = 500
-"""Units of time between PSoup's answers with two links: 1,000 tuples."""
-_LOAD = 20_000
-"""Units of time of a push that fills the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query of the paper. `statement`: the same for PSoup, with `{window}`; `by_pair`: DISTINCT by source and
-    destination. `chosen`: the protocol of each link, None: all."""
+    destination. `chosen`: the protocol of each link, None: all. `compared`: PSoup cannot keep the view, but compares
+    answers."""
 
     query: Query
     chosen: Sequence[int | None]
     statement: str
     by_pair: bool = False
+    compared: bool = False
 
     def keys(self, trace: Trace) -> Array:
         """The attribute of each tuple that the query compares."""
@@ -87,16 +84,21 @@ def figures(run: Run, cases: Cases, windows: Sequence[int], common: float = COMM
             measured.times[name][window] = 1e3 * Sample.of(spent[name]).low / (stretch * view.links)
             measured.stored[name][window] = view.stored
         for end, (question, _) in cases.items():
-            spent_by_product, answer = _asked(question, tuples, window, run.of(9, 5, 2))
-            measured.times[f"{PRODUCT}{end}"][window], measured.rows[end][window] = spent_by_product, len(answer)
-            _check(window, by_case[end], answer)
+            given = question.statement, len(question.chosen), tuples, window, run.of(9, 5, 2)
+            measured.times[f"{PRODUCT}{end}"][window], answer = asked(*given)
+            measured.rows[end][window] = len(answer)
+            keys = {name: view.rows()[:, 0] for name, view in by_case[end].items()}
+            ours = COMPARED if question.compared else KEPT
+            measured.times[f"{ours}{end}"][window], keys[ours] = kept(*given, compared=question.compared)
+            _check(window, keys, answer)
     return measured
 
 
-def _check(window: int, views: Mapping[str, View | DistinctLoop], answer: Array) -> None:
-    """Raise AssertionError if a view is not PSoup's answer."""
-    for name, view in views.items():
-        if not np.array_equal(np.sort(view.rows()[:, 0]), np.sort(answer)):
+def _check(window: int, views: Mapping[str, Array], answer: Array) -> None:
+    """Raise AssertionError if a view has other keys than PSoup's answer."""
+    wanted = np.sort(answer)
+    for name, keys in views.items():
+        if not np.array_equal(np.sort(keys), wanted):
             raise AssertionError(f"at a window of {window:,} the view of {name} is not the answer of PSoup")
 
 
@@ -113,33 +115,3 @@ def _filled(
     for view in views.values():
         view.fill()
     return views
-
-
-def _asked(question: Question, tuples: Trace, window: int, repeats: int) -> tuple[float, Array]:
-    """Milliseconds of PSoup for 1,000 tuples and one answer, and the keys of its last answer."""
-    local = LocalPSoup(EngineConfig())
-    for link in range(len(question.chosen)):
-        local.execute(f"CREATE STREAM link{link} (src BIGINT NOT NULL, pair BIGINT NOT NULL, protocol BIGINT NOT NULL)")
-    stop = tuples.sources.shape[1]
-    step = max(2 * _PIECE // len(question.chosen), 1)
-    timed = max(stop - repeats * step, 0)
-    for start in range(0, timed, _LOAD):
-        _push(local, question, tuples, start, min(start + _LOAD, timed))
-    query = local.register(question.statement.format(window=f"[ROWS {window}]"))
-    answer = local.invoke(query).to_table()
-    spent = list[float]()
-
-    def piece(start: int) -> None:
-        nonlocal answer
-        _push(local, question, tuples, start, min(start + step, stop))
-        answer = local.invoke(query).to_table()
-
-    for start in range(timed, stop, step):
-        spent.append(milliseconds(partial(piece, start)))
-    return Sample.of(spent).low, answer["key"].to_numpy()
-
-
-def _push(local: LocalPSoup, question: Question, tuples: Trace, start: int, stop: int) -> None:
-    for link in range(len(question.chosen)):
-        columns = {"src": tuples.sources, "pair": tuples.pairs, "protocol": tuples.protocols}
-        local.push(f"link{link}", pa.table({name: values[link, start:stop] for name, values in columns.items()}))
