@@ -6,6 +6,8 @@ the same tuples. `rates` measures the rates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from benchmarks.reproduce.cacq_2002.rates import (
     ATTRIBUTES,
     DOMAIN,
@@ -23,7 +25,13 @@ _LINE = 512
 """Bits of a bitmap that fills a line of the processor's cache: the paper's greatest state has several hundred."""
 _FEW = 64
 """The most queries that count as few."""
-_SOURCE = "CACQ (SIGMOD 2002), throughput against"
+_KINDS = {
+    "eddy": "emulator",
+    "shared eddy": "emulator",
+    "an eddy for each query": "emulator",
+    "by hand": "by hand: a loop over tuples and queries",
+    "PSoup": "product",
+}
 _TUPLES = (
     f"{ATTRIBUTES} attributes with integers below {DOMAIN:,}, one thread; a reconstruction, as the numbers are lost"
 )
@@ -46,10 +54,8 @@ def tuple_state(run: Run) -> Experiment:
         Shape("PSoup has no state to carry: its rate is flat", flat(series["PSoup"], 2)),
     ]
     published = "the rate drops by a factor as the state grows to several hundred bits, and ever more slowly"
-    kinds = {"eddy": "emulator", "by hand": "by hand: a loop over tuples and queries", "PSoup": "product"}
-    parameters = f"{OF_STATE} queries; {_TUPLES}"
-    facts = "bits of a tuple", "tuples/s", series, shapes, kinds
-    return Experiment("R07", "cacq_state", f"{_SOURCE} tuple state", published, *facts, parameters=parameters)
+    axes = "bits of a tuple", "tuples/s"
+    return _experiment("R07", "state", "tuple state", published, axes, series, shapes, f"{OF_STATE} queries")
 
 
 def query_count(run: Run) -> Experiment:
@@ -67,10 +73,8 @@ def query_count(run: Run) -> Experiment:
         Shape(f"PSoup's output rises to {points[-1]:,} queries", monotone(product, slack=0.1)),
     ]
     published = "output rises sharply to a knee, and goes on from there; separate eddies peak at few queries, at half"
-    kinds = {"shared eddy": "emulator", "an eddy for each query": "emulator", "PSoup": "product"}
-    parameters = f"1 to {points[-1]:,} queries, a predicate on each attribute with probability a half; {_TUPLES}"
-    facts = "queries", "outputs/s", series, shapes, kinds
-    return Experiment("R08", "cacq_queries", f"{_SOURCE} queries", published, *facts, parameters=parameters)
+    run_here = f"1 to {points[-1]:,} queries, a predicate on each attribute with probability a half"
+    return _experiment("R08", "queries", "queries", published, ("queries", "outputs/s"), series, shapes, run_here)
 
 
 def source_count(run: Run) -> Experiment:
@@ -88,9 +92,8 @@ def source_count(run: Run) -> Experiment:
         ),
     ]
     published = "the rate falls somewhat with the number of sources"
-    parameters = f"{OF_SOURCES} queries with one predicate on a random source and attribute; {_TUPLES}"
-    facts = "sources", "tuples/s", series, shapes, {"eddy": "emulator", "PSoup": "product"}
-    return Experiment("R09", "cacq_sources", f"{_SOURCE} sources", published, *facts, parameters=parameters)
+    run_here = f"{OF_SOURCES} queries with one predicate on a random source and attribute"
+    return _experiment("R09", "sources", "sources", published, ("sources", "tuples/s"), series, shapes, run_here)
 
 
 _IN_A_LINE = (
@@ -102,6 +105,23 @@ _FEWER = (
     "with more sources fewer of the queries are over the source of a tuple, so its filters visit fewer predicates; the"
     " emulator has no threads or queues for each source"
 )
+
+
+def _experiment(
+    number: str,
+    name: str,
+    against: str,
+    published: str,
+    axes: tuple[str, str],
+    series: Mapping[str, Series],
+    shapes: Sequence[Shape],
+    run_here: str,
+) -> Experiment:
+    """An experiment of the paper. `against`: what the throughput is drawn against; `axes`: the point and the unit."""
+    kinds = {system: _KINDS[system] for system in series}
+    source = f"CACQ (SIGMOD 2002), throughput against {against}"
+    facts = *axes, series, shapes, kinds
+    return Experiment(number, f"cacq_{name}", source, published, *facts, parameters=f"{run_here}; {_TUPLES}")
 
 
 def _at(series: Series, place: int) -> Series:
