@@ -26,7 +26,7 @@ from benchmarks.tool.run import Run
 
 PRODUCT = "PSoup, asked each 1,000 tuples"
 KEPT = "PSoup, kept view"
-COMPARED = "PSoup, answers compared EVERY 1,000 tuples"
+COMPARED = "PSoup, compared each 1,000 tuples"
 BY_HAND = "by hand"
 _STRETCHES, _STRETCH, _LONGEST = 3, 2_000, 5_000
 """The number of timed stretches, and the fewest and most units of time of each. At a window of 200,000 a slow strategy
