@@ -35,6 +35,20 @@ def test_a_value_enters_again_after_its_last_row_has_left(soup: LocalPSoup) -> N
     assert shown(soup, "y") == [(2, 12 * SECOND + 1), (2, 22 * SECOND + 3), (1, 25 * SECOND + 2)]
 
 
+@pytest.mark.parametrize(("columns", "left"), [("k", 1), ("k, _id AS n", 2)])
+def test_a_row_that_leaves_as_an_equal_one_enters_is_in_dstream_by_its_id(
+    soup: LocalPSoup, columns: str, left: int
+) -> None:
+    """ISTREAM of a SELECT without state has a row for each tuple. DSTREAM has the differences of values."""
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    for name, operator in (("x", "ISTREAM"), ("y", "DSTREAM")):
+        soup.execute(f"CREATE STREAM {name} AS {operator} (SELECT {columns} FROM e [RANGE 10 SECONDS])")
+    soup.push("e", rows((1, 1), (1, 11.000001)))
+    soup.heartbeat("e", 100 * SECOND)
+    assert shown(soup, "x", "k") == [(1, SECOND), (1, 11 * SECOND + 1)]
+    assert shown(soup, "y", "k") == [(1, 11 * SECOND + 1), (1, 21 * SECOND + 2)][-left:]
+
+
 def test_rows_leave_although_nothing_comes(soup: LocalPSoup) -> None:
     """A heartbeat closes the instants at which they leave."""
     soup.execute(f"CREATE STREAM e {TIMED}")
