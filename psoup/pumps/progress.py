@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Counts(NamedTuple):
+    """The counts of some steps: tuples of the sources, values that could not be computed, rows of unknown versions."""
+
+    tuples: int = 0
+    errors: int = 0
+    unknown: int = 0
+
+    def plus(self, tuples: int, errors: int, unknown: int) -> Counts:
+        """Return these counts after one more step."""
+        return Counts(self.tuples + tuples, self.errors + errors, self.unknown + unknown)
+
+
 class Progress(NamedTuple):
     """The counts of a pump.
 
     `reached`: the instant up to which it has looked at its sources, None at the beginning. `tuples`: tuples of the
-    sources that it has read. `rows`: rows that it has pushed. `errors`: values that could not be computed. `unknown`:
-    rows of unknown versions of a table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether
-    it reads its sources to rebuild that state. `failure`: why its last step failed, "" if it did not.
+    sources that it has read. A step that is made again counts once, with its errors. `rows`: rows that it has pushed.
+    `errors`: values that could not be computed. `unknown`: rows of unknown versions of a table. `state_rows`,
+    `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to rebuild that state.
+    `failure`: why its last step failed, "" if it did not.
     """
 
     reached: int | None = None

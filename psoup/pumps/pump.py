@@ -27,7 +27,7 @@ from psoup.pumps.extents import Extent, has_new, next_change, next_extent
 from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import NO_PROMISE, Promise, closed_instant, promise_at
 from psoup.pumps.kept_state import KeptState
-from psoup.pumps.progress import Progress
+from psoup.pumps.progress import Counts, Progress
 from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
@@ -62,9 +62,9 @@ class Pump:
         self._form: Form | None = None
         self._durable = view.watermark
         self._reached = view.watermark
-        self._unlogged = 0
-        """The tuples read since the last push. After a chunk of them the position is logged, as sources keep chunks
-        until then.
+        self._counts = self._logged = Counts()
+        """The counts up to the present position, and up to the durable one. After a chunk of tuples between the
+        two the position is logged, as sources keep chunks until then.
 
         With a table whose times say nothing about instants, the position is logged with each step. Then a version that
         comes later adds no row, even after a restart."""
@@ -82,9 +82,8 @@ class Pump:
         """The sequence of the last event that the pump will have passed when all parts of its step are logged."""
         self.passed = 0
         """The sequence of the last event up to which this pump has read all closed tuples."""
-        self.tuples = self.rows = self.errors = self.unknown = 0
-        """Since the start: tuples of the sources, rows pushed, values that could not be computed, rows of unknown
-        versions of a table."""
+        self.rows = 0
+        """The rows pushed since the start."""
         self.halt: Halt | None = None
         """Why the pump does not run, as of the last snapshot that it has seen. None if it runs."""
         self._kept = KeptState(derived)
@@ -104,7 +103,8 @@ class Pump:
     @property
     def progress(self) -> Progress:
         """The counts of the pump, for its status."""
-        counts = self._reached, self.tuples, self.rows, self.errors, self.unknown
+        tuples, errors, unknown = self._counts
+        counts = self._reached, tuples, self.rows, errors, unknown
         return Progress(*counts, self.state_rows, self.state_bytes, self.rebuilding)
 
     def runs(self, snapshot: Snapshot) -> bool:
@@ -136,12 +136,12 @@ class Pump:
 
     def again(self, view: StreamView) -> None:
         """Go back to the watermark of the stream (`view`), for example after the sequencer has refused a step."""
-        self._durable = self._reached = view.watermark
-        self._unpushed = []
+        self._durable = view.watermark
+        self.back()
 
     def back(self) -> None:
         """Go back to the last position that is known to be durable, and read again from there."""
-        self._reached = self._durable
+        self._reached, self._counts = self._durable, self._logged
         self._unpushed = []
 
     def hold(self, command: PushDerived) -> None:
@@ -241,16 +241,15 @@ class Pump:
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
         extent, derived = self._rows(form, views, closed, snapshot, budget)
-        self.tuples += extent.new
-        self.errors, self.unknown = self.errors + derived.errors, self.unknown + derived.unknown
-        self._reached, self._unlogged = extent.at, self._unlogged + extent.new
+        self._reached = extent.at
+        self._counts = self._counts.plus(extent.new, derived.errors, derived.unknown)
         self.behind = extent.at < closed
         waits = any(not view.spec.event_time for view in views)  # a tuple that came after the promise waits
         self._passes = 0 if self.behind else promised.sequence if waits else snapshot.sequence
         if not len(derived.batch):
             self._grow()
             self.passed = max(self.passed, self._passes)
-            unpins = self._unlogged >= snapshot.config.chunk_rows
+            unpins = self._counts.tuples - self._logged.tuples >= snapshot.config.chunk_rows
             settles = extent.new > 0 and any(map(form.is_timeless, range(len(views))))
             if not (instant or unpins or settles) or extent.at == self._durable:
                 return None
@@ -284,9 +283,10 @@ class Pump:
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Record that a step is logged as the event `sequence`."""
-        self._durable, self.pushed_at, self._unlogged = command.at, sequence, 0
+        self._durable, self.pushed_at = command.at, sequence
         self._unpushed = self._unpushed[1:]
         if not self._unpushed:
+            self._logged = self._counts
             self.passed = max(self.passed, self._passes)
         self.rows += len(command.batch)
         if command.batch.nbytes < MOST_BYTES // 4:

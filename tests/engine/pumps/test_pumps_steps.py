@@ -164,7 +164,7 @@ def test_a_value_that_cannot_be_computed_is_null_and_counted(soup: LocalPSoup) -
     soup.push("t", pa.table({"w": ["1", "one"]}))
     assert [n for n, _ in shown(soup, "x")] == [1, None]
     (pump,) = soup._pumps.by_id.values()
-    assert (pump.tuples, pump.rows, pump.errors) == (2, 2, 1)
+    assert (pump.progress.tuples, pump.rows, pump.progress.errors) == (2, 2, 1)
 
 
 def test_one_instant_with_many_tuples_is_one_push(soup: LocalPSoup) -> None:
