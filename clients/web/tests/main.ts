@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { plain } from "../src/api/plain";
 import { bytes, digitsOf, instant, instantUtc, microsOf, shownValue, span } from "../src/format";
 import { amountFacts } from "../src/parts/amounts";
+import { lagCause } from "../src/parts/derived";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { telling } from "../src/parts/telling";
@@ -88,6 +89,15 @@ test("a plan says what is kept of the answer, or why it was given up", () => {
   assert.equal(withPairs?.words, "auto (partial with pairs)");
   assert.deepEqual(withPairs?.figures.at(-1), ["core_us_partial_with_pairs", 7]);
   assert.equal(amountFacts({}), null);
+});
+
+test("a lag says why a derived stream is behind", () => {
+  const running = { state: "running", lag: "35.500s" };
+  assert.equal(lagCause(running), ", catching up");
+  assert.equal(lagCause({ ...running, heldBy: "arrivals" }), ", held back by the watermark of arrivals");
+  assert.equal(lagCause({ ...running, every: "60s" }), "", "the next tick is not closed yet");
+  assert.equal(lagCause({ ...running, lag: "0s" }), "");
+  assert.equal(lagCause({ ...running, state: "suspended" }), "");
 });
 
 test("JSON names each column once, and loses no digit", () => {

@@ -30,12 +30,11 @@ export function Derivation({ derived }: { derived: DerivationJson }) {
 function facts(derived: DerivationJson): [string, ComponentChildren][] {
   const every: [string, string][] = derived.every === undefined ? [] : [["every", span(seconds(derived.every))]];
   const reached = derived.reached === undefined ? "nothing yet" : instant(microsOf(derived.reached));
-  const held = (derived.heldBy ?? "") === "" ? "" : `, held back by the watermark of ${derived.heldBy}`;
   return [
     ["sources", (derived.sources ?? []).join(", ")],
     ...every,
     ["derived_up_to", reached],
-    ["lag", `${span(seconds(derived.lag ?? "0s"))}${held}`],
+    ["lag", `${span(seconds(derived.lag ?? "0s"))}${lagCause(derived)}`],
     ["lag_limit", span(derived.lagLimit === undefined ? 86_400 : seconds(derived.lagLimit))],
     ["rows_in", number(Number(derived.tuples ?? 0))],
     ["rows_out", number(Number(derived.rows ?? 0))],
@@ -43,6 +42,13 @@ function facts(derived: DerivationJson): [string, ComponentChildren][] {
     ...lines("gap", (derived.gaps ?? []).map(gapWords)),
     ...lines("pin", (derived.pins ?? []).map(pinWords)),
   ];
+}
+
+/** Why a stream is behind: a source holds it back, or it has closed rows to read. Empty if it is not, or does not run. */
+export function lagCause(derived: DerivationJson): string {
+  if ((derived.heldBy ?? "") !== "") return `, held back by the watermark of ${derived.heldBy}`;
+  const behind = seconds(derived.lag ?? "0s") > seconds(derived.every ?? "0s");
+  return derived.state === "running" && behind ? ", catching up" : "";
 }
 
 /** A fact with a line for each text; none without a text. */
