@@ -177,9 +177,18 @@ class Calendar:
     def put(self, rows: Array, ends: Array) -> None:
         """Add rows. O(k log k), and at times O(rows)."""
         finite = ends != FOREVER
-        self._place(Entries(rows, ends) if finite.all() else Entries(rows, ends).take(finite))
-        while len(self._partitions) > self._limit:
-            self._divide(self._shift + _FEWER)
+        entries = Entries(rows, ends) if finite.all() else Entries(rows, ends).take(finite)
+        if (shift := self._fitting(entries.ends)) > self._shift:
+            self._divide(shift)
+        self._place(entries)
+
+    def _fitting(self, ends: Array) -> int:
+        """The least width, not below the present one, with which all rows and new ones have few enough partitions."""
+        shift, present = self._shift, np.fromiter(self._partitions, np.int64, len(self._partitions))
+        numbers = np.unique(np.concatenate([present, ends >> shift]))
+        while len(numbers) > self._limit:
+            shift, numbers = shift + _FEWER, np.unique(numbers >> _FEWER)
+        return shift
 
     def _place(self, entries: Entries) -> None:
         if not len(entries.rows):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from psoup.delta import FOREVER, BufferKind, Distinct, load
-from psoup.delta.buffers import BUFFERS, Calendar, Fifo
+from psoup.delta.buffers import BUFFERS, Calendar, Entries, Fifo
 from psoup.delta.spans import Spans
 from psoup.errors import Corrupt
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT
@@ -177,3 +177,16 @@ def test_a_calendar_divides_its_partitions_and_puts_them_together() -> None:
             rest = {row: end for row, end in rest.items() if end >= before}
             assert calendar.rows == len(rest)
             assert len(calendar._partitions) <= 8
+
+
+def test_a_calendar_finds_the_width_of_its_partitions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first rows would be divided into thousands of partitions, and these be merged two by two."""
+    made = list[Entries]()
+    slice_of = Entries.slice
+    monkeypatch.setattr(Entries, "slice", lambda self, *at: made.append(self) or slice_of(self, *at))
+    calendar, ends = Calendar(limit=64), np.arange(100_000, dtype=np.int64) * 1_000_003
+    for half in (slice(0, 50_000), slice(50_000, 100_000)):
+        calendar.put(np.arange(100_000, dtype=np.int32)[half], ends[half])
+    assert 32 < len(calendar._partitions) <= 64
+    assert len(made) <= 4 * 64
+    assert len(calendar.due(int(ends[70_000])).rows) == 70_000
