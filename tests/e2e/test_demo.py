@@ -6,9 +6,10 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -18,10 +19,18 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load, load_weather
 from psoup_cli.flights.interrupt import CtrlC
-from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS, NAMES
+from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS, MERGED_FROM, NAMES
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, ShownAnswer, Story
+from psoup_cli.flights.stranded_planes import Stranded
 from psoup_client import Client, OutOfRange, Unavailable
-from psoup_testing.histories.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
+from psoup_testing.histories.flights import (
+    JOINED,
+    WINDOWS,
+    ask_duckdb,
+    count_in_duckdb,
+    searches_in_duckdb,
+    stranded_in_duckdb,
+)
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.sweeps import swept
@@ -68,8 +77,15 @@ def test_the_weather_has_each_hour_and_airport_once() -> None:
 # The story -----------------------------------------------------------------------------------------------
 
 
+class Told(NamedTuple):
+    """A story at its end, and the rows of its derived stream."""
+
+    story: Story
+    stranded: pa.Table
+
+
 @pytest.fixture(scope="module", params=swept(["in memory", "killed"], fast=0))
-def story(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def ended(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Told twice: by a service in memory, and by one on disk that kill -9 ends in the middle of a replay."""
     if request.param == "in memory":
         with serving() as service:
@@ -78,34 +94,49 @@ def story(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: p
     with Zygote() as zygote:
         zygote.start(data)
         address = zygote.ready()
-        killer = threading.Thread(target=kill_in_the_middle, args=(zygote, address, data))
-        killer.start()
-        told = tell(address, flights)
-        killer.join()
+        with ThreadPoolExecutor(1) as killer:
+            killed = killer.submit(kill_in_the_middle, zygote, address, data)
+            end = tell(address, flights)
+            killed.result()
         assert zygote.stop() == 0
-        return told
+        return end
 
 
-def tell(address: str, flights: pa.Table) -> Story:
+@pytest.fixture(scope="module")
+def story(ended: Told) -> Story:
+    return ended.story
+
+
+@pytest.fixture(scope="module")
+def stranded(story: Story) -> Stranded:
+    assert story.stranded is not None
+    return story.stranded
+
+
+def tell(address: str, flights: pa.Table) -> Told:
     with Client(address) as client:
         client.create_stream("CREATE STREAM flights (a BIGINT)")  # somebody's: the demo takes another name
     story = Story(Console(file=io.StringIO(), width=120), address, flights, 0, CtrlC())
     story.run()
-    return story
+    assert story.stranded is not None
+    with Client(address) as client:
+        rows = client.ask(f"SELECT departure, _time, flight, airline, tailnum, dest FROM {story.stranded.name}")
+        return Told(story, rows.to_arrow())
 
 
-def reached(client: Client, sequence: int) -> bool:
+def event_after(client: Client, sequence: int) -> int:
     try:
-        return client.wait_for(sequence) >= sequence
+        return client.wait_for(sequence + 1)
     except OutOfRange:
-        return False
+        return sequence
 
 
 def kill_in_the_middle(zygote: Zygote, address: str, data: str) -> None:
     """Once 120,000 flights have left, of the 170,000 that leave before July."""
     with Client(address) as client:
-        patience = time.monotonic() + 60
-        while not reached(client, 60):
+        patience, sequence = time.monotonic() + 240, 0
+        while all(stream.name != "flights_2" or stream.tuples < 120_000 for stream in client.streams()):
+            sequence = event_after(client, sequence)
             assert time.monotonic() < patience
     assert zygote.kill() == 9
     zygote.start(data, int(address.rpartition(":")[2]))
@@ -172,6 +203,27 @@ def test_a_hundred_thousand_counters_are_those_of_duckdb(story: Story, flights: 
     assert counted == count_in_duckdb(story.travellers, now, flights)
 
 
+def test_a_hundred_thousand_searches_over_the_derived_stream_are_those_of_duckdb(
+    ended: Told, stranded: Stranded, flights: pa.Table
+) -> None:
+    now = dt.datetime.fromisoformat(LAST_HEARTBEAT) - dt.timedelta(microseconds=1)  # the instant at it is open
+    (group,) = stranded.answers.completeness
+    assert (group.completeness.now, group.completeness.final) == (now, True)
+    expected = stranded_in_duckdb(now, flights)
+    rows = [tuple(row.values()) for row in ended.stranded.to_pylist()]
+    assert len(rows) > 1_800 and Counter(rows) == Counter(tuple(row.values()) for row in expected.to_pylist())
+    assert stranded.answers.queries == 100_000 and not stranded.answers.failures
+    answers = stranded.answers.to_arrow()
+    wanted = searches_in_duckdb(stranded.destinations, now, expected).cast(answers.schema)
+    order = [(name, "ascending") for name in answers.column_names]
+    assert answers.num_rows > 100_000
+    assert answers.sort_by(order).equals(wanted.sort_by(order))
+
+
+def test_the_derived_stream_keeps_the_name_of_an_airline_that_merged(ended: Told, stranded: Stranded) -> None:
+    assert stranded.old_names == ended.stranded["airline"].to_pylist().count(MERGED_FROM) > 0
+
+
 def test_what_is_final_says_so(story: Story) -> None:
     final = {(shown.question.name, shown.as_of) for shown in story.shown if shown.answer.completeness.final}
     ended = {("blizzard", None), ("thanksgiving", None), ("hawaiian", INDEPENDENCE_DAY), ("jfk", JULY)}
@@ -227,6 +279,10 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
         "100,000 rows of 100,000 queries",
         "over an hour late ten times",
         "50,000 of them are at home",
+        "100,000 travellers save a search over stranded",
+        "CREATE STREAM stranded AS (",
+        "derived up to Wed 1 Jan 2014 00:59, lag 0.0 s; 1,801 rows",
+        "30 planes of US Airways Inc.",
     ):
         assert text in output
     assert "no   window     _time" in output  # the longest delay was more than an hour ago

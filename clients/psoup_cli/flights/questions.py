@@ -164,7 +164,21 @@ NAMES = FlightQuestion(
     "SELECT a.name AS airline, count(*) AS flights, count_if(f.cancelled) AS cancelled, max(f.dep_delay) AS worst"
     " FROM {flights} f JOIN {airlines} a ON a.carrier = f.carrier GROUP BY a.name ORDER BY flights DESC, airline",
 )
-"""The join with the table of airlines. The demo loads the table after the last flight, and then changes a row."""
+"""The join with the table of airlines. The demo changes a row of the table after the last flight."""
+
+STRANDED = """CREATE STREAM {stranded} AS (
+    SELECT d.departure, d.flight, a.name AS airline, d.tailnum, d.dest
+    FROM {flights} d JOIN {airlines} a AS OF d ON a.carrier = d.carrier
+    WHERE NOT d.cancelled AND NOT EXISTS (
+        SELECT 1 FROM {arrivals} r WHERE r.tailnum = d.tailnum
+        AND r._time BETWEEN d._time AND d._time + INTERVAL 8 HOURS))"""
+"""The derived stream: departures without an arrival of the same plane within 8 hours. A row enters after 8 hours."""
+
+SEARCH = "SELECT departure, flight, airline, tailnum FROM {stranded} WHERE dest = ? BEGIN (NOW - 30 DAYS)"
+"""The statement registered for each traveller over the derived stream."""
+
+MERGED_FROM = "US Airways Inc."
+"""The name of the carrier US before the demo changes it."""
 
 MERGED = {"carrier": "US", "name": "American Airlines Inc."}
 """The row that the demo changes: US Airways and American Airlines merged in December 2013."""
@@ -191,7 +205,7 @@ AFTER = (
         " FROM {flights} WHERE distance / air_time > 9 AND distance > 1000 ORDER BY mph DESC BEGIN (START)",
     ),
     FlightQuestion(
-        "stranded",
+        "long_haul",
         "cancelled",
         "Long flights cancelled since summer: more than 2,500 miles",
         "SELECT scheduled, airline, flight, origin, dest, distance FROM {flights} WHERE cancelled AND distance > 2500"

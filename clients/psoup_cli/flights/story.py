@@ -3,13 +3,14 @@
     before      five queries wait for flights
     March       three more are registered, over what has already flown, three joins: with the weather, of flights
                 with flights, and of departures without an arrival; and two that count
+                the last join becomes a derived stream, over which 100,000 travellers save a search
                 a traveller takes copies of their answers along, in a file
     April       the client goes away; flights go on
     10 July     a new client comes back with nothing but the keys of its queries; the traveller recharges the file
     New Year    a heartbeat ends the year; four more queries are answered over all of it, and the longest delay is
-                held against all queries: which it matched, and why an answer lacks it; the airlines come last, as
-                a table whose rows change; and 100,000 travellers each have a counter of their flight, all asked for
-                as one table; half of the counters become inactive
+                held against all queries: which it matched, and why an answer lacks it; the saved searches are asked
+                as one table; a row of the table of airlines changes; and 100,000 travellers each have a counter of
+                their flight, all asked as one table, too; half of the counters become inactive
 
 All calls go through the public SDK. There are two clients: the airports' client pushes, and the user's client asks.
 """
@@ -29,11 +30,9 @@ from rich.console import Console
 
 from psoup_cli.flights.dataset import (
     LAST_HEARTBEAT,
-    create_airlines_statement,
     create_arrivals_statement,
     create_statement,
     create_weather_statement,
-    load_airlines,
     load_arrivals,
     load_weather,
 )
@@ -53,6 +52,7 @@ from psoup_cli.flights.questions import (
 )
 from psoup_cli.flights.replay import QuietReplay, Replay
 from psoup_cli.flights.show import clock, print_answer, say
+from psoup_cli.flights.stranded_planes import Stranded
 from psoup_cli.flights.traveller import Traveller
 from psoup_cli.picture import PictureSize, picture
 from psoup_client import Answer, AnswerTable, Client, Queries, Query
@@ -94,8 +94,12 @@ class Story:
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
         self.shown: list[ShownAnswer] = []
-        self.travellers: pa.Table
-        """The carrier and flight number of each traveller, and the key of the counter."""
+        step = flights.num_rows // TRAVELLERS
+        taken = pa.array(range(0, step * TRAVELLERS, step))
+        self.travellers = flights.select(["carrier", "flight", "dest"]).take(taken)
+        """The carrier, flight number and destination of each traveller."""
+        self.stranded: Stranded | None = None
+        """The derived stream, once there is one."""
         self.counters: AnswerTable
         """The answers of all travellers' counters."""
         self.traveller: Traveller
@@ -168,12 +172,23 @@ class Story:
         self._register(client, JOINS, "Three joins: with the weather, of flights with flights, and without an arrival.")
         for question in JOINS:
             self._ask(client, question)
+        self.stranded = self._derive(client)
         self._register(client, COUNTS, "Two count by groups: delays by airline and hour, and the busiest airports.")
         for question in COUNTS:
             self._ask(client, question)
         self._register(client, [HOUR_LATE], "And one that a traveller wants.")
         self.traveller.leave(client, self._sequence)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
+
+    def _derive(self, client: Client) -> Stranded:
+        """Create the derived stream, and register the travellers' searches over it."""
+        names = {
+            name: self.stream.replace("flights", name, 1) for name in ("flights", "arrivals", "airlines", "stranded")
+        }
+        stranded = Stranded(self._console, names, self.travellers["dest"].to_pylist())
+        stranded.create(client, self._flights, self._sequence)
+        stranded.save_searches(client, self.stream)
+        return stranded
 
     def _come_back(self, replay: Replay) -> Client:
         """Close the client that asks, go on with the replay, and open a new client. The queries stand meanwhile."""
@@ -186,6 +201,8 @@ class Story:
         client = Client(self._address)
         for question in AGAIN:
             self._ask(client, question)
+        assert self.stranded is not None
+        self.stranded.come_back(client, self._sequence)
         say(self._console, "\nThe traveller is back as well.", "yellow")
         self.traveller.come_back(client, self._sequence)
         self.carried = {question.name: self.traveller.store.read(question.name) for question in CARRIED}
@@ -202,7 +219,9 @@ class Story:
         for question in AFTER:
             self._ask(client, question)
         self._other_way_round(client)
-        self._name_airlines(client)
+        assert self.stranded is not None
+        self.stranded.ask(client, self._sequence)
+        self._merge_airlines(client, self.stranded)
         self._count_for_travellers(client)
 
     def _other_way_round(self, client: Client) -> None:
@@ -226,30 +245,26 @@ class Story:
         for line in lines:
             say(self._console, f"  {line}")
 
-    def _name_airlines(self, client: Client) -> None:
-        """Load the table of airlines, change one of its rows, and join all flights of the year with it."""
-        client.create_table(create_airlines_statement(self.airlines))
-        loaded = client.upsert(self.airlines, load_airlines(self._flights))
+    def _merge_airlines(self, client: Client, stranded: Stranded) -> None:
+        """Change a row of the table of airlines, and join all flights of the year with it."""
         merged = client.upsert(self.airlines, [MERGED])
         self._sequence = max(self._sequence, merged.sequence)
         say(
             self._console,
-            f"\nThe names of {loaded.accepted} airlines come last, in the table {self.airlines}.",
+            f"\nA row of the table {self.airlines} changes: US Airways has merged, and flies as American Airlines.",
             "yellow",
         )
-        say(self._console, "Then a row of it changes: US Airways has merged, and flies as American Airlines.")
         self._register(client, [NAMES], "A join has the table as it is now, for old flights, too.")
         self._ask(client, NAMES)
+        stranded.keep_names(client)
 
     def _count_for_travellers(self, client: Client) -> None:
         """Register a counter for each traveller, all from one template. Then ask for all counters as one table."""
         say(self._console, f"\n{TRAVELLERS:,} travellers: each has a counter of one flight.", "bold cyan")
-        step = self._flights.num_rows // TRAVELLERS
-        taken = range(0, step * TRAVELLERS, step)
         keys = pa.array([f"{self.stream}/traveller/{number}" for number in range(TRAVELLERS)])
-        self.travellers = self._flights.select(["carrier", "flight"]).take(pa.array(taken)).append_column("key", keys)
+        rows = self.travellers.select(["carrier", "flight"]).append_column("key", keys)
         start = time.monotonic()
-        counters = client.register_many(TRAVELLER.format(flights=self.stream), self.travellers, key="key")
+        counters = client.register_many(TRAVELLER.format(flights=self.stream), rows, key="key")
         registered = time.monotonic()
         self.counters = client.invoke_table(counters, wait_for=self._sequence)
         seconds = time.monotonic() - registered
@@ -260,12 +275,11 @@ class Story:
         self._let_half_rest(client, counters)
 
     def _let_half_rest(self, client: Client, counters: Queries) -> None:
-        """Make every second counter inactive. Show the memory of queries and their matches before and after."""
-        before = _memory_of_queries(client)
+        """Make every second counter inactive. Show the memory of all queries and their matches."""
         altered = client.alter_queries(counters[::2], active=False)
-        after = _memory_of_queries(client)
         say(self._console, f"  {altered.changed:,} of them are at home: their counters are inactive meanwhile.")
-        say(self._console, f"  Queries and matches take {after / 1e6:.1f} MB; they took {before / 1e6:.1f} MB before.")
+        size = _memory_of_queries(client) / 1e6
+        say(self._console, f"  All queries take {size:.1f} MB, with the counters, the searches, and what they match.")
 
     def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
         say(self._console, f"\n{text}", "yellow")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from psoup_cli.flights.dataset import load_airlines, load_arrivals, load_weather
-from psoup_cli.flights.questions import MERGED
+from psoup_cli.flights.questions import MERGED, STRANDED
 from psoup_cli.flights.story import ShownAnswer
 
 
@@ -52,7 +52,7 @@ WINDOWS = {
     "record": fixed(None),
     "thanksgiving": fixed("2013-11-27T22:00:00Z", "2013-11-28T05:00:00Z"),
     "fastest": fixed(None),
-    "stranded": fixed("2013-06-21T04:00:00Z"),
+    "long_haul": fixed("2013-06-21T04:00:00Z"),
 }
 """BEGIN and END of each question at NOW; None is START."""
 
@@ -93,6 +93,34 @@ def _joined(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[tup
     connection.register("arrivals", load_arrivals(flights))
     connection.register("flights", flights)
     return connection.execute(sql, {"now": now} if "$now" in sql else {}).fetchall()
+
+
+def stranded_in_duckdb(now: dt.datetime, flights: pa.Table) -> pa.Table:
+    """The derived stream when its NOW is `now`: its columns, and `_time`. Rows enter 8 hours after the departure."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("airlines", load_airlines(flights))
+    connection.register("departures", flights.rename_columns({"departure": "_time"}))
+    connection.register("landings", load_arrivals(flights).rename_columns({"landed": "_time"}))
+    select = STRANDED.partition("AS (")[2].removesuffix(")").replace("AS OF d", "").replace("d.departure", "d._time")
+    select = select.format(flights="departures", arrivals="landings", airlines="airlines")
+    select = select.replace("d._time,", "d._time AS departure, d._time + INTERVAL 8 HOURS AS _time,", 1)
+    rows = connection.sql(f"SELECT * FROM ({select}) WHERE _time <= $now", params={"now": now})
+    return rows.to_arrow_table()
+
+
+def searches_in_duckdb(destinations: Sequence[str], now: dt.datetime, stranded: pa.Table) -> pa.Table:
+    """The rows of all saved searches, in any order. `stranded`: the derived stream."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("stranded", stranded)
+    connection.register("searches", pa.table({"_query": range(len(destinations)), "dest": destinations}))
+    rows = connection.sql(
+        """SELECT _query, departure, flight, airline, tailnum FROM searches JOIN stranded USING (dest)
+           WHERE _time BETWEEN $now::TIMESTAMPTZ - INTERVAL 30 DAYS AND $now""",
+        params={"now": now},
+    )
+    return rows.to_arrow_table()
 
 
 def count_in_duckdb(travellers: pa.Table, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:

@@ -66,9 +66,10 @@ def demo(
       psoup demo --address 127.0.0.1:7433
 
     Replay all 336,776 departures from New York in 2013 and the weather of each hour into a service. A dozen standing
-    queries are asked about them; two are joins, and two count by groups. They are asked before, during and after the
-    replay, and by a client that has gone away and comes back. A traveller carries copies of the answers in a file. In
-    the end 100,000 travellers have a counter each, answered as one table. With --spark, Spark attaches January to June
+    queries are asked about them; three are joins, and two count by groups. They are asked before, during and after the
+    replay, and by a client that has gone away and comes back. A traveller carries copies of the answers in a file. A
+    derived stream has the planes that did not arrive. 100,000 travellers have a search over it each, and a counter.
+    With --spark, Spark attaches January to June
     as history and feeds July to December, without the weather and the counts. That needs the extra psoup[spark] and
     Java.
     """
@@ -134,7 +135,8 @@ def _what_next(console: Console, story: Story, address: str, title: str) -> None
         f"results {story.stream} --label topic=cancelled",
         f"why --key {story.stream}/late {story.longest}",
         f"explain --key {story.stream}/record",
-        f"invoke --key {story.stream}/traveller/4711",
+        *([] if (derived := story.stranded) is None else [f"stream show {derived.name}"]),
+        *([] if derived is None else [f"invoke --key {story.stream}/{name}/4711" for name in ("search", "traveller")]),
     ):
         console.print(f"  {_program()} {line}{at}", soft_wrap=True)
 

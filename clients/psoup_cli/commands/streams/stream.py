@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
+from psoup_cli.lag_words import lag_cause
 from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
 from psoup_client import DerivationInfo, FailedPrecondition, GroupInfo, PinInfo, StreamInfo
 from psoup_client.phrases import counted, verb
@@ -219,9 +220,6 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
     """The lines about how a stream is derived."""
     if derived is None:
         return []
-    cause = f", held back by the watermark of {derived.held_by}" if derived.held_by else ""
-    if derived.state == "running" and not cause and derived.lag > (derived.every or dt.timedelta()):
-        cause = ", catching up"
     limit = "1 day" if derived.lag_limit is None else _span(derived.lag_limit)
     late = f"; late, as that is more than LAG AT MOST {limit}" if derived.late else ""
     counts = f"{derived.rows:,} from {counted(derived.tuples, 'tuple')} since the start of the service"
@@ -235,7 +233,7 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
         ("derivation", f"{derived.state}{since}"),
         *([("failure", derived.failure)] if derived.failure else []),
         ("derived up to", derived.reached or "nothing yet"),
-        ("lag", f"{_rounded(derived.lag)}{cause}{late}"),
+        ("lag", f"{_rounded(derived.lag)}{lag_cause(derived)}{late}"),
         ("rows", "; ".join([counts, *faults])),
         ("state", _state(derived)),
         *(("lacks rows", gap.phrase()) for gap in derived.gaps),
