@@ -47,7 +47,7 @@ from psoup_client.errors import (
     ServerFault,
     Unavailable,
 )
-from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
+from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep, StateBound
 from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.group import FollowerInfo, GroupBatch, GroupFollowing, GroupInfo, GroupWorker
 from psoup_client.ingest.lost_rows import RowsNotTaken
@@ -93,6 +93,7 @@ __all__ = [
     "Explanation",
     "PlanStep",
     "PlanNode",
+    "StateBound",
     "FollowerInfo",
     "GroupFollowing",
     "GroupBatch",

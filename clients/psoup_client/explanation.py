@@ -38,6 +38,28 @@ class PlanStep(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class StateBound(html.Facts):
+    """The bound of the state that keeping the rows of a node up to date takes.
+
+    `rows`: the most rows. None if the number is not known beforehand, as for a window in time. `nbytes`: the most bytes
+    of the values of these rows, None also if a value has no fixed size. `text`: the bound in words. `unbounded`: the
+    reason why nothing bounds the state, "" if something does.
+    """
+
+    rows: int | None
+    nbytes: int | None
+    text: str
+    unbounded: str = ""
+
+    @staticmethod
+    def of(message: queries_pb2.StateBound) -> StateBound:
+        """Convert the message on the wire."""
+        rows = message.rows if message.HasField("rows") else None
+        nbytes = message.bytes if message.HasField("bytes") else None
+        return StateBound(rows, nbytes, message.text, message.unbounded)
+
+
+@dataclass(frozen=True, slots=True)
 class PlanNode(html.Facts):
     """A node of the plan. `id`: its place in the list. `inputs`: the IDs of its input nodes.
 
@@ -52,7 +74,8 @@ class PlanNode(html.Facts):
 
     `update_pattern`: as in `PlanStep`. `clocks`: the clocks by which rows leave, `time` or `rows of` a stream.
     `settled_pattern`: the simpler pattern of rows that the answer has shown for more than `settled_after`. An
-    example is an absence whose time has passed. None if time settles nothing.
+    example is an absence whose time has passed. None if time settles nothing. `state`: the bound of the state that
+    keeping its rows up to date takes. None from a service that does not send it.
     """
 
     id: int
@@ -65,6 +88,7 @@ class PlanNode(html.Facts):
     clocks: tuple[str, ...] = ()
     settled_pattern: str | None = None
     settled_after: timedelta | None = None
+    state: StateBound | None = None
 
     @property
     def updates(self) -> str:
@@ -89,6 +113,7 @@ class PlanNode(html.Facts):
             clocks=tuple(message.clocks),
             settled_pattern=_pattern(message.settled_pattern) if message.settled_pattern else None,
             settled_after=message.settled_after.ToTimedelta() if message.HasField("settled_after") else None,
+            state=StateBound.of(message.state) if message.HasField("state") else None,
         )
 
 

@@ -14,7 +14,8 @@ from itertools import takewhile
 
 from psoup.plan.canonical import describe_duration, describe_window, written_window
 from psoup.plan.nodes import Node, PartnerJoin, SetOperation, Source, walk
-from psoup.plan.patterns import TIME, Pattern, Updates
+from psoup.plan.patterns import NO_STATE, TIME, Pattern, StateBound, Updates
+from psoup.plan.state_bounds import plan_bounds
 from psoup.plan.updates import plan_updates
 
 _SHOWN = 160
@@ -42,7 +43,8 @@ class PlanNode:
 
     `pattern`: the update pattern of its rows. `clocks`: the clocks by which they leave, by name: `time`, or `rows of`
     a stream. `settled`: the simpler pattern of rows that the answer has shown for more than `settled_after`
-    microseconds; "" if there is none. `lines`: the most useful figures and facts as text.
+    microseconds; "" if there is none. `state`: the bound of the state that keeping its rows up to date takes. `lines`:
+    the most useful figures and facts as text.
     """
 
     id: int
@@ -57,6 +59,7 @@ class PlanNode:
     clocks: tuple[str, ...] = ()
     settled: str = ""
     settled_after: int = 0
+    state: StateBound = NO_STATE
 
     @property
     def updates(self) -> str:
@@ -67,11 +70,16 @@ class PlanNode:
 
 def plan_nodes(plan: Node, findings: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
     """The nodes of a plan, each before its inputs. `findings`: the findings of a node."""
-    walked, updates = list(walk(plan)), plan_updates(plan)
-    return tuple(_made(number, walked, findings(node), updates[id(node)]) for number, (_, node) in enumerate(walked))
+    walked, updates, bounds = list(walk(plan)), plan_updates(plan), plan_bounds(plan)
+    return tuple(
+        _made(number, walked, findings(node), updates[id(node)], bounds[id(node)])
+        for number, (_, node) in enumerate(walked)
+    )
 
 
-def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, updates: Updates) -> PlanNode:
+def _made(
+    number: int, walked: Sequence[tuple[int, Node]], findings: Findings, updates: Updates, state: StateBound
+) -> PlanNode:
     depth, node = walked[number]
     below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
     return PlanNode(
@@ -87,6 +95,7 @@ def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, u
         clocks=updates.clock_texts,
         settled=updates.settled.pattern.name.lower() if updates.settled else "",
         settled_after=updates.after,
+        state=state,
     )
 
 
@@ -112,7 +121,8 @@ def plan_lines(nodes: Sequence[PlanNode]) -> list[str]:
     for node in nodes:
         head, indent = "" if node.id else "plan", "  " * node.depth
         lines.append(f"  {head:9}{indent}{_short(node.text)} [{node.updates}]")
-        lines += [f"  {'':9}{indent}  | {_short(line)}" for line in node.lines]
+        state = [f"state: {node.state.text}"] if node.state.parts else []
+        lines += [f"  {'':9}{indent}  | {_short(line)}" for line in (*node.lines, *state)]
     return [*lines, *_update_lines(nodes[0])]
 
 

@@ -16,14 +16,21 @@ leave: time, or the row clock of a stream. Two inputs whose rows leave by differ
 NOW of a join may step back, a case that the paper lacks. The join ignores an idle stream (IDLE AFTER). When that stream
 goes on, it has an earlier time than the other streams. Then rows leave although their tuples stay, and come back later.
 So the sources of such a join are strict.
+
+An edge also has a bound of the state that keeping its result up to date takes (`StateBound`, and for each node
+`psoup.plan.state_bounds`): a number of rows, the tuples of a time, or no bound, with the reason.
 """
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
+
+from psoup.phrases import counted
 
 
 class Pattern(enum.IntEnum):
@@ -164,3 +171,92 @@ def lowered(updates: Updates, settled: Updates, after: int) -> Updates:
 
 def _combined(operator: Operator, inputs: Sequence[Updates], added: frozenset[UpdateClock]) -> Updates:
     return Updates(RULES[operator](inputs), added.union(*(updates.clocks for updates in inputs)))
+
+
+class Amount(NamedTuple):
+    """A number of rows with a bound, or without one.
+
+    `text`: what bounds them, in words. `rows`: the most rows, None if that is not known beforehand. `place`: the source
+    whose tuples they are, None for other rows. `unbounded`: the reason why nothing bounds them, "" if something does.
+    """
+
+    text: str
+    rows: int | None = None
+    place: int | None = None
+    unbounded: str = ""
+
+
+class StateRows(NamedTuple):
+    """Rows of a state: at most the product of `factors`. `width`: the bytes of the values of a row, None if not known.
+
+    A join has several factors: each pair of rows may be in it.
+    """
+
+    factors: tuple[Amount, ...]
+    width: int | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """The most rows, None if that is not known beforehand."""
+        counts = [each.rows for each in self.factors if each.rows is not None]
+        return prod(counts) if len(counts) == len(self.factors) else None
+
+    @property
+    def nbytes(self) -> int | None:
+        """The most bytes of values, None if that is not known beforehand."""
+        return None if self.rows is None or self.width is None else self.rows * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class StateBound:
+    """The bound of the state that keeping the result of an edge up to date takes: at most the sum of `parts`.
+
+    Without parts, it takes no state. Bytes count the values alone; the tables that find the rows come on top.
+    """
+
+    parts: tuple[StateRows, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """The most rows. None without a bound, or if it depends on the number of tuples."""
+        counts = [each.rows for each in self.parts if each.rows is not None]
+        return sum(counts) if len(counts) == len(self.parts) else None
+
+    @property
+    def nbytes(self) -> int | None:
+        """The most bytes of the values. None as for `rows`, or if a value has no fixed size."""
+        sizes = [each.nbytes for each in self.parts if each.nbytes is not None]
+        return sum(sizes) if len(sizes) == len(self.parts) else None
+
+    @property
+    def limitless(self) -> Amount | None:
+        """The first amount without a bound. None if the state has a bound."""
+        return next((amount for part in self.parts for amount in part.factors if amount.unbounded), None)
+
+    @property
+    def unbounded(self) -> str:
+        """The reason why the state has no bound. "" if it has one."""
+        amount = self.limitless
+        return "" if amount is None else amount.unbounded
+
+    @property
+    def text(self) -> str:
+        """The bound in words."""
+        if not self.parts:
+            return "no state"
+        if self.unbounded:
+            return f"unbounded, as {self.unbounded}"
+        if self.rows is not None:
+            size = f", {counted(self.nbytes, 'byte')}" if self.nbytes else ""
+            return f"at most {counted(self.rows, 'row')}{size}"
+        texts = Counter(" × ".join(amount.text for amount in part.factors) for part in self.parts)
+        return " and ".join(text if times == 1 else f"{times} × {text}" for text, times in texts.items())
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The bound as plain values, for programs."""
+        return {"rows": self.rows, "bytes": self.nbytes, "text": self.text, "unbounded": self.unbounded}
+
+
+NO_STATE = StateBound()
+"""The bound of a result that is kept up to date from new tuples alone."""

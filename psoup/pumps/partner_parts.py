@@ -18,13 +18,10 @@ from typing import NamedTuple
 from psoup.delta import BandSemiJoin, BufferKind, Operator, SemiJoin
 from psoup.delta.match_keys import Nulls
 from psoup.expressions.tree import Expr, sources_of
-from psoup.model import Kind
 from psoup.plan.nodes import Filter, Join, JoinKind, Node, Output, PairFactor, PartnerJoin
+from psoup.plan.partner_keys import band_bounds, equal_keys
 from psoup.pumps.part import Part, id_output, part_of
 from psoup.pumps.plain_rows import OuterJoin
-
-_LOW = {"le": "ge", "ge": "le"}
-"""The comparisons of a band with both ends included. Each has the comparison with exchanged sides."""
 
 
 class Meeting(NamedTuple):
@@ -54,8 +51,8 @@ def partner_parts(
     node: PartnerJoin, conditions: Sequence[Expr], shown: Sequence[Output]
 ) -> tuple[tuple[Part, ...], Meeting]:
     """The parts of a join, and their columns. `conditions`: the filters above the join. `shown`: the SELECT list."""
-    pairs = _equal_keys(node)
-    bounds = [] if pairs is None else _bounds(node)
+    pairs = equal_keys(node)
+    bounds = [] if pairs is None else band_bounds(node)
     if pairs is None or bounds is None:
         lefts = ids = [id_output(source.place) for source in node.left.sources]
         right, meeting = part_of(_joined(node), ids), Meeting(len(ids))
@@ -75,39 +72,6 @@ def _filtered(node: Node, conditions: Sequence[Expr]) -> Node:
     for condition in conditions:
         node = Filter(node, condition)
     return node
-
-
-def _equal_keys(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
-    """The equalities of a join: an expression over the left and one over the right. None if their types differ, or if
-    there are other conditions than equalities and bands."""
-    if node.rest:
-        return None
-    left = frozenset(source.place for source in node.left.sources)
-    pairs = [(each.left, each.right) for each in node.keys]
-    pairs = [(first, second) if sources_of(first) <= left else (second, first) for first, second in pairs]
-    pairs += [] if node.member is None else [node.member]
-    return pairs if all(first.type == second.type for first, second in pairs) else None
-
-
-def _bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
-    """The lower and the upper bound over the left, each with the number over the right. [] for a join without bands.
-
-    None if the bands are not one lower and one upper bound of the same number.
-    """
-    left = frozenset(source.place for source in node.left.sources)
-    bands = dict[str, tuple[Expr, Expr]]()
-    for each in node.bands:
-        on_left = sources_of(each.left) <= left
-        operator = each.operator if on_left else _LOW.get(each.operator, "")
-        bands[operator] = (each.left, each.right) if on_left else (each.right, each.left)
-    if not node.bands:
-        return []
-    if len(node.bands) != 2 or set(bands) != {"le", "ge"}:
-        return None
-    low, high = bands["le"], bands["ge"]
-    types = {expr.type for expr in (*low, *high)}
-    same = low[1] == high[1] and len(types) == 1 and low[1].type.kind not in (Kind.TEXT, Kind.WIDE)
-    return [low, high] if same else None
 
 
 def _joined(node: PartnerJoin) -> Node:

@@ -1319,6 +1319,7 @@ class PlanNode(_message.Message):
     CLOCKS_FIELD_NUMBER: _builtins.int
     SETTLED_PATTERN_FIELD_NUMBER: _builtins.int
     SETTLED_AFTER_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its place in the list of nodes, from 0; the node at 0 is the last step."""
     operator: _builtins.str
@@ -1356,6 +1357,10 @@ class PlanNode(_message.Message):
     def settled_after(self) -> _duration_pb2.Duration:
         """The time after which `settled_pattern` holds for a row."""
 
+    @_builtins.property
+    def state(self) -> Global___StateBound:
+        """The bound of the state that keeping its rows up to date takes."""
+
     def __init__(
         self,
         *,
@@ -1369,14 +1374,58 @@ class PlanNode(_message.Message):
         clocks: _abc.Iterable[_builtins.str] | None = ...,
         settled_pattern: Global___UpdatePattern.ValueType = ...,
         settled_after: _duration_pb2.Duration | None = ...,
+        state: Global___StateBound | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settled_after", b"settled_after"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["settled_after", b"settled_after", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clocks", b"clocks", "facts", b"facts", "figures", b"figures", "id", b"id", "inputs", b"inputs", "operator", b"operator", "settled_after", b"settled_after", "settled_pattern", b"settled_pattern", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clocks", b"clocks", "facts", b"facts", "figures", b"figures", "id", b"id", "inputs", b"inputs", "operator", b"operator", "settled_after", b"settled_after", "settled_pattern", b"settled_pattern", "state", b"state", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanNode: _TypeAlias = PlanNode  # noqa: Y015
+
+@_typing.final
+class StateBound(_message.Message):
+    """The bound of the state that keeping the rows of a node up to date takes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    UNBOUNDED_FIELD_NUMBER: _builtins.int
+    rows: _builtins.int
+    """The most rows. Not set without a bound, or if it depends on the number of tuples, as that of a window in time does."""
+    bytes: _builtins.int
+    """The most bytes of the values of these rows. Not set as for `rows`, or if a value has no fixed size. The tables that
+    find the rows come on top.
+    """
+    text: _builtins.str
+    """The bound for people: "no state", "the tuples of trades of 1 HOUR"."""
+    unbounded: _builtins.str
+    """Why the state has no bound. Empty if it has one."""
+    def __init__(
+        self,
+        *,
+        rows: _builtins.int | None = ...,
+        bytes: _builtins.int | None = ...,
+        text: _builtins.str = ...,
+        unbounded: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes", b"_bytes", "_rows", b"_rows", "bytes", b"bytes", "rows", b"rows"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes", b"_bytes", "_rows", b"_rows", "bytes", b"bytes", "rows", b"rows", "text", b"text", "unbounded", b"unbounded"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bytes: _TypeAlias = _typing.Literal["bytes"]  # noqa: Y015
+    _WhichOneofArgType__bytes: _TypeAlias = _typing.Literal["_bytes", b"_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__rows: _TypeAlias = _typing.Literal["rows"]  # noqa: Y015
+    _WhichOneofArgType__rows: _TypeAlias = _typing.Literal["_rows", b"_rows"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes) -> _WhichOneofReturnType__bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rows) -> _WhichOneofReturnType__rows | None: ...
+
+Global___StateBound: _TypeAlias = StateBound  # noqa: Y015
 
 @_typing.final
 class PlanStep(_message.Message):

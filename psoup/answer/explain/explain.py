@@ -82,7 +82,9 @@ class Explanation:
         `most_spans`: the most uncovered parts of the archive to list for each source. None lists all.
         """
         values = asdict(self)
-        values["plan"] = values.pop("nodes")
+        values["plan"] = [
+            {**made, "state": node.state.facts} for made, node in zip(values.pop("nodes"), self.nodes, strict=True)
+        ]
         for source in values["sources"]:
             source["uncovered"] = source["uncovered"][:most_spans]
         return {**values.pop("sources")[0], **values} if len(self.sources) == 1 else values

@@ -271,6 +271,7 @@ def plan_node(node: PlanNode) -> queries_pb2.PlanNode:
         clocks=node.clocks,
         settled_pattern=_PATTERNS[node.settled] if node.settled else queries_pb2.UPDATE_PATTERN_UNSPECIFIED,
         settled_after=duration(node.settled_after if node.settled else None),
+        state=queries_pb2.StateBound(**node.state.facts),
     )
 
 

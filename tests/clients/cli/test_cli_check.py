@@ -29,3 +29,12 @@ def test_a_check_shows_the_clocks_of_the_plan(psoup: Psoup, filled: str) -> None
     assert f"strict, rows of {filled}_due; monotonic after 0:01:30" in psoup("check", absent).out
     first = psoup("check", absent, "--json").rows[0]["plan"][0]
     assert (first["settled_pattern"], first["settled_after"]) == ("monotonic", 90)
+
+
+def test_a_check_shows_the_bound_of_the_state(psoup: Psoup, filled: str) -> None:
+    text = psoup("check", f"SELECT DISTINCT id FROM {filled} [ROWS 9]").out
+    assert "distinct: at most 9 rows, 81 bytes" in text and "source: at most 9 rows" in text
+    assert "state" not in psoup("check", f"SELECT id FROM {filled}").out
+    first = psoup("check", f"SELECT DISTINCT id FROM {filled}", "--json").rows[0]["plan"][0]
+    reason = f"tuples of '{filled}' never leave it"
+    assert first["state"] == {"rows": None, "nbytes": None, "text": f"unbounded, as {reason}", "unbounded": reason}

@@ -40,6 +40,8 @@ def test_a_join_in_a_plan_takes_rows_from_all_its_inputs() -> None:
     assert nodes[0].pattern == "strict" and {node.pattern for node in nodes[1:4]} == {"weak"}
     lines = plan_lines(nodes)
     window = "BEGIN (NOW - 10 SECONDS) END (NOW)"
+    window_tuples = "the tuples of ticks of 10 SECONDS"
+    assert lines.pop(1) == f"             | state: {' × '.join([window_tuples] * 3)}"
     assert lines[:6] == [
         "  plan     Limit 5 [strict, time, rows of ticks]",
         "             Project k [weak, time]",

@@ -239,12 +239,14 @@ def test_explain_tells_the_plan_and_what_its_pattern_means() -> None:
     query = soup.register("SELECT a FROM kept ORDER BY a LIMIT 2 BEGIN (NOW - 10)")
     lines = soup.explain(query).lines()
     at = next(k for k, line in enumerate(lines) if line.startswith("  plan"))
-    assert lines[at : at + 7] == [
+    assert lines[at : at + 9] == [
         "  plan     Limit 2 [strict, time, rows of kept]",
         "             | by computed_rows",
+        "             | state: the tuples of kept of 10 SECONDS",
         "             Sort a [weakest, time]",
         "               Project a [weakest, time]",
         "                 Source kept BEGIN (NOW - 10 SECONDS) END (NOW) [weakest, time]",
+        "                   | state: the tuples of kept of 10 SECONDS",
         "  updates  strict non-monotonic: a row may leave or change at any time, as others push it out or NOW moves",
         "  clocks   rows leave as time passes, and as rows of kept come",
     ]

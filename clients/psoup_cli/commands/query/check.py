@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +44,7 @@ def check(
             ("clause", checked.clause),
             ("updates", checked.nodes[0].updates),
             *_plan(checked.nodes),
+            *_states(checked.nodes),
             ("to look at", counted(checked.tuples, "tuple")),
         ]
     )
@@ -61,6 +63,16 @@ def _plan(nodes: Sequence[PlanNode]) -> list[tuple[str, str]]:
         for place in node.inputs:
             depths[place] = depths[node.id] + 1
     return [("" if node.id else "plan", "  " * depths[node.id] + node.text) for node in nodes]
+
+
+def _states(nodes: Sequence[PlanNode]) -> list[tuple[str, str]]:
+    """The bound of the state of each node that needs one."""
+    stateful = [node for node in nodes if node.state is not None and node.state.rows != 0]
+    return [
+        ("" if at else "state", f"{node.operator}: {node.state.text}")
+        for at, node in enumerate(stateful)
+        if node.state is not None
+    ]
 
 
 def _facts(checked: Checked) -> dict[str, Any]:
@@ -85,6 +97,7 @@ def _facts(checked: Checked) -> dict[str, Any]:
                 "clocks": list(node.clocks),
                 "settled_pattern": node.settled_pattern,
                 "settled_after": None if node.settled_after is None else node.settled_after.total_seconds(),
+                "state": None if node.state is None else asdict(node.state),
             }
             for node in checked.nodes
         ],
