@@ -14,6 +14,7 @@ has no state. So `Source` has the tuples that the source keeps; each other node 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from psoup.expressions.tree import Expr
 from psoup.model import Anchor, Kind
@@ -58,6 +59,31 @@ def widths_of(plan: Node) -> Widths:
     """The widths of the sources of a plan, for a stream of the rows that enter its answer."""
     sources = sorted(plan.sources, key=lambda source: source.place)
     return stays_of(sources, shape_of(plan)).widths
+
+
+class StateEdge(NamedTuple):
+    """The node of a plan whose result takes the state of a pump. `label`: its text."""
+
+    node: Node
+    label: str
+    bound: StateBound
+
+
+def state_edge(plan: Node, widths: Widths, *, leaves: bool = False) -> StateEdge:
+    """The edge of a derived stream's plan that keeps state. `leaves`: whether the rows that leave are wanted (DSTREAM).
+
+    The plan has at most one operator with state (`psoup.plan.derived_shape`).
+    """
+    shape = shape_of(plan)
+    node = None if shape is None else shape.operator
+    if node is not None:
+        return StateEdge(node, node.label, plan_bounds(plan, widths)[id(node)])
+    return StateEdge(plan, "DSTREAM" if leaves else plan.label, leaving_bound(plan, widths) if leaves else NO_STATE)
+
+
+def window_tuples(source: Source) -> Amount:
+    """The tuples in the window of a source, for a reader of the whole window."""
+    return _tuples(source, window_width(source))
 
 
 def rows_bound(node: Node, widths: Widths) -> StateBound:
@@ -109,7 +135,7 @@ def _of_limit(node: Limit, widths: Widths, *, only_come: bool) -> StateBound:
 
 def _of_window(source: Source) -> StateBound:
     """The tuples of a source that tell which rows leave its window. No state if none ever does."""
-    amount = _tuples(source, window_width(source))
+    amount = window_tuples(source)
     steady = source.window.begin.anchor is not Anchor.NOW and source.spec.retention.duration is None
     steady = steady and source.spec.table is None and source.spec.retention.rows is None
     return NO_STATE if steady or amount.unbounded else _sized(((amount,),), _columns(source))

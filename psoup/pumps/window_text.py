@@ -1,42 +1,55 @@
 """The windows of the sources of a derived stream in words, for explanations. They include windows that CREATE implies.
 
     calls: read with END (NOW - 10 MINUTES), a tuple is in the state for 10 MINUTES
+    bound of the state of ANTI JOIN …: the tuples of calls of 10 MINUTES and the tuples of replies of 10 MINUTES
 
-The part after the comma says how long a tuple is in the state.
+The part after the comma says how long a tuple is in the state. The last line is the bound of the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from psoup.derivation import Derivation, StreamOperator
+from psoup.derivation import Derivation
 from psoup.errors import SqlError
-from psoup.model import StreamSpec
 from psoup.plan.canonical import describe_duration
-from psoup.plan.derived_shape import shape_of
+from psoup.plan.state_bounds import StateEdge, rows_bound, state_edge
 from psoup.published.snapshot import Snapshot
-from psoup.sql import bound_derivation, stays
+from psoup.pumps.form import Form, form_of
 
 
 def window_lines(snapshot: Snapshot, derived: Derivation) -> tuple[str, ...]:
-    """A line for each source that is read late, or whose tuples are in a state. () if the SELECT cannot be bound."""
-    specs = {each.name.lower(): snapshot.by_id[each.stream_id].spec for each in derived.sources}
+    """A line for each source that is read late, or whose tuples are in a state, and the bound of the state.
+
+    () if the SELECT cannot be bound.
+    """
     try:
-        return tuple(_lines(derived, specs))
+        form = form_of(derived, snapshot.by_id)
     except SqlError:
         return ()
+    return (*_source_lines(form), state_line(form))
 
 
-def _lines(derived: Derivation, specs: dict[str, StreamSpec]) -> Iterator[str]:
-    query = bound_derivation(derived, lambda name: specs.get(name.lower()))
-    shape, leaves = shape_of(query.plan), derived.operator is StreamOperator.DSTREAM
-    operator = derived.operator if derived.every is None else StreamOperator.DSTREAM
-    lates, widths, _ = stays(query, operator)
-    keeps = derived.every is None and (leaves or (shape is not None and shape.operator is not None))
-    for source, late, width in zip(query.sources, lates, widths, strict=True):
+def _source_lines(form: Form) -> Iterator[str]:
+    keeps = form.derived.every is None and form.binding is not None
+    for source, late, width in zip(form.sources, form.lates, form.widths, strict=True):
         parts = [f"read with END (NOW - {describe_duration(late)})"] if late else []
         if keeps and source.spec.table is None:
             stay = "for ever" if width is None else f"for {describe_duration(width)}"
             parts.append(f"a tuple is in the state {stay}")
         if parts:
             yield f"{source.spec.name}: {', '.join(parts)}"
+
+
+def state_line(form: Form) -> str:
+    """The bound of the state of a pump, in words. With EVERY it may be the latest answer."""
+    edge = state_of(form)
+    return f"bound of the state of {edge.label}: {edge.bound.text}" if edge.bound.parts else edge.bound.text
+
+
+def state_of(form: Form) -> StateEdge:
+    """The edge of the plan whose result takes the state of a pump, with its bound. With EVERY it may be the answer."""
+    plan, widths = form.query.plan, form.widths
+    if form.derived.every is None or form.binding is not None:
+        return state_edge(plan, widths, leaves=form.binding is not None)
+    return StateEdge(plan, "the answer", rows_bound(plan, widths))

@@ -37,7 +37,6 @@ from psoup.plan.nodes import (
     Project,
     Relation,
     SetOperation,
-    SetOperator,
     Sort,
     walk,
 )
@@ -51,8 +50,9 @@ from psoup.sql.ddl import (
     with_derivation,
 )
 from psoup.sql.derive_options import DeriveOptions, derive_options
-from psoup.sql.derived_places import place_of, place_of_column
-from psoup.sql.derived_ticks import UNBOUNDED_STATE, refuse_for_ticks, tick_width
+from psoup.sql.derived_bounds import refuse_unbounded
+from psoup.sql.derived_places import place_of, place_of_column, place_of_source, place_of_word
+from psoup.sql.derived_ticks import refuse_for_ticks, tick_width
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.parser.syntax import DeriveNode
 from psoup.sql.queries import query_of
@@ -84,7 +84,9 @@ def derived_spec(source: StatementText, node: DeriveNode, lookup: Lookup, names:
     name = stated_name(source, node.this, "stream")
     if options.every is None:
         _refuse(source, query, start, name)
-        _refuse_unbounded(source, query, options, start)
+        if options.state_limit is None:
+            widths, leaves = stays(query, options.operator).widths, options.operator is StreamOperator.DSTREAM
+            refuse_unbounded(source, query, widths, start, leaves=leaves)
     else:
         refuse_for_ticks(source, query, start, name, options.state_limit)
     _refuse_empty(source, query, options, start)
@@ -194,9 +196,10 @@ def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> 
     feature, hint = _feature(query.plan, name)
     if not feature:
         feature, hint = _of_sources(query)
-    if not feature and used_in([query.text]):
-        feature = "a supplied function in a derived stream"
+    if not feature and (supplied := used_in([query.text])):
         hint = f"select its arguments, and call it in the queries over {name}"
+        place = place_of_word(source, at, supplied[0].partition("(")[0])
+        raise source.unsupported("a supplied function in a derived stream", place, hint=hint, yet=True)
     if feature:
         raise source.unsupported(feature, place_of(source, at, feature), hint=hint, yet=True)
 
@@ -209,24 +212,8 @@ def _refuse_empty(source: StatementText, query: StandingQuery, options: DeriveOp
             raise source.error(
                 f"the tuples of {each.spec.name!r} leave after {describe_duration(width)}, before they come in: their"
                 f" window ends {describe_duration(late)} before NOW",
-                at,
+                place_of_source(source, at, query.sources, each.place),
                 hint=f"create {each.spec.name} with a longer RETENTION, or write a window in brackets",
-            )
-
-
-def _refuse_unbounded(source: StatementText, query: StandingQuery, options: DeriveOptions, at: int) -> None:
-    """Raise SqlError for a state that only grows (UNBOUNDED_STATE)."""
-    shape = shape_of(query.plan)
-    assert shape is not None
-    for each, width in zip(query.sources, stays(query, options.operator).widths, strict=True):
-        grows = each.spec.table is None and width is None and options.state_limit is None
-        if grows and shape.operator is not None and not _keeps_rows(shape.operator):
-            raise source.error(
-                f"the state of {shape.operator.label} has no bound: tuples of {each.spec.name!r} never leave it",
-                place_of(source, at, repr(each.spec.name)),
-                hint=f"give it a window, as in {each.spec.name} [RANGE 1 DAY], create {each.spec.name} with RETENTION"
-                " in time, or write STATE AT MOST 64 MB after the SELECT: the stream stops at that size",
-                reason=UNBOUNDED_STATE,
             )
 
 
@@ -276,11 +263,6 @@ def _of_measures(operator: Stateful | None) -> tuple[str, str]:
             if measure.function in _IN_ORDER:
                 return f"{measure.function} over a join in a derived stream", "derive a stream from the join first"
     return "", ""
-
-
-def _keeps_rows(operator: Stateful) -> bool:
-    """Whether an operator has state only until its rows leave: UNION ALL."""
-    return isinstance(operator, SetOperation) and operator.operator is SetOperator.UNION and operator.all
 
 
 def _of_sources(query: StandingQuery) -> tuple[str, str]:

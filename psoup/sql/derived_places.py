@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token
 
+from psoup.plan.inputs import Source
 from psoup.sql.parser.dialect import PSoup
 from psoup.sql.source import StatementText
 
@@ -19,6 +22,7 @@ _CLAUSES = frozenset(
 ) | {"GROUP"}
 _WORDS = {"Distinct": "DISTINCT", "Union": "UNION", "Except": "EXCEPT", "Intersect": "INTERSECT", "now": "NOW"}
 """Words of messages, and the words of SQL that they stand for."""
+_BEFORE_SOURCES = ("FROM", "JOIN", ",", "(")
 
 
 def place_of(source: StatementText, at: int, problem: str) -> int:
@@ -35,7 +39,8 @@ def place_of(source: StatementText, at: int, problem: str) -> int:
     words = [word for word in words if word in _CLAUSES or word == "NOW"]
     words += ["SELECT"] * ("subselect" in problem) + ["[", "BEGIN", "END"] * ("window" in problem)
     for word in words:
-        matching = [token for token in tokens[1:] if token.text.upper().split(" ")[0] == word]
+        later = [token for number, token in enumerate(tokens) if number and not _is_bound(tokens, number)]
+        matching = [token for token in later if token.text.upper().split(" ")[0] == word]
         if matching:
             return at + matching[0].start
     return at
@@ -46,6 +51,33 @@ def place_of_column(source: StatementText, at: int, name: str) -> int:
     tokens = _tokens(source, at)
     matching = [token for token in tokens[: _from(tokens)] if token.text.lower() == name.lower()]
     return at + matching[-1].start if matching else at
+
+
+def place_of_source(source: StatementText, at: int, sources: Sequence[Source], place: int) -> int:
+    """The offset of a source after FROM, JOIN or a comma. `sources`: all sources of the SELECT, by place.
+
+    A stream may be there several times. `at`, where the SELECT begins, if it is not found.
+    """
+    name, tokens = sources[place].spec.name.lower(), _tokens(source, at)
+    before = sum(each.spec.name.lower() == name for each in sources[:place])
+    matching = [
+        token
+        for earlier, token in pairwise(tokens)
+        if token.text.lower() == name and earlier.text.upper() in _BEFORE_SOURCES
+    ]
+    return at + matching[min(before, len(matching) - 1)].start if matching else at
+
+
+def place_of_word(source: StatementText, at: int, word: str) -> int:
+    """The offset of the first word of this name; `at`, where the SELECT begins, without one."""
+    matching = [token for token in _tokens(source, at) if token.text.lower() == word.lower()]
+    return at + matching[0].start if matching else at
+
+
+def _is_bound(tokens: list[Token], number: int) -> bool:
+    """Whether a token is the NOW of a window, as in BEGIN (NOW - 1 HOUR)."""
+    earlier = [token.text.upper() for token in tokens[max(0, number - 2) : number] if token.text != "("]
+    return tokens[number].text.upper() == "NOW" and bool(earlier) and earlier[-1] in ("BEGIN", "END")
 
 
 def _from(tokens: list[Token]) -> int:

@@ -11,10 +11,9 @@ from psoup.model import Anchor
 from psoup.plan.inputs import Source
 from psoup.plan.node_exprs import plan_reads_now
 from psoup.plan.standing_query import StandingQuery
+from psoup.sql.derived_bounds import refuse_unbounded_windows
+from psoup.sql.derived_places import place_of, place_of_source, place_of_word
 from psoup.sql.source import StatementText
-
-UNBOUNDED_STATE = "UNBOUNDED_STATE"
-"""The reason of a refusal, as a window has no bound."""
 
 
 def refuse_for_ticks(
@@ -26,28 +25,24 @@ def refuse_for_ticks(
     """
     if plan_reads_now(query.plan):
         hint = "leave it out; _time of a tuple is the instant of its answer"
-        raise source.unsupported("now() in a derived stream", at, hint=hint)
-    if used_in([query.text]):
+        feature = "now() in a derived stream"
+        raise source.unsupported(feature, place_of(source, at, feature), hint=hint)
+    if supplied := used_in([query.text]):
         hint = f"select its arguments, and call it in the queries over {name}"
-        raise source.unsupported("a supplied function in a derived stream", at, hint=hint, yet=True)
+        place = place_of_word(source, at, supplied[0].partition("(")[0])
+        raise source.unsupported("a supplied function in a derived stream", place, hint=hint, yet=True)
     for each in query.sources:
-        stream = each.spec.name
+        stream, place = each.spec.name, place_of_source(source, at, query.sources, each.place)
         if each.spec.idle_after is not None and len(query.sources) > 1:
             hint = f"create {stream} with WATERMARK BY CLOCK instead of IDLE AFTER"
             feature = f"a join of {stream!r}, which has IDLE AFTER, in a derived stream"
-            raise source.unsupported(feature, at, hint=hint, yet=True)
+            raise source.unsupported(feature, place, hint=hint, yet=True)
         if each.spec.retention.rows is not None and _stated_width(each) is None:
             hint = f"write a window in time, as in {stream} [RANGE 1 HOUR]"
             feature = f"such a window of {stream!r}, which has RETENTION in rows, in a derived stream"
-            raise source.unsupported(feature, at, hint=hint, yet=True)
-        if not _is_bounded(each) and state_limit is None:
-            raise source.error(
-                f"the window of {stream!r} has no bound: each answer would take all tuples that ever came",
-                at,
-                hint=f"write a window, as in {stream} [RANGE 1 HOUR], create {stream} with RETENTION, or write STATE AT"
-                " MOST 64 MB after the SELECT: the stream stops once an answer is larger",
-                reason=UNBOUNDED_STATE,
-            )
+            raise source.unsupported(feature, place, hint=hint, yet=True)
+    if state_limit is None:
+        refuse_unbounded_windows(source, query, at)
 
 
 def tick_width(source: Source, every: int) -> int | None:
@@ -66,11 +61,3 @@ def _stated_width(source: Source) -> int | None:
     """The width of a window in time that begins before NOW. None for other windows."""
     begin = source.window.begin
     return begin.offset if begin.anchor is Anchor.NOW and begin.rows is None else None
-
-
-def _is_bounded(source: Source) -> bool:
-    """Whether the tuples in the window of a source have a bound in time or in number."""
-    window, retention = source.window, source.spec.retention
-    if source.spec.table is not None or retention.duration is not None or retention.rows is not None:
-        return True
-    return window.begin.anchor is Anchor.NOW or window.end.anchor is not Anchor.NOW

@@ -23,6 +23,7 @@ from psoup.pumps import Pumps, pump
 from psoup.pumps.kept_state import KeptState
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
+from psoup_testing.engines.derived_bounds import rows_allowed
 from psoup_testing.oracles.answers_at_instants import clean
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.stateful_derivations import NAMES, TABLE, Stateful
@@ -154,7 +155,10 @@ class History:
 
 
 def check_states(soup: LocalPSoup) -> None:
-    """Check the state of each pump. It is as large as a state made from the tuples in their windows alone."""
+    """Check the state of each pump. It is as large as a state made from the tuples in their windows alone.
+
+    Its rows are within its bound for these tuples.
+    """
     snapshot = soup.engine.snapshot()
     for each in soup._pumps.by_id.values():
         state = each._kept._state
@@ -163,11 +167,14 @@ def check_states(soup: LocalPSoup) -> None:
         form = state.form
         assert form.binding is not None
         spec = snapshot.by_id[each.stream_id].spec
-        facts = form, form.binding, spec, form.views(snapshot), snapshot, soup.tenant
+        views = form.views(snapshot)
+        facts = form, form.binding, spec, views, snapshot, soup.tenant
         again = KeptState(form.derived)._rebuilt(*facts, state.at, ReadBudget())
         for operator in (state.operator, again.operator):
             operator.check()
         assert again.operator.rows == state.operator.rows, form.derived.select
+        if state.at is not None:
+            assert state.operator.rows <= rows_allowed(form, views, state.at), form.derived.select
 
 
 def rows_of(soup: LocalPSoup, name: str) -> list[Row]:

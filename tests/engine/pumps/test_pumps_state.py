@@ -247,13 +247,18 @@ def test_an_explanation_shows_implied_windows_and_what_bounds_the_state(soup: Lo
         ("x", f"SELECT e.k FROM e WHERE NOT EXISTS ({inner})", ""),
         ("y", "SELECT DISTINCT k FROM e", " STATE AT MOST 1 MB"),
         ("z", "SELECT k FROM e", ""),
+        ("t", "SELECT k FROM e [RANGE 5 SECONDS] ORDER BY k LIMIT 3", " EVERY 10 SECONDS"),
     ):
         soup.execute(f"CREATE STREAM {name} AS ({select}){options}")
-    said = {name: "\n".join(soup.explain(soup.register(f"SELECT k FROM {name}")).lines()) for name in "xyz"}
+    said = {name: "\n".join(soup.explain(soup.register(f"SELECT k FROM {name}")).lines()) for name in "xyzt"}
     assert "e: read with END (NOW - 5 SECONDS), a tuple is in the state for 5 SECONDS" in said["x"]
     assert "f: a tuple is in the state for 5 SECONDS" in said["x"]
     assert "e: a tuple is in the state for ever" in said["y"]
-    assert "in the state" not in said["z"]
+    assert "in the state" not in said["z"] and "no state" in said["z"]
+    both = "the tuples of e of 5 SECONDS and the tuples of f of 5 SECONDS"
+    assert "bound of the state of ANTI JOIN" in said["x"] and f": {both}" in said["x"]
+    assert "bound of the state of Distinct: unbounded, as tuples of 'e' never leave it" in said["y"]
+    assert "bound of the state of the answer: at most 3 rows, 27 bytes" in said["t"]
 
 
 @pytest.mark.parametrize(
