@@ -8,6 +8,7 @@ Files, in reading order:
 
     explain      all parts together
     source       a source: its window now, its clause, its results chunk by chunk
+    source_facts the facts of a source, from its chunks
     factors      the boolean factors of WHERE, in words and counts
     sample       selectivity of each factor among the newest tuples
     chosen_ways  ways that an invocation would try, by the names of their modules

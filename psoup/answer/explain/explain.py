@@ -25,7 +25,8 @@ from psoup.answer.explain.join import explain_join, reading_of
 from psoup.answer.explain.kept import KeptExplanation, explain_kept
 from psoup.answer.explain.last_rows import explain_last_rows
 from psoup.answer.explain.partners import explain_partners
-from psoup.answer.explain.source import DerivedLines, SourceExplanation, explain_source, no_lines
+from psoup.answer.explain.source import SourceExplanation
+from psoup.answer.explain.source_facts import DerivedLines, explain_source, no_lines
 from psoup.answer.explain.spend import Known, Spend, expected_spends, spend_lines
 from psoup.answer.figures.query_costs import QueryCost, query_cost
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_lines, plan_nodes
