@@ -144,7 +144,7 @@ def _of_window(source: Source) -> StateBound:
 def _of_partners(node: PartnerJoin, widths: Widths) -> StateBound:
     """The rows of the left, and their partners: the rows of the right, or the pairs if values alone do not decide.
 
-    A LEFT JOIN and its like have the joined rows, too.
+    A LEFT JOIN and its like have the joined rows, too. NOT IN has two keys for each partner: its value, and any value.
     """
     left, right = _rows_of(node.left, widths), _rows_of(node.right, widths)
     if node.kind.is_as_of:
@@ -155,6 +155,8 @@ def _of_partners(node: PartnerJoin, widths: Widths) -> StateBound:
         _product(_terms(node.left, widths), _terms(node.right, widths)), [*_columns(node.left), *_columns(node.right)]
     )
     partners = right if finds_by_values(node) else pairs
+    if node.kind is JoinKind.NOT_IN:
+        partners = _summed((partners, partners))
     return _summed((left, partners) if node.kind.filters else (left, partners, pairs))
 
 

@@ -19,7 +19,7 @@ from psoup.pumps.form import Form, form_of
 
 
 def window_lines(snapshot: Snapshot, derived: Derivation) -> tuple[str, ...]:
-    """A line for each source that is read late, or whose tuples are in a state, and the bound of the state.
+    """The line of each source that is read late, or whose tuples are in a state. The last line bounds the state.
 
     () if the SELECT cannot be bound.
     """

@@ -46,6 +46,7 @@ ABSENCE = "SELECT d.k FROM d WHERE NOT EXISTS (SELECT 1 FROM v WHERE v.k = d.k A
 BAND = "v.t BETWEEN d.t AND d.t + INTERVAL 8 HOURS"
 D1, V2 = "the tuples of d of 1 HOUR", "the tuples of v of 2 HOURS"
 JOINED = "SELECT d.k FROM d [RANGE 1 HOUR] {} v [RANGE 2 HOURS] ON {}"
+MEMBER = "SELECT d.k FROM d [RANGE 1 HOUR] WHERE d.k NOT IN (SELECT v.k FROM v [RANGE 2 HOURS])"
 WINDOWS = {"source": V2}
 
 
@@ -76,6 +77,7 @@ WINDOWS = {"source": V2}
             ABSENCE.format(BAND),
             {"anti join": "the tuples of d of 8 HOURS and the tuples of v of 8 HOURS"},
         ),
+        (MEMBER, {**WINDOWS, "not in": f"{D1} and 2 × {V2}"}),
         (ABSENCE.format("TRUE"), {"anti join": "unbounded, as tuples of 'd' never leave it"}),
         ("SELECT DISTINCT k FROM s", {"distinct": "unbounded, as tuples of 's' never leave it"}),
         (

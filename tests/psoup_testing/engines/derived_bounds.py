@@ -1,4 +1,4 @@
-"""The rows that the bound of a pump's state allows, for the tuples that are in the windows at an instant."""
+"""The rows that the bound of a pump's state allows at an instant."""
 
 from __future__ import annotations
 
