@@ -69,6 +69,7 @@ class DerivationInfo(html.Facts):
     `state`: "running", "rebuilding", "suspended" or "stopped". `since`: when it was suspended or stopped, None while it
     runs. `late`: its lag is more than LAG AT MOST. `gaps`: instants for which it may lack rows, as it was resumed from
     a later one. `pins`: what its sources keep for it. `state_rows`, `state_bytes`: what its operators keep.
+    `state_bound`: the bound of that state in words, "" before the first step.
     """
 
     select: str
@@ -93,6 +94,7 @@ class DerivationInfo(html.Facts):
     pins: tuple[PinInfo, ...] = ()
     state_rows: int = 0
     state_bytes: int = 0
+    state_bound: str = ""
 
     @staticmethod
     def of(message: streams_pb2.Derivation) -> DerivationInfo:
@@ -120,4 +122,5 @@ class DerivationInfo(html.Facts):
             tuple(map(PinInfo.of, message.pins)),
             message.state_rows,
             message.state_bytes,
+            message.state_bound,
         )

@@ -18,6 +18,7 @@ from psoup.model import StreamSpec
 from psoup.plan.derived_shape import shape_of
 from psoup.plan.nodes import Project, Source
 from psoup.plan.standing_query import StandingQuery
+from psoup.plan.state_bounds import StateEdge, rows_bound, state_edge
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.operators import Binding, binding_of
@@ -62,6 +63,13 @@ class Form(NamedTuple):
     def sources(self) -> tuple[Source, ...]:
         """The sources, in the order of FROM."""
         return self.query.sources
+
+    @property
+    def state(self) -> StateEdge:
+        """The edge of the plan whose result takes the state of a pump. With EVERY it may be the answer."""
+        if self.derived.every is None or self.binding is not None:
+            return state_edge(self.query.plan, self.widths, leaves=self.binding is not None)
+        return StateEdge(self.query.plan, "the answer", rows_bound(self.query.plan, self.widths))
 
     def views(self, snapshot: Snapshot) -> list[StreamView]:
         """The views of the sources. A table AS OF a stream has all its versions."""

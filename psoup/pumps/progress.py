@@ -24,7 +24,8 @@ class Progress(NamedTuple):
     sources that it has read. A step that is made again counts once, with its errors. `rows`: rows that it has pushed.
     `errors`: values that could not be computed. `unknown`: rows of unknown versions of a table. `state_rows`,
     `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to rebuild that state.
-    `failure`: why its last step failed, "" if it did not.
+    `failure`: why its last step failed, "" if it did not. `state_bound`: the bound of that state in words, "" before
+    the pump has begun.
     """
 
     reached: int | None = None
@@ -36,6 +37,7 @@ class Progress(NamedTuple):
     state_bytes: int = 0
     rebuilding: bool = False
     failure: str = ""
+    state_bound: str = ""
 
 
 NOT_BEGUN = Progress()

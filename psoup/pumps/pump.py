@@ -60,6 +60,8 @@ class Pump:
         self._spec: StreamSpec = view.spec
         self._derived: Derivation = derived
         self._form: Form | None = None
+        self._state_bound = ""
+        """The bound of the state, in words. Empty without a form."""
         self._durable = view.watermark
         self._reached = view.watermark
         self._counts = self._logged = Counts()
@@ -105,7 +107,8 @@ class Pump:
         """The counts of the pump, for its status."""
         tuples, errors, unknown = self._counts
         counts = self._reached, tuples, self.rows, errors, unknown
-        return Progress(*counts, self.state_rows, self.state_bytes, self.rebuilding)
+        states = self.state_rows, self.state_bytes, self.rebuilding
+        return Progress(*counts, *states, state_bound=self._state_bound)
 
     def runs(self, snapshot: Snapshot) -> bool:
         """Whether the pump is neither suspended nor stopped. After a RESUME it begins at the durable position."""
@@ -313,6 +316,7 @@ class Pump:
             raise NotFound(f"a source of stream {self._spec.name!r} was dropped", reason="UNKNOWN_STREAM")
         if form is None or any(streams[i].spec is not spec for i, spec in zip(ids, form.specs, strict=True)):
             form = self._form = form_of(self._derived, streams)
+            self._state_bound = form.state.bound.text
         return form
 
 

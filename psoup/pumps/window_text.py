@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from psoup.derivation import Derivation
 from psoup.errors import SqlError
 from psoup.plan.canonical import describe_duration
-from psoup.plan.state_bounds import StateEdge, rows_bound, state_edge
 from psoup.published.snapshot import Snapshot
 from psoup.pumps.form import Form, form_of
 
@@ -27,7 +26,7 @@ def window_lines(snapshot: Snapshot, derived: Derivation) -> tuple[str, ...]:
         form = form_of(derived, snapshot.by_id)
     except SqlError:
         return ()
-    return (*_source_lines(form), state_line(form))
+    return (*_source_lines(form), _state_line(form))
 
 
 def _source_lines(form: Form) -> Iterator[str]:
@@ -41,15 +40,7 @@ def _source_lines(form: Form) -> Iterator[str]:
             yield f"{source.spec.name}: {', '.join(parts)}"
 
 
-def state_line(form: Form) -> str:
+def _state_line(form: Form) -> str:
     """The bound of the state of a pump, in words. With EVERY it may be the latest answer."""
-    edge = state_of(form)
+    edge = form.state
     return f"bound of the state of {edge.label}: {edge.bound.text}" if edge.bound.parts else edge.bound.text
-
-
-def state_of(form: Form) -> StateEdge:
-    """The edge of the plan whose result takes the state of a pump, with its bound. With EVERY it may be the answer."""
-    plan, widths = form.query.plan, form.widths
-    if form.derived.every is None or form.binding is not None:
-        return state_edge(plan, widths, leaves=form.binding is not None)
-    return StateEdge(plan, "the answer", rows_bound(plan, widths))

@@ -252,6 +252,7 @@ class Derivation(_message.Message):
     PINS_FIELD_NUMBER: _builtins.int
     STATE_ROWS_FIELD_NUMBER: _builtins.int
     STATE_BYTES_FIELD_NUMBER: _builtins.int
+    STATE_BOUND_FIELD_NUMBER: _builtins.int
     select: _builtins.str
     """The SELECT whose new rows are the tuples of the stream."""
     from_now: _builtins.bool
@@ -284,6 +285,8 @@ class Derivation(_message.Message):
     """Rows that its operators keep as their state. 0 for a SELECT without state."""
     state_bytes: _builtins.int
     """Bytes of that state."""
+    state_bound: _builtins.str
+    """The bound of that state for people, as in StateBound. Empty before the first step."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of the streams and tables that the SELECT reads, each once."""
@@ -343,10 +346,11 @@ class Derivation(_message.Message):
         pins: _abc.Iterable[Global___SourcePin] | None = ...,
         state_rows: _builtins.int = ...,
         state_bytes: _builtins.int = ...,
+        state_bound: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["every", b"every", "lag", b"lag", "lag_limit", b"lag_limit", "reached", b"reached", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "every", b"every", "failure", b"failure", "from_now", b"from_now", "gaps", b"gaps", "held_by", b"held_by", "lag", b"lag", "lag_limit", b"lag_limit", "late", b"late", "operator", b"operator", "pins", b"pins", "reached", b"reached", "rows", b"rows", "select", b"select", "since", b"since", "sources", b"sources", "state", b"state", "state_bytes", b"state_bytes", "state_limit", b"state_limit", "state_rows", b"state_rows", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "every", b"every", "failure", b"failure", "from_now", b"from_now", "gaps", b"gaps", "held_by", b"held_by", "lag", b"lag", "lag_limit", b"lag_limit", "late", b"late", "operator", b"operator", "pins", b"pins", "reached", b"reached", "rows", b"rows", "select", b"select", "since", b"since", "sources", b"sources", "state", b"state", "state_bound", b"state_bound", "state_bytes", b"state_bytes", "state_limit", b"state_limit", "state_rows", b"state_rows", "tuples", b"tuples", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -42,6 +42,7 @@ def derivation_of(status: DerivedStatus) -> streams_pb2.Derivation:
         pins=map(_pin, status.pins),
         state_rows=progress.state_rows,
         state_bytes=progress.state_bytes,
+        state_bound=progress.state_bound,
     )
 
 

@@ -11,7 +11,6 @@ from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
 from psoup.pumps.form import form_of
-from psoup.pumps.window_text import state_of
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.derived_bounds import rows_allowed
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows
@@ -41,7 +40,7 @@ def test_an_answer_at_a_tick_has_at_most_the_rows_and_bytes_of_its_bound(
     snapshot = soup.engine.snapshot()
     view = snapshot.stream("x", soup.tenant)
     assert view.spec.derived is not None
-    bound = state_of(form_of(view.spec.derived, snapshot.by_id)).bound
+    bound = form_of(view.spec.derived, snapshot.by_id).state.bound
     assert (bound.rows, bound.nbytes) == limits
     seen = []
     for at in range(10):
@@ -50,6 +49,7 @@ def test_an_answer_at_a_tick_has_at_most_the_rows_and_bytes_of_its_bound(
         assert pump.state_rows <= limits[0] and pump.state_bytes <= limits[1]
         seen.append(pump.state_rows)
     assert max(seen) == reached
+    assert pump.progress.state_bound == bound.text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from math import prod
 from psoup.plan.patterns import Amount
 from psoup.published.snapshot import StreamView
 from psoup.pumps.form import Form
-from psoup.pumps.window_text import state_of
 
 
 def rows_allowed(form: Form, views: Sequence[StreamView], at: int) -> int:
@@ -22,4 +21,4 @@ def rows_allowed(form: Form, views: Sequence[StreamView], at: int) -> int:
         before = view.first_id if width is None else view.timeline().before(at - width)
         return max(0, view.timeline().through(at) - before)
 
-    return sum(prod(map(count, part.factors)) for part in state_of(form).bound.parts)
+    return sum(prod(map(count, part.factors)) for part in form.state.bound.parts)

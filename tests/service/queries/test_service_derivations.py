@@ -177,6 +177,7 @@ def test_a_derived_stream_shows_its_definition_and_its_pump() -> None:
         assert derived.reached is not None and derived.reached.timestamp() == pytest.approx(9, abs=1e-5)
         assert (derived.lag.total_seconds(), derived.held_by) == (pytest.approx(11, abs=1e-5), "f")
         assert (derived.tuples, derived.rows, derived.errors, derived.failure) == (2, 1, 0, "")
+        assert derived.state_bound == "no state"
         assert next(each for each in client.streams() if each.name == "x").derived == derived
         assert client.describe("e").derived is None
 

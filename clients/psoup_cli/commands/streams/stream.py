@@ -236,6 +236,7 @@ def _derived(derived: DerivationInfo | None) -> list[tuple[str, Any]]:
         ("lag", f"{_rounded(derived.lag)}{lag_cause(derived)}{late}"),
         ("rows", "; ".join([counts, *faults])),
         ("state", _state(derived)),
+        *([("state bound", derived.state_bound)] if derived.state_bound else []),
         *(("lacks rows", gap.phrase()) for gap in derived.gaps),
         *(("source keeps", _pin(pin)) for pin in derived.pins),
     ]

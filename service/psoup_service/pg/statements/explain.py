@@ -146,6 +146,7 @@ def _tree(nodes: Sequence[queries_pb2.PlanNode]) -> list[str]:
         depth = depths[node.id]
         arrow = "      " * (depth - 1) + "  ->  " if depth else ""
         lines.append(f"{arrow}{node.text}  ({', '.join([_pattern(node.update_pattern), *node.clocks])})")
+        lines += [f"{'      ' * depth}  state: {node.state.text}"] if _has_state(node) else []
         lines += [f"{'      ' * depth}  {name}: {value:g}" for name, value in sorted(node.figures.items())]
     return lines
 
@@ -172,10 +173,17 @@ def _json(explained: Explained, ran: tuple[int, float] | None) -> str:
         raise ResourceExhausted("the plan is too deep for JSON; ask for FORMAT TEXT", reason="TOO_DEEP") from None
 
 
+def _has_state(node: queries_pb2.PlanNode) -> bool:
+    """Whether keeping the rows of a node up to date takes a state, perhaps one without a bound."""
+    return not (node.state.HasField("rows") and node.state.rows == 0)
+
+
 def _fields(node: queries_pb2.PlanNode) -> dict[str, Any]:
     fields: dict[str, Any] = {"Node Type": node.operator, "Text": node.text, "Update": _pattern(node.update_pattern)}
     if node.clocks:
         fields["Clocks"] = list(node.clocks)
+    if _has_state(node):
+        fields["State"] = node.state.text
     return fields | dict(sorted(node.figures.items())) | dict(sorted(node.facts.items()))
 
 

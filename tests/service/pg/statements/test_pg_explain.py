@@ -41,10 +41,11 @@ def test_the_plan_of_a_select_is_a_tree_of_its_nodes(session: Any) -> None:
         session, "EXPLAIN SELECT a.sym FROM trades a, streams.trades b WHERE a.n = b.n AND a.n > %s LIMIT 2", 1
     )
     assert lines[0].startswith("Limit 2  (strict")
-    assert lines[1].startswith("  ->  Project a.sym")
-    assert lines[2].startswith("        ->  Join a.n = b.n")
-    assert lines[3].startswith("              ->  Source trades AS a")
-    assert lines[4] == "                    tuples_in_window: 6"
+    assert lines[1] == "  state: at most 2 rows"
+    assert lines[2].startswith("  ->  Project a.sym")
+    assert lines[3].startswith("        ->  Join a.n = b.n")
+    assert lines[4].startswith("              ->  Source trades AS a")
+    assert lines[5] == "                    tuples_in_window: 6"
     assert len([line for line in lines if "Source" in line]) == 2
 
 
@@ -68,6 +69,9 @@ def test_a_plan_as_json_nests_its_nodes(session: Any) -> None:
     assert (project["Node Type"], project["Text"], project["Update"]) == ("project", "Project n", "monotonic")
     (source,) = project["Plans"]
     assert (source["Node Type"], source["stream"], source["tuples_in_window"]) == ("source", "trades", 6)
+    assert "State" not in project and "State" not in source
+    ((whole,),) = plan(session, "EXPLAIN (FORMAT JSON) SELECT DISTINCT n FROM trades")
+    assert whole["Plan"]["State"] == "unbounded, as tuples of 'trades' never leave it"
     ((whole,),) = plan(session, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM queries.counts")
     assert whole["Rows"] == 2
     assert whole["Execution Time"] > 0
