@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from psoup_testing.services.command import Psoup
+from psoup_testing.services.reply_wait import asked_until
 
 
 def test_a_statement_is_checked_without_being_registered(psoup: Psoup, filled: str) -> None:
@@ -38,3 +39,11 @@ def test_a_check_shows_the_bound_of_the_state(psoup: Psoup, filled: str) -> None
     first = psoup("check", f"SELECT DISTINCT id FROM {filled}", "--json").rows[0]["plan"][0]
     reason = f"tuples of '{filled}' never leave it"
     assert first["state"] == {"rows": None, "nbytes": None, "text": f"unbounded, as {reason}", "unbounded": reason}
+
+
+def test_a_derived_stream_shows_the_bound_of_its_state(psoup: Psoup, filled: str) -> None:
+    select = f"SELECT DISTINCT id FROM {filled} [RANGE 1 HOUR]"
+    assert psoup("stream", "create", f"CREATE STREAM {filled}_ids AS ({select})").code == 0
+    text = asked_until(lambda: psoup("stream", "show", f"{filled}_ids").out, lambda text: "state bound" in text)
+    assert f"the tuples of {filled} of 1 HOUR" in text
+    assert psoup("stream", "drop", f"{filled}_ids", "--yes").code == 0
