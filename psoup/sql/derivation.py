@@ -274,12 +274,13 @@ def _of_sources(query: StandingQuery) -> tuple[str, str]:
         if spec.table is not None and each.as_of is None:
             return (
                 f"the table {spec.name!r} without AS OF in a derived stream",
-                f"join it AS OF a stream, as in FROM s JOIN {spec.name} t AS OF s ON …",
+                f"{_EVERY}, or join it AS OF a stream, as in FROM s JOIN {spec.name} t AS OF s ON …",
             )
         if not _is_window(each.window):
             return (
                 "such a window in a derived stream",
-                "write a window of the last time, as in [RANGE 1 HOUR] or END (NOW - 5 MINUTES), or none",
+                "write a window of the last time, as in [RANGE 1 HOUR] or END (NOW - 5 MINUTES), or none; a window of"
+                " rows needs EVERY 1 MINUTE after the SELECT",
             )
         if several and spec.retention.rows is not None:
             return (

@@ -17,7 +17,7 @@ from psoup.sql.windows import duration
 
 MB = 1_000_000
 """The bytes of the unit of STATE AT MOST."""
-_MOST_MB = 2**40
+_MOST_MB = 10**12
 _LEAST_EVERY = 1_000
 """The least microseconds between two ticks: RSTREAM pushes at each, and a clock closes them as fast as it goes."""
 
@@ -73,8 +73,8 @@ def _span(source: StatementText, node: exp.Expr, clause: str) -> int:
 def _size(source: StatementText, node: exp.Expr) -> int:
     """The bytes of a size in MB, at least 1 MB."""
     amount, unit = str(node.this), node.args.get("unit")
-    if unit != "MB" or not (amount.isascii() and amount.isdigit()) or not 0 < int(amount) < _MOST_MB:
+    if unit != "MB" or not (amount.isascii() and amount.isdigit()) or not 0 < int(amount) <= _MOST_MB:
         written = f"{amount[:40]} {unit or ''}".strip()
-        hint = "write a whole number of MB, as in STATE AT MOST 64 MB; 1 MB is 1,000,000 bytes"
-        raise source.error(f"STATE AT MOST {written} has no size", node, hint=hint)
+        hint = "write the size in MB, as in STATE AT MOST 64 MB; 1 MB is 1,000,000 bytes"
+        raise source.error(f"STATE AT MOST {written} is not a whole number from 1 to {_MOST_MB:,} MB", node, hint=hint)
     return int(amount) * MB

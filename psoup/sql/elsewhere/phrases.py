@@ -34,11 +34,11 @@ _WITHIN = (
     " source stands in brackets: FROM t [RANGE 10 MINUTES]"
 )
 _LATEST = "FROM t [PARTITION BY k ROWS 1] has the last row of each k; GROUP BY k takes arg_max(x, t) of each column"
-_REGISTER = "a query has no stream of its own: psoup register 'SELECT …', or register(sql), keeps its answer ready"
-_DERIVE = (
+DERIVE = (
     "CREATE STREAM name AS (SELECT …), with parentheses, derives a stream; psoup register 'SELECT …', or register(sql),"
     " keeps an answer ready"
 )
+"""The advice where other systems make a relation from a SELECT."""
 _LEAVE = "leave it out"
 _STREAM_OPTIONS = (
     "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
@@ -102,7 +102,7 @@ OF_SELECT: dict[str, Phrase] = {
         "MATCH_RECOGNIZE", "join the stream with itself: FROM s a JOIN s b ON a.k = b.k AND b.t > a.t AND …"
     ),
     "QUANTILE ( # ) (": Phrase("quantile(0.5)(x)", "write quantile_cont(x, 0.5)"),
-    "INTO": Phrase("INTO", _REGISTER),
+    "INTO": Phrase("INTO", DERIVE),
     "LIMIT # BY": Phrase("LIMIT BY", "GROUP BY k with arg_max(x, t) has the latest row of each k"),
     "FROM DUAL": Phrase("FROM dual", "name a stream: SELECT … FROM stream LIMIT 1"),
     "DISTRIBUTE BY": Phrase("DISTRIBUTE BY", f"{_LEAVE}: work is divided as it is needed"),
@@ -143,7 +143,7 @@ The first phrase in the text counts. If several begin at one place, the first in
 """
 
 OF_CREATE: dict[str, Phrase] = {
-    "AS SELECT": Phrase("CREATE … AS SELECT", _DERIVE),
+    "AS SELECT": Phrase("CREATE … AS SELECT", DERIVE),
     "WATERMARK FOR": Phrase("WATERMARK FOR", "write behind the columns: TIMESTAMP BY at LATENESS 5 SECONDS"),
     "PRIMARY KEY": Phrase(
         "PRIMARY KEY", "write CREATE TABLE for rows with a key that change; in a stream an equal row is another tuple"

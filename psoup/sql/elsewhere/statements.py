@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from psoup.sql.elsewhere.phrases import DERIVE
+
 _WATCH = "register the SELECT; watch([client.copy(query)]) has each change, psoup recharge keeps copies up to date"
+_ENDS = "psoup unregister ID, or unregister(query), ends a query"
 _LISTS = "see psoup stream list, psoup queries; streams(), describe(name), queries()"
 _PUSH = "rows come in by a push: psoup push STREAM FILE, push(stream, rows); CREATE TABLE is for rows that change"
-_REGISTER = "psoup register 'SELECT …', or register(sql), keeps the answer of a query ready"
 _SETTINGS = "settings are those of the service: psoup serve --help, psoup.toml"
 
 STATEMENTS: dict[str, str] = {
@@ -13,7 +15,7 @@ STATEMENTS: dict[str, str] = {
     **dict.fromkeys(("DESC", "LIST", "PRAGMA", "SUMMARIZE", "HELP"), _LISTS),
     **dict.fromkeys(("REPLACE", "UPSERT", "MERGE", "IMPORT"), _PUSH),
     **dict.fromkeys(
-        ("TERMINATE", "KILL", "PAUSE", "RESUME"), "psoup unregister ID, or unregister(query), ends a query"
+        ("TERMINATE", "KILL", "PAUSE", "RESUME"), f"{_ENDS}; ALTER STREAM name SUSPEND halts a derived stream"
     ),
     **dict.fromkeys(("SET", "RESET", "USE", "ATTACH", "DETACH"), _SETTINGS),
     **dict.fromkeys(("TABLE", "VALUES"), "write SELECT … FROM stream"),
@@ -27,7 +29,7 @@ CREATED: dict[str, str] = {
     **dict.fromkeys(
         ("SOURCE", "FOREIGN"), "write CREATE STREAM name (column TYPE, ...), or CREATE TABLE for rows that change"
     ),
-    **dict.fromkeys(("VIEW", "MATERIALIZED", "CONTINUOUS", "LIVE"), _REGISTER),
+    **dict.fromkeys(("VIEW", "MATERIALIZED", "CONTINUOUS", "LIVE"), DERIVE),
     "SINK": "watch([client.copy(query)]) has each change of an answer; psoup recharge keeps copies up to date",
     "INDEX": "no index is declared: PSoup makes and drops its own as queries need them",
     **dict.fromkeys(("FUNCTION", "AGGREGATE"), "an operator adds functions: psoup serve --functions"),

@@ -47,9 +47,8 @@ class Derivations(Compositions):
         if self._match(TokenType.L_PAREN):
             names = self._parse_csv(lambda: self._name(f"a column needs a name: {_FORM}"))
             if not self._match(TokenType.R_PAREN):
-                self.refuse(
-                    f"a derived stream has names of columns without types, as the SELECT has the types: {_FORM}"
-                )
+                hint = "write CREATE STREAM name (a, b) AS (SELECT …)"
+                self.refuse("a derived stream has names of columns without types: the SELECT has the types", hint=hint)
         self._match(TokenType.ALIAS)
         options: dict[str, Any] = {}
         if self._curr and self._curr.text.upper() in _OPERATORS:
@@ -67,7 +66,8 @@ class Derivations(Compositions):
     def _skip_select(self) -> tuple[int, int]:
         """Skip the SELECT in parentheses. Returns the offsets of its text in the statement."""
         if not self._match(TokenType.L_PAREN):
-            self.refuse(f"the SELECT of a derived stream stands in parentheses: {_FORM}")
+            hint = "only ISTREAM, DSTREAM or RSTREAM may stand before the parentheses"
+            self.refuse(f"the SELECT of a derived stream stands in parentheses: {_FORM}", hint=hint)
         start, depth = self._prev.end + 1, 1
         while self._curr:
             depth += (self._curr.token_type is TokenType.L_PAREN) - (self._curr.token_type is TokenType.R_PAREN)
@@ -76,7 +76,7 @@ class Derivations(Compositions):
                 self._advance()
                 return start, end
             self._advance()
-        self.refuse("the parenthesis around the SELECT is not closed")
+        self.refuse("the parenthesis around the SELECT is not closed", hint=f"write {_FORM}")
 
     def _parse_derive_option(self) -> tuple[str, Any]:
         if self._match(TokenType.FROM):
