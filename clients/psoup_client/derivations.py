@@ -28,8 +28,8 @@ class GapInfo(html.Facts):
 
     def phrase(self) -> str:
         """The instants in words."""
-        begin = "the beginning" if self.begin is None else f"{self.begin:%Y-%m-%d %H:%M:%S}Z"
-        return f"from {begin} on" if self.end is None else f"from {begin} to {self.end:%Y-%m-%d %H:%M:%S}Z"
+        begin = "the beginning" if self.begin is None else _text(self.begin)
+        return f"from {begin} on" if self.end is None else f"from {begin} to {_text(self.end)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +124,7 @@ class DerivationInfo(html.Facts):
             message.state_bytes,
             message.state_bound,
         )
+
+
+def _text(instant: dt.datetime) -> str:
+    return f"{instant.replace(tzinfo=None)}Z"
