@@ -8,7 +8,7 @@ step was not logged, it is rebuilt from these rows. Rows of one instant come in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +24,12 @@ from psoup.pumps.extents import Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.operators import Binding
 from psoup.pumps.part import Part
+from psoup.pumps.room import STATE_LIMIT
 from psoup.pumps.rows import STEP_BYTES, DerivedRows, no_rows
 from psoup.pumps.spans import spans_of
 from psoup.values.columns import Batch, Column
 from psoup.work.read_budget import ReadBudget
 
-STATE_LIMIT = "STATE_LIMIT"
-"""The reason of a step whose state has more bytes than STATE AT MOST allows: the pump stops."""
 _REBUILT = 65_536
 """The most new tuples of sources that are read at once to rebuild a state."""
 
@@ -58,8 +57,10 @@ def check_state(spec: StreamSpec, size: int) -> None:
 class KeptState:
     """The state of one pump. Only one thread at a time uses it."""
 
-    def __init__(self, derived: Derivation) -> None:
+    def __init__(self, derived: Derivation, check: Callable[[Snapshot, int], None] = lambda *_: None) -> None:
+        """`check`: raises ResourceExhausted for a state that is too large for the memory."""
         self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
+        self._check = check
         self._state: _State | None = None
         self.rebuilding = False
         """Whether the state is being rebuilt."""
@@ -95,7 +96,7 @@ class KeptState:
         """Make the rows of a step, and move the state to its end. `spec`: the derived stream.
 
         A state that is not at the beginning of the step is first rebuilt. Raises the errors of an invocation. Raises
-        ResourceExhausted, reason STATE_LIMIT, if the state is larger than STATE AT MOST.
+        ResourceExhausted, reason STATE_LIMIT, if the state is too large.
         """
         state = self._state
         if state is None or state.form is not form or state.at != extent.after:
@@ -105,6 +106,7 @@ class KeptState:
         self._state = None  # if the step fails, the state has to be rebuilt
         deltas = state.operator.step([each.spans for each in inputs], extent.at)
         check_state(spec, state.operator.nbytes)
+        self._check(snapshot, state.operator.nbytes)
         deltas = _settled(deltas) if binding.settles else deltas
         result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
         batch = self._batch(spec, result)
@@ -145,6 +147,7 @@ class KeptState:
                     share //= 2
                     continue
                 load(operator, [each.take(np.flatnonzero(each.end >= at)) for each in spans], extent.at)
+                self._check(snapshot, operator.nbytes)
                 after = extent.at
         finally:
             self.rebuilding = False

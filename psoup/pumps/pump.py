@@ -28,6 +28,7 @@ from psoup.pumps.form import Form, form_of
 from psoup.pumps.instants import NO_PROMISE, Promise, closed_instant, promise_at
 from psoup.pumps.kept_state import KeptState
 from psoup.pumps.progress import Counts, Progress
+from psoup.pumps.room import Room
 from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
@@ -72,6 +73,8 @@ class Pump:
         comes later adds no row, even after a restart."""
         self._share = MOST_TUPLES
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
+        self._new = 0
+        """The new tuples in the last step."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has smaller IDs."""
         self.promises = dict[int, Promise]()
@@ -88,7 +91,9 @@ class Pump:
         """The rows pushed since the start."""
         self.halt: Halt | None = None
         """Why the pump does not run, as of the last snapshot that it has seen. None if it runs."""
-        self._kept = KeptState(derived)
+        self.room = Room({})
+        """The memory of all derived streams. All pumps share it."""
+        self._kept = KeptState(derived, self._check_state)
         self._unpushed = list[PushDerived]()
         """The parts of the last step that are not pushed yet. They are pushed without being made again."""
 
@@ -119,7 +124,8 @@ class Pump:
         if before is not None and self.halt is None:
             self.again(view)
         if before is None and self.halt is not None:  # after RESUME the state is rebuilt
-            self._kept = KeptState(self._derived)
+            self._kept, self._unpushed = KeptState(self._derived, self._check_state), []
+            self.room.has_state(self.stream_id, 0)
         return self.halt is None
 
     @property
@@ -147,15 +153,40 @@ class Pump:
         self._reached, self._counts = self._durable, self._logged
         self._unpushed = []
 
-    def hold(self, command: PushDerived) -> None:
-        """Keep the rows of a step that found no room in memory, in two halves."""
-        self._unpushed = [*halves(command), *self._unpushed[1:]]
+    def hold(self, command: PushDerived, snapshot: Snapshot) -> None:
+        """Keep the rows of a step that found no room in memory, in two halves.
+
+        If they do not fit, but can be made again without a state, they are dropped, and the next step is smaller.
+        Otherwise raises ResourceExhausted, reason STATE_LIMIT.
+        """
+        kept = [*halves(command), *self._unpushed[1:]]
+        size = self.state_bytes + sum([part.batch.nbytes for part in kept])
+        if self._is_stateless and not self.room.fits(snapshot, self.stream_id, size):
+            self.back()
+            self._share = max(1, min(self._share, self._new))
+            while not self.room.fits(snapshot, self.stream_id, size) and self.shrink():
+                size //= 2
+            return
+        self._check_state(snapshot, size)
+        self._unpushed = kept
+
+    @property
+    def holds(self) -> bool:
+        """Whether rows of the last step wait to be pushed."""
+        return bool(self._unpushed)
+
+    @property
+    def _is_stateless(self) -> bool:
+        return self._form is not None and self._form.binding is None and self._derived.every is None
+
+    def _check_state(self, snapshot: Snapshot, size: int) -> None:
+        """Raise ResourceExhausted, reason STATE_LIMIT, for a state that does not fit beside those of other streams."""
+        self.room.check_state(snapshot, self.stream_id, self._spec, size)
 
     @property
     def divisible(self) -> bool:
         """Whether a step can be ended early, and repeated with fewer tuples, without rebuilding a state."""
-        stateless = self._form is not None and self._form.binding is None and self._derived.every is None
-        return stateless and self._share > 1
+        return self._is_stateless and self._share > 1
 
     def shrink(self) -> bool:
         """Halve the tuples of the next step, after one that was too large. Returns False if it has only one already."""
@@ -244,7 +275,7 @@ class Pump:
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
         extent, derived = self._rows(form, views, closed, snapshot, budget)
-        self._reached = extent.at
+        self._new, self._reached = extent.new, extent.at
         self._counts = self._counts.plus(extent.new, derived.errors, derived.unknown)
         self.behind = extent.at < closed
         waits = any(not view.spec.event_time for view in views)  # a tuple that came after the promise waits
@@ -291,6 +322,7 @@ class Pump:
         if not self._unpushed:
             self._logged = self._counts
             self.passed = max(self.passed, self._passes)
+            self.room.has_state(self.stream_id, self.state_bytes)
         self.rows += len(command.batch)
         if command.batch.nbytes < MOST_BYTES // 4:
             self._grow()

@@ -13,9 +13,8 @@ from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PumpCommand, PushDerived, ReleasePins, StopPump
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.instants import NO_PROMISE, Promise
-from psoup.pumps.kept_state import STATE_LIMIT
 from psoup.pumps.pump import Due, Pump
-from psoup.pumps.room import NO_ROOM, check_room
+from psoup.pumps.room import NO_ROOM, STATE_LIMIT, Room
 from psoup.pumps.ticks import TickPump
 from psoup.work.read_budget import ReadBudget
 
@@ -35,6 +34,7 @@ class Pumps:
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
         self._promises = dict[int, Promise]()
+        self._room = Room({})
         self.by_id: dict[int, Pump] = {}
         self.failed: dict[int, PSoupError] = {}
         """The errors of the pumps whose steps failed in the last `run`, by stream ID."""
@@ -48,8 +48,9 @@ class Pumps:
         self._known = present
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
+        self._room = Room({i: pump.tenant for i, pump in self.by_id.items()}, self._room)
         for pump in self.by_id.values():
-            pump.promises = self._promises
+            pump.promises, pump.room = self._promises, self._room
 
     def due(
         self,
@@ -135,8 +136,8 @@ def advance(
 ) -> bool:
     """Do one step of a pump. Returns False if it had no effect, for example if a source was dropped.
 
-    A step that is too large is tried again with fewer tuples. A pump whose state is larger than STATE AT MOST is
-    stopped. Raises the errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
+    A step that is too large is tried again with fewer tuples. A pump whose state is too large is stopped. Raises the
+    errors of `Pump.step`, and of `submit` apart from refusals of an outdated step.
     """
     before, promised = pump.reached, NO_PROMISE
     try:
@@ -171,11 +172,11 @@ def advance(
 def _push(pump: Pump, command: PushDerived, snapshot: Snapshot, submit: Submit) -> None:
     """Push the rows of a step. If that fails, the next step makes them again."""
     try:
-        check_room(snapshot, command)
+        pump.room.check_rows(snapshot, command)
         pump.pushed(command, submit(command).sequence)
     except ResourceExhausted as problem:
         if problem.reason == NO_ROOM:
-            pump.hold(command)
+            pump.hold(command, snapshot)
         else:
             pump.back()
         raise

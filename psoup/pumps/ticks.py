@@ -110,6 +110,13 @@ class TickPump(Pump):
                 return None
         return super().step(snapshot, promised, budget, instant=instant)
 
+    def runs(self, snapshot: Snapshot) -> bool:
+        """As `Pump.runs`. A pump that does not run keeps no answer."""
+        if super().runs(snapshot):
+            return True
+        self._last = _NOTHING
+        return False
+
     @property
     def state_rows(self) -> int:
         """The rows of the latest answer, or of the state if changes are followed."""
@@ -207,6 +214,7 @@ class TickPump(Pump):
         def answer(at: int) -> TickAnswer:
             made = answer_at(marks, self._spec, snapshot, self.tenant, at, budget)
             check_state(self._spec, made.nbytes)
+            self._check_state(snapshot, made.nbytes)
             return made
 
         if operator is not StreamOperator.RSTREAM:

@@ -263,7 +263,7 @@ class DerivedStreams:
                 self._failed(pump, problem)
                 return True
             self.reasons[pump.stream_id] = problem.message
-            self._without_room[pump.stream_id] = time.monotonic() + _NO_ROOM_S
+            self._without_room[pump.stream_id] = time.monotonic() + (_NO_ROOM_S if pump.holds else INSTANT_S)
             return True
         finally:
             budget.close()

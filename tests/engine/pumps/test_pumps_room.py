@@ -1,4 +1,4 @@
-"""The memory of derived streams: a stream that grows without end waits, and clients and other streams go on."""
+"""The memory of derived streams: a stream that grows without end waits, or stops, and the others go on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.model import SECOND
+from psoup.pumps.room import Room
 from psoup.work.clock import VirtualClock
 
 NOW = 1_700_000_000_000_000
@@ -56,3 +58,72 @@ def test_a_waiting_stream_goes_on_once_another_is_dropped(soup: LocalPSoup) -> N
     soup.execute("DROP STREAM pairs")
     soup.push("t", ROWS)
     assert before < _bytes(soup, "again") <= MEMORY // 2
+
+
+def test_rows_that_wait_for_room_are_bounded(soup: LocalPSoup) -> None:
+    for number in range(8):
+        soup.execute(PAIRS.replace("pairs", f"pairs_{number}"))
+    assert len(soup.not_derived) == 9
+    assert sum(part.batch.nbytes for pump in soup._pumps.by_id.values() for part in pump._unpushed) <= MEMORY // 2
+
+
+def test_rows_of_one_instant_that_never_fit_are_named(soup: LocalPSoup) -> None:
+    soup.push("t", pa.table({"k": np.arange(600), "one": np.ones(600, np.int64)}))
+    soup.execute("CREATE STREAM large AS (SELECT x.k, y.k AS other FROM t x JOIN t y ON x.one = y.one) FROM NOW")
+    soup.push("t", ROWS)
+    problem = soup.not_derived["large"]
+    assert "stream 'large' needs 5,096,000" in str(problem) and "for the rows of one instant" in str(problem)
+    assert getattr(problem, "reason", "") == "INSTANT_BYTES"
+
+
+GROUPS = "CREATE STREAM {} AS (SELECT k, count(*) AS n FROM g [RANGE 1 DAY] GROUP BY k HAVING count(*) > 9)"
+
+
+def test_states_are_bounded_and_a_stream_beyond_that_stops() -> None:
+    soup = LocalPSoup(EngineConfig(memory_bytes=MEMORY), clock=VirtualClock(NOW), verify="cheap")
+    soup.execute("CREATE STREAM g (k BIGINT)")
+    soup.push("g", pa.table({"k": np.arange(2_000)}))
+    for number in range(12):
+        soup.execute(GROUPS.format(f"s{number}"))
+    stopped = [number for number in range(12) if _why(soup, f"s{number}")]
+    assert stopped and len(stopped) < 12
+    name = f"s{stopped[-1]}"
+    assert "states of derived streams may take 1,000,000 bytes, half of the memory" in _why(soup, name)
+    assert sum(pump.state_bytes for pump in soup._pumps.by_id.values()) <= MEMORY // 2
+    for number in range(12):
+        if f"s{number}" != name:
+            soup.execute(f"DROP STREAM s{number}")
+    soup.execute(f"ALTER STREAM {name} RESUME")
+    soup.push("g", pa.table({"k": np.arange(2_000)}))
+    assert not _why(soup, name) and not soup.not_derived
+
+
+def _why(soup: LocalPSoup, name: str) -> str:
+    derived = soup.engine.snapshot().stream(name, soup.tenant).spec.derived
+    assert derived is not None
+    return "" if derived.halt is None else derived.halt.why
+
+
+def test_many_streams_of_a_tenant_leave_the_part_of_another_tenant() -> None:
+    snapshot = LocalPSoup(EngineConfig(memory_bytes=MEMORY), clock=VirtualClock(NOW)).engine.snapshot()
+    room = Room({**dict.fromkeys(range(1, 100), "many"), 100: "one"})
+    for stream_id in range(1, 100):
+        room.has_state(stream_id, 20_000)
+    assert room.fits(snapshot, 100, MEMORY // 8)
+    assert not room.fits(snapshot, 100, MEMORY // 8 + 1)
+    assert not room.fits(snapshot, 1, 20_000)
+    assert room.fits(snapshot, 1, MEMORY // 8 // 99)
+
+
+def test_an_answer_that_is_too_large_stops_its_stream_and_is_not_kept() -> None:
+    soup = LocalPSoup(EngineConfig(memory_bytes=MEMORY), clock=VirtualClock(NOW), verify="cheap")
+    soup.execute("CREATE STREAM g (k BIGINT, at TIMESTAMP) TIMESTAMP BY at")
+    soup.execute(
+        "CREATE STREAM x AS (SELECT k, k + 1 AS l, k + 2 AS m FROM g ORDER BY k) STATE AT MOST 64 MB EVERY 1 SECOND"
+    )
+    soup.push("g", pa.table({"k": np.arange(50_000), "at": np.full(50_000, NOW - 9 * SECOND, "M8[us]")}))
+    soup.push("g", pa.table({"k": [1], "at": np.full(1, NOW - SECOND, "M8[us]")}))
+    assert "states of derived streams may take" in _why(soup, "x")
+    soup.push("g", pa.table({"k": [1], "at": np.full(1, NOW - SECOND, "M8[us]")}))
+    (pump,) = soup._pumps.by_id.values()
+    assert pump.state_bytes == 0
