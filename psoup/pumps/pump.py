@@ -111,9 +111,11 @@ class Pump:
     def progress(self) -> Progress:
         """The counts of the pump, for its status."""
         tuples, errors, unknown = self._counts
-        counts = self._reached, tuples, self.rows, errors, unknown
+        reached = self._durable if self.holds else self._reached
+        counts = reached, tuples, self.rows, errors, unknown
         states = self.state_rows, self.state_bytes, self.rebuilding
-        return Progress(*counts, *states, state_bound=self._state_bound)
+        behind = self.behind or self.holds
+        return Progress(*counts, *states, state_bound=self._state_bound, behind=behind)
 
     def runs(self, snapshot: Snapshot) -> bool:
         """Whether the pump is neither suspended nor stopped. After a RESUME it begins at the durable position."""

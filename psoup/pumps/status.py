@@ -76,7 +76,7 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
     position = max([at for at in (progress.reached, view.watermark) if at is not None], default=None)
     ends, slowest = _ends(sources), _slowest(sources)
     newest = None if ends is None else ends[1]
-    closed = _closed(derived, sources, slowest, position, newest)
+    closed = None if progress.behind else _closed(derived, sources, slowest, position, newest)
     position = position if closed is None else closed
     lag = 0 if ends is None else max(0, ends[1] - (ends[0] if position is None else position))
     waits = slowest is not None and newest is not None and (slowest.watermark is None or slowest.watermark < newest)

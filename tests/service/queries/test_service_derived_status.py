@@ -13,10 +13,13 @@ from typer.testing import CliRunner
 
 from psoup.errors import FailedPrecondition
 from psoup.local import LocalPSoup
+from psoup.pumps.instants import NO_PROMISE
 from psoup.pumps.progress import Progress
+from psoup.pumps.pumps import pump_of
 from psoup.pumps.status import DerivedStatus, status_of
 from psoup.pumps.status_text import status_lines
 from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_cli.app import app
 from psoup_cli.commands.streams.stream import _described, _rounded
 from psoup_client import Client
@@ -189,6 +192,30 @@ def test_a_stream_with_closed_tuples_to_read_catches_up() -> None:
     assert status is not None
     assert (status.lag, status.held_by, status.catches_up) == (35 * SECOND, "", True)
     assert "35.0 s behind, catching up" in "\n".join(status_lines(status))
+
+
+def test_a_stream_with_ticks_to_evaluate_catches_up_although_no_tuple_is_left() -> None:
+    soup = LocalPSoup(clock=VirtualClock(10_000 * SECOND))
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE STREAM x AS RSTREAM (SELECT count(*) AS n FROM e [RANGE 1 HOUR]) EVERY 1 SECOND")
+    soup.execute("ALTER STREAM x SUSPEND")
+    soup.push("e", rows((1, 5), (2, 9_000)))
+    snapshot = soup.engine.snapshot()
+    view = snapshot.stream("x", soup.tenant)
+    assert view.spec.derived is not None
+    running = replace(view, spec=replace(view.spec, derived=replace(view.spec.derived, halt=None)))
+    pump = pump_of(running)
+    pump.halt = None
+    command = pump.step(replace(snapshot, by_id={**snapshot.by_id, view.stream_id: running}), NO_PROMISE, ReadBudget())
+    assert command is not None
+    status = status_of(snapshot, running, pump.progress)
+    assert status is not None and status.reached is None and status.catches_up  # its rows are not pushed yet
+    pump.pushed(command, snapshot.sequence)
+    status = status_of(snapshot, running, pump.progress)
+    assert (
+        status is not None and status.reached is not None and status.reached // SECOND == command.at // SECOND < 2_000
+    )
+    assert status.lag == 9_000 * SECOND - status.reached and status.catches_up
 
 
 def test_an_addition_of_a_column_says_to_create_the_stream_again() -> None:
