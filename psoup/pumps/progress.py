@@ -22,10 +22,10 @@ class Progress(NamedTuple):
 
     `reached`: the instant up to which it has looked at its sources, and has pushed the rows. None at the beginning.
     `tuples`: tuples of the sources that it has read. A step that is made again counts once, with its errors. `rows`:
-    rows that it has pushed. `errors`: values that could not be computed. `unknown`: rows of unknown versions of a table.
-    `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to rebuild that
-    state. `failure`: why its last step failed, "" if it did not. `state_bound`: the bound of that state in words, ""
-    before the pump has begun. `behind`: whether closed instants are left that may have rows.
+    rows that it has pushed. `errors`: values that could not be computed. `unknown`: rows of unknown versions of a
+    table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to
+    rebuild that state. `failure`: why its last step failed, "" if it did not. `state_bound`: the bound of that state in
+    words, "" before the pump has begun. `behind`: whether closed instants are left that may have rows.
     """
 
     reached: int | None = None

@@ -51,7 +51,7 @@ from psoup.sql.ddl import (
 )
 from psoup.sql.derive_options import DeriveOptions, derive_options
 from psoup.sql.derived_bounds import refuse_unbounded
-from psoup.sql.derived_places import place_of, place_of_column, place_of_source, place_of_word
+from psoup.sql.derived_places import place_of, place_of_source, place_of_word, places_of_columns
 from psoup.sql.derived_ticks import refuse_for_ticks, tick_width
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.parser.syntax import DeriveNode
@@ -168,10 +168,10 @@ def _columns(source: StatementText, node: DeriveNode, query: StandingQuery, star
         raise source.error(problem, node.expressions[0], hint=hint)
     if len(outputs) > MAX_ATTRIBUTES:
         raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", start)
-    columns, seen = list[Attribute](), set[str]()
+    columns, seen, places = list[Attribute](), set[str](), places_of_columns(source, start)
     for place, output in enumerate(outputs):
         name = stated[place] if stated else output.name
-        at = node.expressions[place] if stated else place_of_column(source, start, output.name)
+        at = node.expressions[place] if stated else places.get(output.name.lower(), start)
         check_name(source, name, at, "column", "; write SELECT … AS name")
         if name.lower() in RESERVED_NAMES or name.lower() == INSTANT:
             hint = f"write SELECT … {output.name} AS another_name: every stream has {name} already"

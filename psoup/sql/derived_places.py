@@ -46,11 +46,13 @@ def place_of(source: StatementText, at: int, problem: str) -> int:
     return at
 
 
-def place_of_column(source: StatementText, at: int, name: str) -> int:
-    """The offset of the last column of this name in the SELECT list; `at`, where the SELECT begins, without one."""
+def places_of_columns(source: StatementText, at: int) -> dict[str, int]:
+    """The offset of the last word for each word of the SELECT list, in lower case.
+
+    `at`: where the SELECT begins. O(length of the statement): call it once for all columns.
+    """
     tokens = _tokens(source, at)
-    matching = [token for token in tokens[: _from(tokens)] if token.text.lower() == name.lower()]
-    return at + matching[-1].start if matching else at
+    return {token.text.lower(): at + token.start for token in tokens[: _from(tokens)]}
 
 
 def place_of_source(source: StatementText, at: int, sources: Sequence[Source], place: int) -> int:
