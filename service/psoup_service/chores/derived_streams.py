@@ -4,10 +4,10 @@
            ^                                                                      │ CloseInstants, PushDerived
            └────────────────────────────── sequencer <────────────────────────────┘
 
-The writer and the event loop do none of this work. A step that finds no room in memory waits for it. A step that fails
-is done again after the seconds in `RETRIES_S`. One more failure stops the pump, until ALTER STREAM x RESUME. Pumps that
-have not run for longer than LAG AT MOST let go what sources keep for them. Once in `INSTANT_S` seconds, the last closed
-instant of each stream is logged, if queries stand on the stream. Steps with rows come between.
+The writer and the event loop do none of this work. A step that finds no room in memory waits for it; readers do not. A
+step that fails is done again after the seconds in `RETRIES_S`. One more failure stops the pump, until ALTER STREAM x
+RESUME. Pumps that have not run for longer than LAG AT MOST let go what sources keep for them. Once in `INSTANT_S`
+seconds, the last closed instant of each stream is logged, if queries stand on the stream. Steps with rows come between.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class DerivedStreams:
         self._resting: dict[int, float] = {}
         self._without_room: dict[int, float] = {}
         """The time until which a pump waits for room in memory, by stream ID."""
+        self._without_room_since: dict[int, float] = {}
         self._times = TenantTimes()
         self._instant_at = self._released_at = 0.0
         self._instants = deque[int]()
@@ -263,6 +264,7 @@ class DerivedStreams:
                 self._failed(pump, problem)
                 return True
             self.reasons[pump.stream_id] = problem.message
+            self._without_room_since.setdefault(pump.stream_id, time.monotonic())
             self._without_room[pump.stream_id] = time.monotonic() + (_NO_ROOM_S if pump.holds else INSTANT_S)
             return True
         finally:
@@ -272,6 +274,7 @@ class DerivedStreams:
             pump.calm()
         self.steps += 1
         self._failures.pop(pump.stream_id, None)
+        self._without_room_since.pop(pump.stream_id, None)
         self.reasons.pop(pump.stream_id, None)
         return moved
 
@@ -310,14 +313,19 @@ class DerivedStreams:
         self._resting[pump.stream_id] = time.monotonic() + rest
 
     def _note(self, snapshot: Snapshot, resting: set[int], awaited: set[int]) -> None:
-        """Tell waiting readers what the pumps have passed. `awaited`: streams that hold a join back."""
-        passed = dict[int, Passed]()
+        """Tell waiting readers what the pumps have passed. `awaited`: streams that hold a join back.
+
+        No reader waits for a stream that has found no room for `INSTANT_S` seconds: it may never find it.
+        """
+        passed, since = dict[int, Passed](), time.monotonic() - INSTANT_S
+        self._without_room_since = {i: at for i, at in self._without_room_since.items() if i in self.pumps}
+        full = {i for i, began in self._without_room_since.items() if began <= since}
         for stream_id, pump in self.pumps.items():
             passed[stream_id] = Passed(
                 0 if stream_id in awaited else pump.passed,
                 pump.pushed_at,
                 pump.source_ids,
-                stream_id in resting or pump.halt is not None,
+                stream_id in resting or stream_id in full or pump.halt is not None,
                 snapshot.sequence,
             )
         self._host.passed.note(passed)

@@ -12,11 +12,12 @@ import pytest
 from psoup.derivation import Halt
 from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.events.commands import StopPump
-from psoup.pumps import Pump
+from psoup.pumps import NO_ROOM, Pump
 from psoup_client import Client
 from psoup_client.errors import FailedPrecondition
 from psoup_service.chores import derived_streams
 from psoup_storage import DurableStore
+from psoup_testing.services.reply_wait import asked_until
 from psoup_testing.services.threaded_service import Serving, serving
 
 SECOND = 1_000_000
@@ -178,3 +179,21 @@ def test_a_service_releases_the_pins_of_a_stream_that_is_suspended_for_too_long(
         with pytest.raises(FailedPrecondition, match="RESUME FROM NOW") as refused:
             client.execute("ALTER STREAM x RESUME")
         assert refused.value.reason == "PINS_RELEASED"
+
+
+def test_no_read_waits_for_a_stream_that_finds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived_streams, "INSTANT_S", 0.01)
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t)")
+        client.execute("CREATE STREAM y AS (SELECT k FROM x)")
+        client.push("t", [{"k": 1}])
+        assert rows_of(client, "y")
+        pump = served.service.regular.derived.pumps[served.service.host.snapshot().stream("x", "default").stream_id]
+        step = pump.step
+        pump.step = lambda *_, **__: throw(ResourceExhausted("it is full", reason=NO_ROOM))  # type: ignore[method-assign]
+        client.push("t", [{"k": 2}])
+        assert [row["k"] for row in rows_of(client, "x")] == [row["k"] for row in rows_of(client, "y")] == [1]
+        assert client.describe("x").derived.failure == "it is full"  # type: ignore[union-attr]
+        pump.step = step  # type: ignore[method-assign]
+        asked_until(lambda: [row["k"] for row in rows_of(client, "y")], lambda read: read == [1, 2])
