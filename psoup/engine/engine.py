@@ -178,8 +178,7 @@ class Engine:
                 case WatermarksRaised():
                     fed.update(take_watermarks(event, self._streams))
                 case Attached():
-                    state = fed[event.stream_id] = self._streams[event.stream_id]
-                    attach(state, event)
+                    attach(fed.setdefault(event.stream_id, self._streams[event.stream_id]), event)
                 case StreamCreated():
                     self._create(event)
                 case StreamAltered():
@@ -192,6 +191,8 @@ class Engine:
                 case _:
                     self._lists.apply(event)
         freed += self._advance(fed, released)
+        if any(isinstance(event, StreamDropped) for event in events):
+            self._rooms.look(self._streams.values())
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         self._spent.cover_new(changed_streams.values(), self._run, self._precautions)
         self._snapshot = self._publish()
@@ -317,7 +318,6 @@ class Engine:
     def _drop(self, event: StreamDropped, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = self._forget(event.stream_id)
         self._lists.drop_stream(event.stream_id)
-        self._rooms.look(self._streams.values())
         if len(event.query_ids):
             freed += self._advance(fed, released)  # joins leave other streams too
             self._rooms.forget(event.query_ids)

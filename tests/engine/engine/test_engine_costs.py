@@ -17,6 +17,7 @@ from psoup.answer.figures.top_queries import ORDERS, Rank, Ranked, top_queries
 from psoup.clauses.costs import CostTally
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.tally import Tallied
+from psoup.engine.rooms import Rooms
 from psoup.errors import InvalidInput
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
@@ -276,3 +277,23 @@ def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
         assert len(pages(by, 6, labels=(("of", "idle"),))) == 32
         assert {*idle} <= {cost.query_id for _, cost in whole[-32:]}, "idle queries come last"
     assert top_queries(snapshot, tenant="default", limit=5, after=Rank(float("inf"), 2**70, 2**70)) == []
+
+
+def test_the_memory_is_measured_once_when_many_streams_are_dropped_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To measure it takes O(streams). Once for each dropped stream, it held the writer up for minutes."""
+    measured, counts, look = [0], list[int](), Rooms.look
+
+    def counted(rooms: Rooms, states: Any) -> int:
+        measured[0] += 1
+        return look(rooms, states)
+
+    monkeypatch.setattr(Rooms, "look", counted)
+    soup = LocalPSoup()
+    for streams in (1, 20):
+        soup.execute(CREATE)
+        for number in range(streams):
+            soup.execute(f"CREATE STREAM x{number} AS (SELECT a FROM s)")
+        measured[0] = 0
+        soup.execute("DROP STREAM s CASCADE")
+        counts.append(measured[0])
+    assert counts[0] == counts[1] > 0
