@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.derivation import Derivation, Halt
+from psoup.derivation import Halt
 from psoup.errors import NotFound, PSoupError
 from psoup.events.commands import PushDerived
 from psoup.invariants import ensure
-from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.extents import Extent, has_new, next_change, next_extent
 from psoup.pumps.form import Form, form_of
@@ -58,13 +57,11 @@ class Pump:
         ensure(derived is not None, self, "the stream is not derived", stream=view.stream_id)
         assert derived is not None
         self.stream_id, self.tenant = view.stream_id, view.tenant
-        self._spec: StreamSpec = view.spec
-        self._derived: Derivation = derived
+        self._spec, self._derived = view.spec, derived
         self._form: Form | None = None
         self._state_bound = ""
         """The bound of the state, in words. Empty without a form."""
-        self._durable = view.watermark
-        self._reached = view.watermark
+        self._durable = self._reached = view.watermark
         self._counts = self._logged = Counts()
         """The counts up to the present position, and up to the durable one. After a chunk of tuples between the
         two the position is logged, as sources keep chunks until then.
@@ -158,11 +155,11 @@ class Pump:
     def hold(self, command: PushDerived, snapshot: Snapshot) -> None:
         """Keep the rows of a step that found no room in memory, in two halves.
 
-        If they do not fit, but can be made again without a state, they are dropped, and the next step is smaller.
-        Otherwise raises ResourceExhausted, reason STATE_LIMIT.
+        If they do not fit, and the query has no state, they are dropped. Then the next step is smaller. Otherwise
+        raises ResourceExhausted, reason STATE_LIMIT.
         """
-        kept = [*halves(command), *self._unpushed[1:]]
-        size = self.state_bytes + sum([part.batch.nbytes for part in kept])
+        parts = [*halves(command), *self._unpushed[1:]]
+        size = self.state_bytes + sum([part.batch.nbytes for part in parts])
         if self._is_stateless and not self.room.fits(snapshot, self.stream_id, size):
             self.back()
             self._share = max(1, min(self._share, self._new))
@@ -170,7 +167,7 @@ class Pump:
                 size //= 2
             return
         self._check_state(snapshot, size)
-        self._unpushed = kept
+        self._unpushed = parts
 
     @property
     def holds(self) -> bool:
@@ -182,7 +179,7 @@ class Pump:
         return self._form is not None and self._form.binding is None and self._derived.every is None
 
     def _check_state(self, snapshot: Snapshot, size: int) -> None:
-        """Raise ResourceExhausted, reason STATE_LIMIT, for a state that does not fit beside those of other streams."""
+        """Raise ResourceExhausted, reason STATE_LIMIT, for a state that does not fit beside the other states."""
         self.room.check_state(snapshot, self.stream_id, self._spec, size)
 
     @property

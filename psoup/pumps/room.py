@@ -3,8 +3,8 @@
     half of memory_bytes    [ reserved: tenant 1 | tenant 2 | …  |  shared: first come ]
                               x | y | z            one half each
 
-The reserved half has an equal part for each tenant with derived streams, and in it an equal part for each of its
-streams. A stream within its part finds room, whatever the others have.
+Each tenant with derived streams has an equal part of the reserved half. Each of its streams has an equal part of that.
+A stream within its part always finds room.
 
 A step whose rows find no room waits, and so does its stream alone. A push of a client is refused only once all streams
 fill the budget. A stream whose state finds no room stops. Then a restart does not rebuild the state.
@@ -55,7 +55,7 @@ class Room:
         self.has_state(stream_id, size)
         if not self.fits(snapshot, stream_id, size):
             raise ResourceExhausted(
-                f"states of derived streams may take {_limit(snapshot):,} bytes, half of the memory; that of stream"
+                f"states of derived streams may take {_limit(snapshot):,} bytes, half of the memory; the state of"
                 f" {spec.name!r} needs {size:,}. So the stream stops: {_WAYS}; then ALTER STREAM {spec.name} RESUME",
                 reason=STATE_LIMIT,
                 stream=spec.name,

@@ -1,4 +1,4 @@
-"""The memory of derived streams: a stream that grows without end waits, or stops, and the others go on."""
+"""The memory of derived streams: a stream that grows without end waits, or stops. Clients and other streams go on."""
 
 from __future__ import annotations
 
