@@ -12,7 +12,7 @@ import typer
 
 from psoup_cli.commands.access import admin, audit, tenant, token
 from psoup_cli.commands.copies import recharge
-from psoup_cli.commands.directory import backup, doctor
+from psoup_cli.commands.directory import backup, doctor, replica
 from psoup_cli.commands.kafka import topic as kafka
 from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top, webhook
 from psoup_cli.commands.query.alter import alter
@@ -105,6 +105,7 @@ app.command("dump", short_help="Write a stream as Parquet files.")(dump.dump)
 app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy all data of a service.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
+app.add_typer(replica.app, name="replica", short_help="Say what a copy of a service can restore.")
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 kafka.app.command("feed", short_help="Feed a stream or a table from a topic.")(kafka.feed)
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)

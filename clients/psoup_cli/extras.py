@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "restore", "serve")
+_SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "replica", "restore", "serve")
 """Commands that run the service's code or open its data directory. `psoup backup` belongs to `psoup restore`."""
 
 _OTHER = {"spark": "cli,spark", "cdc": "cli,postgres", "kafka": "cli,kafka", "mcp": "mcp"}

@@ -135,7 +135,8 @@ async def _until_stopped(service: Service, manager: ServiceManager, stop: asynci
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
     check_extras(settings)
-    from psoup_storage import open_store  # imports the kernels, whose folder must be chosen first
+    from psoup_service.process.clock import wall_time
+    from psoup_storage import Replication, open_store  # imports the kernels, whose folder must be chosen first
 
     store = open_store(  # it decodes chunks while the modules below are loaded
         settings.data_dir,
@@ -143,6 +144,9 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
         cache_bytes=settings.archive_cache_mib * _MIB,
         hot_bytes=settings.memory_mib * _MIB // 2,
         remembered=settings.engine_config().remembered,
+        replication=None
+        if not settings.replicate
+        else Replication(settings.replicate, settings.replicate_queue_mib * _MIB, settings.replicate_base_s, wall_time),
     )
     from psoup_service.chores.directory_version import note_version
     from psoup_service.service import Service

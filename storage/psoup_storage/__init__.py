@@ -3,16 +3,21 @@
     contract   Store: append (durable when it returns), read back for replay
     durable    a directory: SQLite, one transaction for each group of events
     memory     the twin without a disk: same calls, nothing survives the process
+    replica    a copy of the events in object storage, and the way back
 
 A store knows events, but neither the engine's state nor the network.
 """
 
+from typing import Any
+
+from psoup.errors import InvalidInput
 from psoup.retry_memory import REMEMBERED, Remembered
 from psoup_storage.contract import Store
 from psoup_storage.durable import DurableStore
 from psoup_storage.durable.directory import refuse_other_owner
 from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
+from psoup_storage.replica.replicated_store import ReplicatedStore, Replication
 
 IN_MEMORY = ":memory:"
 """The value of `place` for a store in memory, without a data directory."""
@@ -25,21 +30,26 @@ def open_store(
     cache_bytes: int = CACHE_BYTES,
     hot_bytes: int = 2**62,
     remembered: Remembered = REMEMBERED,
+    replication: Replication | None = None,
 ) -> Store:
     """The store in the directory `place`, or a store in memory for `:memory:`. Arguments and errors are those of
-    `DurableStore`.
+    `DurableStore`. With a `replication` it is a `ReplicatedStore`, and raises as that.
 
     Raises InvalidInput, reason DATA_DIR, for a directory that belongs to another user. Loader threads begin at once to
     decode the stored chunks that `read` will return.
     """
     if place == IN_MEMORY:
+        if replication is not None:
+            raise InvalidInput("a service that keeps everything in memory has no events on disk to replicate")
         return MemoryStore()
     refuse_other_owner(place)
-    store = DurableStore(
-        place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes, remembered=remembered
-    )
+    limits: dict[str, Any] = {"reserve_bytes": reserve_bytes, "cache_bytes": cache_bytes, "hot_bytes": hot_bytes}
+    if replication is None:
+        store = DurableStore(place, **limits, remembered=remembered)
+    else:
+        store = ReplicatedStore(place, replication, **limits, remembered=remembered)
     store.read_ahead()
     return store
 
 
-__all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "Store", "open_store"]
+__all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "ReplicatedStore", "Replication", "Store", "open_store"]

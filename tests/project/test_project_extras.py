@@ -99,7 +99,7 @@ def imported(package: str) -> set[str]:
         ("psoup_kafka", ["kafka"]),
         ("psoup_spark", ["spark"]),
         ("psoup", ["engine"]),
-        ("psoup_storage", ["engine"]),
+        ("psoup_storage", ["engine", "replicate"]),
         ("psoup_service", ["server", "oidc", "otel", "pg", "mcp"]),
     ],
 )

@@ -40,6 +40,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import EVERY_S, GuardedClock
+from psoup_storage import ReplicatedStore
 
 if TYPE_CHECKING:
     from psoup_service.gate.certificates import Certificates
@@ -63,7 +64,7 @@ class RegularWork:
         recalled: RecalledQueries,
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
-        self._threads = threads
+        self._threads, self._store = threads, store
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
         self.expiry = Expiry(host, store)
         self.parking = Parking(host, recalled, settings.park_after_s)
@@ -89,6 +90,8 @@ class RegularWork:
         start("parked queries", self.parking.forget, park_watch.FORGET_S)
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
+        if isinstance(self._store, ReplicatedStore):
+            self._store.uploader.start()
         self.eager.start()
         self.derived.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)

@@ -54,6 +54,15 @@ class Settings(ListenSettings):
     verify: Verify = "cheap"
     """checks of the engine's own structures: off, cheap (counts, at most 2 % of the work), all (slow)"""
 
+    replicate: str = ""
+    """where all events are copied to: a directory, or s3://, gs:// or az:// (docs/replication.md); empty for no copy"""
+
+    replicate_queue_mib: int = Field(default=256, ge=1)
+    """events that may wait for the copy; with more, a base image brings the copy up to date later"""
+
+    replicate_base_s: int = Field(default=3_600, ge=10)
+    """time between two base images of the copy, from which restores begin"""
+
     memory_mib: int = Field(default=4_096, ge=0)
     """budget for tuples, queries and results; pushes and registrations beyond it are refused; 0 refuses all"""
 

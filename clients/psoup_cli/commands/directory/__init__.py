@@ -1,4 +1,4 @@
-"""Commands about a data directory: `psoup doctor`, `backup` and `restore`.
+"""Commands about a data directory: `psoup doctor`, `backup`, `restore` and `replica`.
 
     service ──backup──> copy ──restore──> data directory ──doctor──> report of damage
 
@@ -8,6 +8,7 @@ Files, in reading order:
 
     doctor    a check of everything in a data directory
     backup    a copy of everything that a service holds, and the way back
+    replica   the events that a copy of --replicate can restore, and a check of it
 
 Invariant: `doctor` changes nothing in the directory.
 Never here: a repair.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,10 @@ from psoup_cli.commands.directory.doctor import NOT_EXAMINED
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import byte_bar, print_json
 from psoup_client.phrases import counted
+from psoup_client.times import to_micros
+
+Progress = Callable[[str, int, int], None]
+"""Takes the name of the present work, the finished bytes and all bytes."""
 
 
 def backup(
@@ -55,31 +60,71 @@ def _examine(path: Path) -> None:
 
 
 def restore(
-    backup: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="A folder that psoup backup made.", show_default=False)
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder that psoup backup made, or a copy that psoup serve --replicate made.",
+            show_default=False,
+        ),
     ],
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="The new data directory: empty, or missing.", show_default=False)
     ],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Of a copy: as of this time (ISO 8601; without a zone, UTC).", show_default=False
+        ),
+    ] = None,
+    sequence: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Of a copy: as of this event.", show_default=False)
+    ] = None,
 ) -> None:
     """\b
     Examples:
       psoup restore /backups/monday psoup-data
+      psoup restore s3://bucket/psoup psoup-data --at 2026-11-28T10:15:00Z
       psoup serve --data-dir psoup-data
 
     Make a data directory of a backup, after examining it. Streams, tuples, queries and producers are as they were.
     Queries get new IDs, because the original service may still answer to the old ones. psoup queries lists the new IDs.
+
+    A copy of psoup serve --replicate can be restored as of an event (--sequence) or a moment (--at).
     """
     from psoup.errors import PSoupError
-    from psoup_storage.durable.tools.backup import restore as copy
 
     try:
         with byte_bar("restored") as progress:
-            sequence = copy(backup, directory, progress)
+            reached = _restored(source, directory, at, sequence, progress)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
     message(
-        f"Restored {directory}: everything up to event {sequence:,}. Queries have new IDs from the next start on (psoup"
+        f"Restored {directory}: everything up to event {reached:,}. Queries have new IDs from the next start on (psoup"
         f" queries lists them), and their keys are as they were. Start it: psoup serve --data-dir {directory}"
     )
+
+
+def _restored(source: str, directory: Path, at: str | None, sequence: int | None, progress: Progress) -> int:
+    """Restore a backup or a copy. Returns the last event that was restored."""
+    from psoup.errors import InvalidInput
+    from psoup_storage.durable.tools.backup import restore as restore_backup
+    from psoup_storage.replica.restore import Wanted, is_copy, restore_copy
+
+    if not is_copy(source):
+        if at is not None or sequence is not None:
+            raise InvalidInput(f"{source} is a backup, which has one moment; --at and --sequence are for copies")
+        return restore_backup(source, directory, progress)
+    wanted = Wanted()
+    if at is not None:
+        try:
+            wanted = wanted._replace(time=to_micros(at))
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem)) from None
+    if sequence is not None:
+        wanted = wanted._replace(sequence=sequence)
+    restored = restore_copy(source, directory, wanted, progress)
+    if restored.missing:
+        message(f"psoup: the copy has later events, which cannot be restored: {restored.missing}")
+    return restored.sequence

@@ -65,6 +65,10 @@ Functions = Annotated[
 DataDir = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for data; made if it is not there.")
 ]
+Replicate = Annotated[
+    str | None,
+    typer.Option("--replicate", metavar="URL", help="Copy all events to s3://BUCKET/PREFIX, or to a directory."),
+]
 InMemory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only; write nothing.")]
 Port = Annotated[
     int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
@@ -79,6 +83,7 @@ ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help
 def serve(
     data_dir: DataDir = None,
     memory: InMemory = False,
+    replicate: Replicate = None,
     port: Port = None,
     host: Host = None,
     socket: Socket = None,
@@ -104,6 +109,7 @@ def serve(
       psoup serve
       psoup serve --data-dir /var/lib/psoup --port 8000 --metrics-port 9100
       psoup serve --memory
+      psoup serve --replicate s3://bucket/psoup
       psoup serve --socket /run/psoup/psoup.sock
       psoup serve --listen 127.0.0.1:7433 --listen 10.0.0.5:7433 --tls-cert psoup.pem --tls-key psoup.key
         --tls-client-ca clients.pem
@@ -128,6 +134,7 @@ def serve(
         raise typer.BadParameter("--memory keeps no data directory; leave --data-dir out, or --memory")
     flags = {
         "data_dir": ":memory:" if memory else data_dir,
+        "replicate": replicate,
         "port": port,
         "host": host,
         "socket": socket,

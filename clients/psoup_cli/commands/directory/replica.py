@@ -1,0 +1,80 @@
+"""psoup replica list, psoup replica verify: what a copy of a service can restore, and whether it is sound."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.directory.doctor import NOT_EXAMINED
+from psoup_cli.common import AsJson, message
+from psoup_cli.output import byte_bar, iso, print_json, print_list
+from psoup_client.phrases import counted
+from psoup_client.times import from_micros
+
+app = typer.Typer(no_args_is_help=True)
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="s3://BUCKET/PREFIX, or a directory with a copy.", show_default=False)
+]
+
+
+@app.command("list")
+def list_moments(source: Source, as_json: AsJson = False) -> None:
+    """\b
+    Examples:
+      psoup replica list s3://bucket/psoup
+
+    List the events that a copy can restore, and when they were copied. psoup restore takes such an event or time.
+    """
+    from psoup.errors import PSoupError
+    from psoup_storage.replica.report import spans
+    from psoup_storage.replica.targets import open_target
+
+    try:
+        parts = spans(open_target(source))
+    except PSoupError as problem:
+        message(f"psoup: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
+    rows = [
+        [f"{s.first:,}", f"{s.last:,}", iso(from_micros(s.begin)), iso(from_micros(s.end)), s.images] for s in parts
+    ]
+    names = ("first event", "last event", "from", "to", "base images")
+    facts = [
+        span._asdict() | {"begin": iso(from_micros(span.begin)), "end": iso(from_micros(span.end))} for span in parts
+    ]
+    if as_json:
+        for fact in facts:
+            print_json(fact)
+    else:
+        print_list(names, rows, facts, right=(True, True, False, False, True))
+
+
+@app.command("verify")
+def verify(source: Source, as_json: AsJson = False) -> None:
+    """\b
+    Examples:
+      psoup replica verify s3://bucket/psoup
+
+    Read a whole copy, and check every checksum and the order of its objects. Exit codes: 0 all is well, 1 something is
+    wrong, 2 it could not be read.
+    """
+    from psoup.errors import PSoupError
+    from psoup_storage.replica.report import verify as read_all
+    from psoup_storage.replica.targets import open_target
+
+    try:
+        with byte_bar("verified") as progress:
+            result = read_all(open_target(source), lambda done, total: progress("reading", done, total))
+    except PSoupError as problem:
+        message(f"psoup: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
+    if as_json:
+        print_json(result._asdict())
+    for line in () if as_json else result.problems:
+        print(line)
+    if result.problems:
+        message(f"psoup: {counted(len(result.problems), 'object')} of {source} cannot be used")
+        raise typer.Exit(1)
+    size = f"{counted(result.objects, 'object')}, {counted(result.files, 'file')}, {counted(result.bytes, 'byte')}"
+    message(f"{source} is sound: {size}.")

@@ -1,0 +1,24 @@
+"""The copy of a service in object storage, or in a directory: events and base images, and the way back.
+
+    targets           where the copy is: a directory, or storage of S3, GCS or Azure; a new object is only created
+    objects           one numbered object: header, checksum, payload
+    segments          rows of the log as the payload of a numbered object
+    chain             the numbers of one copy: whose it is, and its last object
+    event_queue       events that wait for the uploader, within a limit
+    base_image        a copy of the data directory as of one event
+    uploader          the thread that writes segments and base images
+    replicated_store  the store on disk with an uploader
+    restore           a data directory from a copy, as of any event
+    report            the events that a copy can restore, and whether all of it is sound
+
+A module imports only modules that are above it in this list. A copy has these objects:
+
+    psoup-copy                the incarnation of the data directory that is copied
+    log/000000000000042       numbered objects: a segment (events), or the manifest of a base image
+    files/<sha256>            the files of base images, by the checksum of their content
+
+    1 base  2 events  3 events  4 events  5 base  6 events …      each has the checksum of the one before
+      └── as of event 0    1…40    41…90      └── as of event 90
+
+Every object is created once and never changed. A number is written only if it is free.
+"""

@@ -1,0 +1,88 @@
+"""The numbers of one copy: whose it is, and its last object.
+
+The first writer creates the object `psoup-copy` with the incarnation of its data directory. Then it tries to create it
+again. Storage that lets it does not honour conditional writes. Numbers are consecutive from 1 on. So some forty
+requests find the last one, without a list of names.
+"""
+
+from __future__ import annotations
+
+import json
+
+from psoup.errors import InvalidInput
+from psoup_storage.replica.objects import FORM, NumberedObject, damaged, object_name, unpack
+from psoup_storage.replica.targets import Target
+
+OWNER = "psoup-copy"
+
+
+def claim(target: Target, incarnation: str) -> None:
+    """Make a target the copy of a data directory, or check that it is.
+
+    Raises InvalidInput: reason COPY_OF_ANOTHER if it is the copy of another directory, NO_CONDITIONAL_WRITES for
+    storage that overwrites objects. Raises Unavailable if the storage fails.
+    """
+    text = json.dumps({"form": FORM, "incarnation": incarnation}).encode()
+    owner = owner_of(target)
+    if owner is None and target.create(OWNER, text):
+        owner = incarnation
+    elif owner is None:
+        owner = owner_of(target)
+    if owner != incarnation:
+        raise InvalidInput(
+            f"{target.place} has the copy of another data directory (incarnation {owner}; this one is {incarnation});"
+            " name another prefix, which may be empty. A restored directory has a new incarnation",
+            reason="COPY_OF_ANOTHER",
+        )
+    if target.create(OWNER, text):
+        raise InvalidInput(
+            f"{target.place} overwrites an object although it is asked to create it only if its name is free"
+            " (If-None-Match: *); a copy needs storage that honours this condition",
+            reason="NO_CONDITIONAL_WRITES",
+        )
+
+
+def owner_of(target: Target) -> str | None:
+    """The incarnation of the data directory that is copied; None if there is no copy.
+
+    Raises InvalidInput for a copy of another version's form.
+    """
+    content = target.read(OWNER)
+    if content is None:
+        return None
+    try:
+        facts = json.loads(content)
+        form, incarnation = facts["form"], str(facts["incarnation"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InvalidInput(f"{target.place}/{OWNER} is not of a copy of PSoup", reason="COPY_PLACE") from problem
+    if form != FORM:
+        raise InvalidInput(
+            f"{target.place} has a copy of form {form}, and this version of PSoup reads form {FORM}",
+            reason="UNKNOWN_FORMAT",
+        )
+    return incarnation
+
+
+def last_number(target: Target) -> int:
+    """The number of the last object; 0 if there is none. O(log of the number) requests.
+
+    Raises Internal, reason COPY_DAMAGED, if an object before the last one is missing.
+    """
+    free = 1
+    while target.has(object_name(free)):
+        free *= 2
+    last = free // 2
+    while free - last > 1:
+        middle = (last + free) // 2
+        last, free = (middle, free) if target.has(object_name(middle)) else (last, middle)
+    if (later := next(target.names_after(object_name(last)), None)) is not None:
+        raise damaged(target.place, free, f"it is missing, and {later} is there")
+    return last
+
+
+def read_object(target: Target, number: int) -> NumberedObject:
+    """A numbered object. Raises Internal, reason COPY_DAMAGED, if it is missing or damaged."""
+    content = target.read(object_name(number))
+    if content is None:
+        raise damaged(target.place, number, "it is missing")
+    return unpack(number, content, target.place)

@@ -1,0 +1,125 @@
+"""Events that are in the log and wait for the uploader, within a limit of bytes.
+
+    committer   put ──> [ group group group ] ──take──> uploader
+
+`put` only appends, since acknowledgements wait for the committer. While storage is away, the queue grows up to its
+limit, and then forgets all its events. They are in the data directory, and a base image will have them. So memory is
+bounded, and the service goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from psoup.events.events import Event, Pushed
+
+SEGMENT_BYTES = 4 * 1024 * 1024
+"""Bytes of waiting events from which on a segment is written at once."""
+SEGMENT_S = 1.0
+"""Seconds after which a segment is written, however small."""
+_SMALL = 256
+"""The assumed bytes of an event without its tuples."""
+
+
+class EventGroup(NamedTuple):
+    """Events of one commit. `after`: the event before them. `committed`: the time of the commit, in microseconds.
+
+    `arrived`: the same by the monotonic clock, in seconds. `size`: approximate bytes.
+    """
+
+    after: int
+    events: Sequence[Event]
+    committed: int
+    arrived: float
+    size: int
+
+
+class EventQueue:
+    """See the module. `most_bytes`: the limit. `now`: the time in microseconds; times never decrease here."""
+
+    def __init__(self, most_bytes: int, now: Callable[[], int]) -> None:
+        self._most = most_bytes
+        self._now = now
+        self._groups: deque[EventGroup] = deque()
+        self._condition = threading.Condition()
+        self._committed = 0
+        self._size = 0
+        self._closed = False
+        self.dropped = 0
+        """The times that the queue was over its limit."""
+
+    def put(self, after: int, events: Sequence[Event]) -> None:
+        """Add the events of a commit. O(events)."""
+        size = sum(_SMALL + (each.batch.nbytes if isinstance(each, Pushed) else 0) for each in events)
+        committed = self.moment()
+        with self._condition:
+            if self._size + size > self._most:
+                self._groups.clear()
+                self._size = 0
+                self.dropped += 1
+            self._groups.append(EventGroup(after, events, committed, time.monotonic(), size))
+            self._size += size
+            if self._size >= SEGMENT_BYTES:
+                self._condition.notify_all()
+
+    def moment(self) -> int:
+        """The time of a commit that would come now, in microseconds. Any thread."""
+        with self._condition:
+            self._committed = max(self._committed, self._now())
+            return self._committed
+
+    def take(self, timeout: float) -> list[EventGroup]:
+        """The groups of the next segment, once they are large or old enough; none after `timeout` seconds.
+
+        After `close` all that wait are large enough.
+        """
+        end = time.monotonic() + timeout
+        with self._condition:
+            while not self._closed and self._size < SEGMENT_BYTES:
+                now = time.monotonic()
+                due = min(end, self._groups[0].arrived + SEGMENT_S) if self._groups else end
+                if due <= now:
+                    break
+                self._condition.wait(due - now)
+            if not self._is_due():
+                return []
+            taken, size = list[EventGroup](), 0
+            while self._groups and (not taken or size + self._groups[0].size <= SEGMENT_BYTES):
+                taken.append(self._groups.popleft())
+                size += taken[-1].size
+            self._size -= size
+            return taken
+
+    def _is_due(self) -> bool:
+        if not self._groups:
+            return False
+        old = time.monotonic() >= self._groups[0].arrived + SEGMENT_S
+        return self._closed or old or self._size >= SEGMENT_BYTES
+
+    def close(self) -> None:
+        """Let `take` return at once what is left; idempotent."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called. Any thread."""
+        return self._closed
+
+    def after(self, last: int) -> int:
+        """The event before the oldest that waits; `last`, the last event of all, if none waits. Any thread."""
+        with self._condition:
+            return self._groups[0].after if self._groups else last
+
+    def waiting(self) -> tuple[int, float]:
+        """The number of waiting events, and the seconds since the oldest arrived. Any thread."""
+        with self._condition:
+            if not self._groups:
+                return 0, 0.0
+            events = sum(len(group.events) for group in self._groups)
+            return events, time.monotonic() - self._groups[0].arrived

@@ -1,0 +1,102 @@
+"""A numbered object of a copy: a line with the checksum of the rest, a header of JSON, and a payload.
+
+    psoup-copy 1 5f2c…            the form, and SHA-256 of everything after this line
+    {"number": 42, "kind": "events", "incarnation": "…", "previous": "9a01…", "base": 17, "reach": 4711, …}
+    …                             the payload: rows of the log, or nothing
+
+Headers of both kinds have
+
+    previous   the checksum of the object with the number before, so that the objects are a chain of hashes; "" for 1
+    base       the number of the newest manifest of a base image before this object; 0 if there is none
+    reach      the last event that a restore from `base` reaches by the segments up to this object; -1 without a base
+
+Segments, of the kind `events`, also have
+
+    format     the format of the rows, which is the data directory's
+    after      the event before the first row, `first` and `last`: the first and the last row
+    time       when the last event reached the disk, in microseconds
+
+Manifests, of the kind `base`, also have
+
+    format     the format of the database in the image
+    sequence   the last event in the image, and `time`: when it was made
+    after      the number of an object: all later events are in segments with greater numbers
+    files      [name in the data directory, SHA-256 of the object in files/, its bytes, "" or "zstd"], each
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from psoup.errors import Internal
+
+FORM = 1
+"""The form of copies that this version writes and reads."""
+EVENTS, BASE = "events", "base"
+_FIRST_LINE = b"psoup-copy %d %s\n"
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedObject:
+    """A numbered object. `digest`: the checksum of all of it, in hex, which the next one names."""
+
+    number: int
+    facts: dict[str, Any]
+    payload: memoryview
+    digest: str
+
+    @property
+    def kind(self) -> str:
+        """`EVENTS` or `BASE`."""
+        return str(self.facts["kind"])
+
+    @property
+    def base(self) -> int:
+        """The number of the newest manifest, this object included; 0 if there is none."""
+        return self.number if self.kind == BASE else int(self.facts["base"])
+
+
+def object_name(number: int) -> str:
+    """The name of a numbered object."""
+    return f"log/{number:015d}"
+
+
+def pack(facts: dict[str, Any], payload: bytes = b"") -> bytes:
+    """The content of a numbered object. O(bytes)."""
+    rest = json.dumps(facts, separators=(",", ":")).encode() + b"\n" + payload
+    return _FIRST_LINE % (FORM, hashlib.sha256(rest).hexdigest().encode()) + rest
+
+
+def unpack(number: int, content: bytes, place: str) -> NumberedObject:
+    """The object of a content that was read. Raises Internal, reason COPY_DAMAGED, if it is torn or has changed."""
+    line, _, rest = content.partition(b"\n")
+    words = line.split(b" ")
+    if len(words) != 3 or words[0] != b"psoup-copy":
+        raise damaged(place, number, f"it begins with {line[:_SHOWN]!r}, as no object of a copy does")
+    if words[1] != str(FORM).encode():
+        raise damaged(place, number, f"its form is {words[1][:_SHOWN]!r}, and this version of PSoup reads form {FORM}")
+    if hashlib.sha256(rest).hexdigest().encode() != words[2]:
+        raise damaged(place, number, "its checksum is wrong: it is torn, or has changed since it was written")
+    header, _, _ = rest.partition(b"\n")
+    facts = json.loads(header)
+    if facts["number"] != number:
+        raise damaged(place, number, f"it was written as number {facts['number']}")
+    payload = memoryview(rest)[len(header) + 1 :]
+    return NumberedObject(number, facts, payload, digest_of_content(content))
+
+
+def digest_of_content(content: bytes) -> str:
+    """The checksum that the next object names."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def damaged(place: str, number: int, why: str) -> Internal:
+    """The error for a numbered object that cannot be used."""
+    return Internal(
+        f"{place}/{object_name(number)} is damaged: {why}; psoup replica verify {place} examines the whole copy",
+        reason="COPY_DAMAGED",
+    )

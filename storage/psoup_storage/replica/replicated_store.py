@@ -1,0 +1,67 @@
+"""The store on disk whose events are also copied; see the package.
+
+append     the events are on the disk ─> queue of the uploader      an acknowledgement does not wait for the copy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psoup.events.events import Event
+from psoup_storage.durable.store import DurableStore
+from psoup_storage.replica.targets import open_target
+from psoup_storage.replica.uploader import Uploader
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """The place that events are copied to, and the limits.
+
+    `queue_bytes`: the most bytes of events that wait for the uploader. `base_s`: seconds between two base images.
+    `now`: the time in microseconds since 1970.
+    """
+
+    place: str
+    queue_bytes: int
+    base_s: float
+    now: Callable[[], int]
+
+
+class ReplicatedStore(DurableStore):
+    """A store on disk with an uploader. `uploader.start` begins to copy, once all events are replayed.
+
+    Raises as `DurableStore`, and InvalidInput for a target that cannot be the copy of this directory.
+    """
+
+    def __init__(self, path: Path | str, replication: Replication, **options: Any) -> None:
+        target = open_target(replication.place)
+        super().__init__(path, **options)
+        try:
+            self.uploader = Uploader(
+                target,
+                self.incarnation,
+                self.freeze,
+                lambda: self.sequence,
+                replication.now,
+                queue_bytes=replication.queue_bytes,
+                base_s=replication.base_s,
+            )
+            self.uploader.check()
+        except BaseException:
+            super().close()
+            raise
+
+    def append(self, events: Sequence[Event]) -> None:
+        """See `Store`."""
+        before = self.sequence
+        super().append(events)
+        if events:
+            self.uploader.queue.put(before, events)
+
+    def close(self) -> None:
+        """Copy the last events, then close; see `Uploader.close`. Idempotent."""
+        self.uploader.close()
+        super().close()

@@ -1,0 +1,108 @@
+"""A report about a copy: the events that it can restore, and whether all of it is sound."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from psoup.errors import Internal
+from psoup_storage.replica.chain import owner_of, read_object
+from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, object_name
+from psoup_storage.replica.restore import base_images, image_files, last_object
+from psoup_storage.replica.targets import Target
+
+
+class Span(NamedTuple):
+    """Events that can be restored, each one: from `first` to `last`, both included. Times are in microseconds.
+
+    `begin`: when the oldest base image was made. `end`: when the last event, or the image with it, was copied.
+    `images`: the number of base images of these events.
+    """
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    images: int
+
+
+def spans(target: Target) -> list[Span]:
+    """The events that a copy can restore, the oldest first. O(base images) requests. Raises as `restore_copy`."""
+    last = last_object(target)
+    parts = list[Span]()
+    end, later = last, NumberedObject(last.number + 1, {"kind": EVENTS, "after": -1}, memoryview(b""), "")
+    for base in base_images(target, last):
+        first, begin = base.facts["sequence"], base.facts["time"]
+        reach = int(end.facts["reach"])
+        if parts and _goes_on(target, later, reach, last):
+            parts[-1] = parts[-1]._replace(first=first, begin=begin, images=parts[-1].images + 1)
+        else:
+            parts.append(Span(first, reach, begin, end.facts["time"], 1))
+        if base.number > 1:
+            end, later = read_object(target, base.number - 1), base
+    return parts[::-1]
+
+
+def _goes_on(target: Target, base: NumberedObject, reach: int, last: NumberedObject) -> bool:
+    """Whether the segments around a base image lead from the event `reach`, before it, past the image's event."""
+    if reach >= base.facts["sequence"]:
+        return True
+    for number in range(base.number + 1, last.number + 1):
+        part = read_object(target, number)
+        if part.kind == EVENTS:
+            return bool(part.facts["after"] <= reach)
+    return False
+
+
+class Verification(NamedTuple):
+    """The result of `verify`. `problems`: what is wrong, in words."""
+
+    objects: int
+    files: int
+    bytes: int
+    problems: list[str]
+
+
+def verify(target: Target, progress: Callable[[int, int], None] = lambda done, total: None) -> Verification:
+    """Read a whole copy: every object, every file of base images, and the chain of hashes. O(bytes).
+
+    `progress` is called with the number of objects that are read, and of all. Raises InvalidInput if there is no copy.
+    """
+    owner = owner_of(target)
+    numbers = {int(name.rpartition("/")[2]) for name in target.names_after(object_name(0))}
+    last = max(numbers, default=0)
+    files, size, problems, before = dict[str, bool](), 0, list[str](), ""
+    for number in range(1, last + 1):
+        progress(number, last)
+        try:
+            part = read_object(target, number)
+        except Internal as problem:
+            problems.append(problem.message.partition("; psoup replica")[0])
+            before = ""
+            continue
+        size += len(part.payload)
+        if part.facts["incarnation"] != owner or (before and part.facts["previous"] != before):
+            problems.append(f"{object_name(number)} does not follow the object before it")
+        before = part.digest
+        if part.kind == BASE:
+            size += _verify_files(target, part, files, problems)
+    return Verification(len(numbers), len(files), size, problems)
+
+
+def _verify_files(target: Target, base: NumberedObject, files: dict[str, bool], problems: list[str]) -> int:
+    """Read the files of a base image that are not in `files` yet. Returns their bytes, and adds to `problems`."""
+    size = 0
+    for file in image_files(base, target.place):
+        if file.object not in files:
+            digest = hashlib.sha256()
+            try:
+                for piece in target.pieces(file.object):
+                    digest.update(piece)
+                    size += len(piece)
+            except FileNotFoundError:
+                digest = hashlib.sha256(b"missing")
+            files[file.object] = digest.hexdigest() == file.digest
+        if not files[file.object]:
+            problems.append(f"{object_name(base.number)}: its file {file.name} ({file.object}) is missing or changed")
+    return size

@@ -1,0 +1,224 @@
+"""A data directory from a copy, as of its last event, of any other, or of a moment.
+
+    newest base image that is old enough ─> files, checked ─> DIR
+    segments after it, in order ─> rows up to the wanted one ─> DIR/psoup.db ─> marked as a copy (`backup.mark`)
+
+The first start then replays these rows after the image, as a start after a crash does. It gives the directory a new
+incarnation, as with a restored backup. Anything that is missing, torn, changed or out of order is refused by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from psoup.errors import InvalidInput
+from psoup.model import time_text
+from psoup_proto.file_names import DATABASE, backup_path
+from psoup_storage.durable.chunks.folder import FOLDER
+from psoup_storage.durable.log import log
+from psoup_storage.durable.log.access import note_issued
+from psoup_storage.durable.log.rows import LogRow
+from psoup_storage.durable.log.truncation import forget_stream
+from psoup_storage.durable.sqlite.schema import is_readable, unknown_format
+from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.tools.backup import mark
+from psoup_storage.durable.tools.doctor import Progress
+from psoup_storage.formats.files import sync_directory
+from psoup_storage.replica.base_image import ImageFile, receive_file
+from psoup_storage.replica.chain import OWNER, last_number, owner_of, read_object
+from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, damaged
+from psoup_storage.replica.segments import CommittedRow, decode_rows
+from psoup_storage.replica.targets import Target, open_target
+
+_ANY = 2**63 - 1
+
+
+class Wanted(NamedTuple):
+    """The events to restore: those with a sequence of at most `sequence` that reached the disk at `time` or before."""
+
+    sequence: int = _ANY
+    time: int = _ANY
+
+    def has(self, sequence: int, time: int) -> bool:
+        """Whether an event, or an image as of it, is wanted."""
+        return sequence <= self.sequence and time <= self.time
+
+
+class RestoredCopy(NamedTuple):
+    """The result of a restore: everything up to the event `sequence`.
+
+    `missing`: why the copy's later events could not be restored, although they were wanted; "" if all were.
+    """
+
+    sequence: int
+    missing: str
+
+
+def restore_copy(
+    place: str | Target, directory: Path | str, wanted: Wanted | None = None, progress: Progress = lambda *_: None
+) -> RestoredCopy:
+    """Make a data directory of a copy. O(bytes of the image and of the segments after it).
+
+    Raises InvalidInput if the directory is not empty, or if there is no copy with the wanted event. Raises Internal,
+    reason COPY_DAMAGED, for a damaged copy, and Unavailable. The directory is as before then.
+    """
+    target, directory = open_target(place) if isinstance(place, str) else place, Path(directory)
+    wanted = wanted or Wanted()
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidInput(f"{directory} is not empty; restore into a directory that is not there yet")
+    last = last_object(target)
+    base = base_of(target, last, wanted)
+    existed = directory.exists()
+    try:
+        (directory / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.chmod(0o700)
+        _receive(target, base, directory, progress)
+        restored = _Application(directory, target, base, wanted).apply(last.number)
+        if wanted.sequence != _ANY and restored.sequence < wanted.sequence:
+            why = restored.missing or f"its last event is {restored.sequence:,}"
+            raise InvalidInput(
+                f"{target.place} has no way to event {wanted.sequence:,}: {why}; psoup replica list {target.place}"
+                " names the events that can be restored"
+            )
+        mark(directory)
+        for folder in (directory / FOLDER, directory, directory.parent):
+            sync_directory(folder)
+        return restored
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        if existed:
+            directory.mkdir(mode=0o700)
+        raise
+
+
+def is_copy(place: str) -> bool:
+    """Whether a place is a copy of a service: object storage, or a directory that has one."""
+    return "://" in place or (Path(place) / OWNER).exists()
+
+
+def last_object(target: Target) -> NumberedObject:
+    """The last object of a copy. Raises InvalidInput if there is no copy, Internal if the object is damaged."""
+    if owner_of(target) is None or not (number := last_number(target)):
+        raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+    return read_object(target, number)
+
+
+def base_images(target: Target, last: NumberedObject) -> Iterator[NumberedObject]:
+    """The manifests of the base images up to an object, the newest first."""
+    number = last.base
+    while number:
+        base = last if number == last.number else read_object(target, number)
+        if base.kind != BASE:
+            raise damaged(target.place, number, "a later object calls it a manifest, and it has segments")
+        yield base
+        number = int(base.facts["base"])
+
+
+def base_of(target: Target, last: NumberedObject, wanted: Wanted) -> NumberedObject:
+    """The newest base image that has only wanted events. Raises InvalidInput if there is none."""
+    oldest = None
+    for base in base_images(target, last):
+        if wanted.has(base.facts["sequence"], base.facts["time"]):
+            return base
+        oldest = base
+    if oldest is None:
+        raise InvalidInput(f"{target.place} has no base image yet, so nothing can be restored")
+    sequence, time = oldest.facts["sequence"], time_text(oldest.facts["time"])
+    raise InvalidInput(f"the oldest base image of {target.place} is of event {sequence:,}, {time}: name a later moment")
+
+
+def image_files(base: NumberedObject, place: str) -> list[ImageFile]:
+    """The files of a base image. Raises Internal for a name that no file of a backup has: it would become a path."""
+    files = [ImageFile(*values) for values in base.facts["files"]]
+    for file in files:
+        if backup_path(file.name) is None or not _is_digest(file.digest):
+            raise damaged(place, base.number, f"it names the file {file.name[:80]!r}, which no backup has")
+    return files
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def _receive(target: Target, base: NumberedObject, directory: Path, progress: Progress) -> None:
+    files = image_files(base, target.place)
+    if not is_readable(str(base.facts["format"])):
+        raise unknown_format(Path(target.place), str(base.facts["format"]))
+    done, total = 0, sum(file.size for file in files)
+    for file in files:
+        if not receive_file(target, file, directory / file.name):
+            why = f"its file {file.name} ({file.object}) is missing, or has changed since it was written"
+            raise damaged(target.place, base.number, why)
+        done += file.size
+        progress(f"copying {file.name}", done, total)
+
+
+class _Application:
+    """The rows of segments, applied to the database of a base image."""
+
+    def __init__(self, directory: Path, target: Target, base: NumberedObject, wanted: Wanted) -> None:
+        self._path = directory / DATABASE
+        self._target, self._base, self._wanted = target, base, wanted
+        self._sequence = int(base.facts["sequence"])
+
+    def apply(self, last: int) -> RestoredCopy:
+        """Apply the wanted rows of the segments up to the object `last`."""
+        connection = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
+                connection.pragma(name, value)
+            register(connection)
+            missing = self._apply_all(connection, last)
+        finally:
+            connection.close()
+        return RestoredCopy(self._sequence, missing)
+
+    def _apply_all(self, connection: apsw.Connection, last: int) -> str:
+        previous = ""
+        for number in range(int(self._base.facts["after"]) + 1, last + 1):
+            part = read_object(self._target, number)
+            if previous and part.facts["previous"] != previous:
+                raise damaged(self._target.place, number, "it does not follow the object before it")
+            previous = part.digest
+            if part.kind != EVENTS or part.facts["last"] <= self._sequence:
+                continue
+            first = part.facts["after"] + 1
+            if not self._wanted.has(self._sequence + 1, 0):
+                return ""
+            if part.facts["after"] > self._sequence:
+                return f"the events {self._sequence + 1:,} to {first - 1:,} were never copied one by one"
+            if part.facts["format"] != self._base.facts["format"]:
+                return f"from event {first:,} on they have another format, and no base image yet"
+            rows = self._rows(part)
+            wanted = [each.row for each in rows if self._wanted.has(each.row.sequence, each.committed)]
+            with connection:
+                missing = self._write(connection, wanted)
+            if missing or len(wanted) < len(rows):
+                return missing
+        return ""
+
+    def _rows(self, part: NumberedObject) -> list[CommittedRow]:
+        """The rows of a segment after the last one that was applied."""
+        try:
+            rows = decode_rows(part.payload)
+        except (ValueError, OSError) as problem:
+            raise damaged(self._target.place, part.number, str(problem)) from problem
+        return [each for each in rows if each.row.sequence > self._sequence]
+
+    def _write(self, connection: apsw.Connection, rows: list[LogRow]) -> str:
+        """Write rows to the log. Returns why the rows from some one on cannot be restored; else ""."""
+        for row in rows:
+            if row.kind == "attach":
+                return f"event {row.sequence:,} attached history, which the next base image has; name a later moment"
+            log.write(connection, [row])
+            if row.kind == "token":
+                note_issued(connection)
+            elif row.kind == "drop":
+                forget_stream(connection, row.stream)
+            self._sequence = row.sequence
+        return ""

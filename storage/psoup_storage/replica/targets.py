@@ -1,0 +1,237 @@
+"""The place of a copy: a directory, or object storage. Each object is created once, whole or not at all.
+
+    create     writes an object only if its name is free (object storage: `If-None-Match: *`; a directory: a hard link)
+    add_file   writes a file whose name is the checksum of its content; a second writer writes the same bytes
+
+Object storage is reached by obstore, a binding of Rust's `object_store`: it repeats requests that fail, with pauses,
+and takes credentials and the address from the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from psoup.errors import InvalidInput, Unavailable
+from psoup_storage.formats.files import sync_directory
+
+SCHEMES = ("s3", "gs", "az")
+"""The schemes of URLs of object storage."""
+RETRIES = 3
+"""The most repetitions of one request to object storage."""
+RETRY_S = 10
+"""Seconds after which a request that fails is not repeated any more."""
+_NEW = ".new-"
+
+
+class Target(Protocol):
+    """The objects of one copy. Any thread. Raises Unavailable, reason COPY_UNREACHABLE, if the storage fails."""
+
+    place: str
+    """The directory or the URL, for messages."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object; returns False, and changes nothing, if there is one of that name."""
+        ...
+
+    def add_file(self, name: str, path: Path) -> None:
+        """Write an object of the content of a file, unless there is one of that name."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object of that name."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an object; None if there is none."""
+        ...
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The content of an object, in pieces. Raises FileNotFoundError if there is none."""
+        ...
+
+    def names_after(self, name: str) -> Iterator[str]:
+        """The names in the folder of `name` that are greater than it, in order."""
+        ...
+
+
+def open_target(place: str) -> Target:
+    """The target at a directory, or at a URL such as s3://bucket/prefix. No request is made.
+
+    Raises InvalidInput for another URL, and if the package obstore is missing.
+    """
+    scheme, separator, _ = place.partition("://")
+    if not separator:
+        return DirectoryTarget(place)
+    if scheme not in SCHEMES:
+        allowed = ", ".join(f"{name}://" for name in SCHEMES)
+        raise InvalidInput(f"{place}: a copy is in a directory, or in object storage at {allowed}", reason="COPY_PLACE")
+    try:
+        return StorageTarget(place)
+    except ModuleNotFoundError as problem:
+        raise InvalidInput(
+            f"{place} needs the package obstore, which is not installed: pip install 'psoup[server,replicate]'",
+            reason="EXTRA",
+        ) from problem
+
+
+class DirectoryTarget:
+    """A copy in a directory, which is made if it is missing. Its file system must have hard links."""
+
+    def __init__(self, place: str | Path) -> None:
+        self.place = str(place)
+        self._path = Path(place)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Target`. The object is on the disk when this returns."""
+        path = self._path / name
+        with self._errors(), self._new(path) as new:
+            new.write_bytes(content)
+            _sync_file(new)
+            try:
+                os.link(new, path)
+            except FileExistsError:
+                return False
+        return True
+
+    def add_file(self, name: str, path: Path) -> None:
+        """See `Target`. The object is on the disk when this returns."""
+        if self.has(name):
+            return
+        with self._errors(), self._new(self._path / name) as new:
+            shutil.copyfile(path, new)
+            _sync_file(new)
+            new.rename(self._path / name)
+
+    def has(self, name: str) -> bool:
+        """See `Target`."""
+        with self._errors():
+            return (self._path / name).exists()
+
+    def read(self, name: str) -> bytes | None:
+        """See `Target`."""
+        with self._errors():
+            try:
+                return (self._path / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """See `Target`."""
+        with self._errors(), open(self._path / name, "rb") as file:
+            while piece := file.read(1024 * 1024):
+                yield piece
+
+    def names_after(self, name: str) -> Iterator[str]:
+        """See `Target`. O(names in the folder)."""
+        folder, _, last = name.rpartition("/")
+        with self._errors():
+            path = self._path / folder
+            files = [each.name for each in path.iterdir()] if path.is_dir() else []
+        yield from (f"{folder}/{file}" for file in sorted(files) if file > last)
+
+    @contextmanager
+    def _new(self, path: Path) -> Iterator[Path]:
+        """A name for a new file beside `path`; it is removed at the end. The names in the folder are durable then."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_name(f"{_NEW}{secrets.token_hex(8)}")
+        try:
+            yield new
+        finally:
+            new.unlink(missing_ok=True)
+            sync_directory(path.parent)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as problem:
+            raise unreachable(self.place, problem.strerror or str(problem)) from problem
+
+
+class StorageTarget:
+    """A copy in object storage. Raises ModuleNotFoundError without the package obstore."""
+
+    def __init__(self, place: str) -> None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError
+        from obstore.store import from_url
+
+        self.place = place
+        self._calls: Any = obstore
+        self._taken, self._failed = AlreadyExistsError, BaseError
+        try:
+            retries: Any = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
+            self._store: Any = from_url(place, retry_config=retries)
+        except (BaseError, ValueError) as problem:
+            raise InvalidInput(f"{place} cannot be used: {problem}", reason="COPY_PLACE") from problem
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Target`."""
+        try:
+            self._call(self._calls.put, name, content, mode="create")
+        except self._taken:
+            return False
+        return True
+
+    def add_file(self, name: str, path: Path) -> None:
+        """See `Target`. A large file is sent in parts."""
+        if not self.has(name):
+            self._call(self._calls.put, name, path)
+
+    def has(self, name: str) -> bool:
+        """See `Target`."""
+        try:
+            self._call(self._calls.head, name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """See `Target`."""
+        try:
+            return bytes(self._call(lambda store, path: self._calls.get(store, path).bytes(), name))
+        except FileNotFoundError:
+            return None
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """See `Target`."""
+        stream = iter(self._call(self._calls.get, name).stream())
+        while (piece := self._call(lambda store, _: next(stream, None), name)) is not None:
+            yield bytes(piece)
+
+    def names_after(self, name: str) -> Iterator[str]:
+        """See `Target`."""
+        folder = name.rpartition("/")[0]
+        pages = self._call(lambda store, path: iter(self._calls.list(store, folder, offset=path)), name)
+        while page := self._call(lambda *_: next(pages, None), name):
+            yield from sorted(each["path"] for each in page)
+
+    def _call(self, request: Callable[..., Any], name: str, *values: Any, **options: Any) -> Any:
+        try:
+            return request(self._store, name, *values, **options)
+        except (FileNotFoundError, self._taken):
+            raise
+        except (self._failed, OSError) as problem:
+            raise unreachable(f"{self.place}/{name}", str(problem).partition("\n")[0]) from problem
+
+
+def unreachable(place: str, why: str) -> Unavailable:
+    """The error for storage that fails."""
+    return Unavailable(f"the copy at {place} cannot be reached: {why}", reason="COPY_UNREACHABLE")
+
+
+def _sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

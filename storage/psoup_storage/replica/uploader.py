@@ -1,0 +1,281 @@
+"""The thread that writes segments and base images to a copy, in the order of their numbers.
+
+    committer   put ──> queue ──> uploader   encode, compress ──create 42──> target
+                                     │  base image is due
+                                     └────> imager   freeze, send files ──list──> uploader ──create 43──> target
+
+A number is written only if it is free. If it is taken, the content decides. The same bytes are this writer's, whose
+reply was lost. Other bytes are another writer's, and this one stops for good. After an error of the storage the same
+bytes are written again under the same number.
+
+A base image is due at a start whose last event the copy does not have. It is due after the queue has dropped events,
+and after history was attached, because its tuples are in files. After events it is due every `base_s` seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from psoup.errors import FailedPrecondition, Internal, PSoupError, ResourceExhausted, Unavailable
+from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.sqlite.schema import FORMAT
+from psoup_storage.durable.tools.backup import Frozen
+from psoup_storage.replica.base_image import send_files
+from psoup_storage.replica.chain import claim, last_number, read_object
+from psoup_storage.replica.event_queue import EventGroup, EventQueue
+from psoup_storage.replica.objects import BASE, EVENTS, digest_of_content, object_name, pack
+from psoup_storage.replica.segments import CommittedRow, encode_rows
+from psoup_storage.replica.targets import Target
+
+FIRST_PAUSE_S = 0.5
+MOST_PAUSE_S = 30.0
+CLOSE_S = 10.0
+"""Seconds for which `close` waits until the copy has the last events."""
+LOOK_S = 0.25
+"""Seconds between two looks whether a base image is due or ready."""
+LAST_LOOK_S = 0.02
+"""The same after `close`."""
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Ask(Protocol):
+    """Makes a request to the storage, and returns its result."""
+
+    def __call__(self, request: Callable[[], Result], /) -> Result:
+        """See the class."""
+        ...
+
+
+def at_once(request: Callable[[], Result]) -> Result:
+    """An `Ask` that makes a request once."""
+    return request()
+
+
+class _Ended(Exception):
+    """The uploader must end although a write has not succeeded."""
+
+
+class Uploader:
+    """Copies the events of one data directory; see the module.
+
+    `freeze`: makes a copy of the directory. `last`: the directory's last event. `now`: the time in microseconds.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        incarnation: str,
+        freeze: Callable[[], Frozen],
+        last: Callable[[], int],
+        now: Callable[[], int],
+        *,
+        queue_bytes: int,
+        base_s: float,
+    ) -> None:
+        self.target = target
+        self.queue = EventQueue(queue_bytes, now)
+        self.failure = ""
+        """The reason why nothing is copied any more; "" while it is."""
+        self.trouble = ""
+        """The reason why the last request failed; "" once one has succeeded."""
+        self._incarnation = incarnation
+        self._freeze, self._last_event, self._now = freeze, last, now
+        self._base_s = base_s
+        self._thread = threading.Thread(target=self._copy, name="psoup-replica", daemon=True)
+        self._imager = ThreadPoolExecutor(1, "psoup-base-image")
+        self._imaging: Future[dict[str, Any]] | None = None
+        self._stop = threading.Event()
+        self._number, self._previous = 0, ""
+        """The number and the checksum of the last object."""
+        self._base, self._reach = 0, -1
+        """The facts of the next header; see `objects`."""
+        self._base_at = -1
+        """The last event of the newest base image; -1 without one."""
+        self._run: tuple[int, int] | None = None
+        """The events (after, last) that the last segments have without a gap; None before the first segment."""
+        self._due = True
+        self._opened = False
+        self._next_base = self._not_before = 0.0
+        """When a base image is made at the latest if there were events, and when at the earliest; monotonic."""
+        self._sending: EventGroup | None = None
+        """The oldest group of the segment that is being written."""
+
+    def check(self) -> None:
+        """Make the target the copy of this directory, and find its last object. Call it before `start`.
+
+        Raises as `claim` and `read_object`, and FailedPrecondition, reason COPY_AHEAD, if the copy has later events
+        than the directory. If the storage is away, the thread asks it again.
+        """
+        try:
+            self._open(at_once)
+        except Unavailable as problem:
+            _log.warning("the copy cannot be reached at the start; it is tried again", extra={"why": problem.message})
+
+    def start(self) -> None:
+        """Begin to copy. Idempotent; a no-op after `close`."""
+        if not self._thread.is_alive() and not self.queue.closed:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Copy the last events, for `CLOSE_S` at most, and end. Idempotent."""
+        self.queue.close()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_S)
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._imager.shutdown(cancel_futures=True)
+
+    def lag(self) -> tuple[int, float]:
+        """The events that the copy does not have yet, and the seconds since the oldest of them. Any thread."""
+        events, seconds = self.queue.waiting()
+        sending = self._sending
+        if sending is None:
+            return events, seconds
+        return max(self._last_event() - sending.after, events), time.monotonic() - sending.arrived
+
+    @property
+    def numbers(self) -> int:
+        """The number of the last object. Any thread."""
+        return self._number
+
+    # The thread ------------------------------------------------------------------------------------------------
+
+    def _copy(self) -> None:
+        try:
+            if not self._opened:
+                self._open(self._insist)
+            while True:
+                groups = self.queue.take(LOOK_S)
+                if groups:
+                    self._send(groups)
+                elif self.queue.closed and (not (self._due or self._imaging) or self._stop.wait(LAST_LOOK_S)):
+                    return
+                self._look_after_image()
+        except _Ended:
+            _log.warning("the copy lacks the last events", extra={"events": self.lag()[0], "why": self.trouble})
+        except Exception as problem:
+            self.failure = (
+                problem.message if isinstance(problem, PSoupError) else f"{type(problem).__name__}: {problem}"
+            )
+            _log.exception("events are not copied any more", extra={"copy": self.target.place})
+
+    def _open(self, ask: Ask) -> None:
+        """Make the target the copy of this directory, and go on after the last object of an earlier process.
+
+        There is a base image at once unless the copy has all events.
+        """
+        ask(lambda: claim(self.target, self._incarnation))
+        number = ask(lambda: last_number(self.target))
+        if number:
+            last = ask(lambda: read_object(self.target, number))
+            last_stored = self.queue.after(self._last_event())
+            self._refuse_ahead(max(last.facts["reach"], last.facts.get("last", 0)), last_stored)
+            base = last if last.base in (0, number) else ask(lambda: read_object(self.target, last.base))
+            self._base_at = base.facts.get("sequence", -1)
+            self._number, self._previous = number, last.digest
+            self._base, self._reach = last.base, last.facts["reach"]
+            self._due = not self._base or self._reach != last_stored or last.facts["format"] != FORMAT
+        self._next_base = time.monotonic() + self._base_s
+        self._opened = True
+
+    def _refuse_ahead(self, copied: int, stored: int) -> None:
+        if copied > stored:
+            raise FailedPrecondition(
+                f"{self.target.place} has events up to {copied:,}, and this data directory only up to {stored:,}:"
+                " another service went on from a copy of the directory, or an older state of it was put back; restore"
+                " the copy (psoup restore), or name an empty prefix",
+                reason="COPY_AHEAD",
+            )
+
+    def _send(self, groups: list[EventGroup]) -> None:
+        """Write the segment of some groups."""
+        self._sending = groups[0]
+        rows = [CommittedRow(encode(event), group.committed) for group in groups for event in group.events]
+        after, last = groups[0].after, rows[-1].row.sequence
+        attaches = any(each.row.kind == "attach" for each in rows)
+        start = last if attaches else after
+        self._run = (self._run[0], last) if self._run is not None and self._run[1] == start else (start, last)
+        if self._base and start <= self._reach:
+            self._reach = max(self._reach, last)
+        else:
+            self._due = True
+        facts = {"format": FORMAT, "after": after, "first": rows[0].row.sequence, "last": last}
+        self._write(EVENTS, facts | {"time": groups[-1].committed}, encode_rows(rows))
+        self._sending = None
+
+    def _look_after_image(self) -> None:
+        """Begin a base image that is due, and write the manifest of one whose files are sent."""
+        if self._imaging is None:
+            now = time.monotonic()
+            late = now >= self._next_base and self._last_event() > self._base_at
+            if (self._due or late) and now >= self._not_before:
+                self._due = False
+                self._imaging = self._imager.submit(self._image, self._number)
+        elif self._imaging.done():
+            imaging, self._imaging = self._imaging, None
+            try:
+                self._write_manifest(imaging.result())
+            except (Unavailable, Internal, ResourceExhausted, OSError) as problem:
+                self._due, self._not_before = True, time.monotonic() + MOST_PAUSE_S
+                _log.warning("a base image could not be made; it is tried again", extra={"why": str(problem)})
+
+    def _image(self, after: int) -> dict[str, Any]:
+        """Make a base image, and send its files. `after`: the number of the last object before. The imager's thread."""
+        frozen = self._freeze()
+        try:
+            facts = {"format": FORMAT, "sequence": frozen.sequence, "time": self.queue.moment(), "after": after}
+            return facts | {"files": send_files(self.target, frozen, self._stop.is_set)}
+        finally:
+            frozen.close()
+
+    def _write_manifest(self, facts: dict[str, Any]) -> None:
+        sequence = facts["sequence"]
+        if self._run is None or self._run[0] <= sequence:
+            self._reach = sequence if self._run is None else max(sequence, self._run[1])
+        else:  # events were dropped after the image was made
+            self._reach, self._due = sequence, True
+        self._write(BASE, facts)
+        self._base, self._base_at = self._number, sequence
+        self._next_base = time.monotonic() + self._base_s
+
+    def _write(self, kind: str, facts: dict[str, Any], payload: bytes = b"") -> None:
+        """Write the next number, if it is free or has the same bytes. Raises FailedPrecondition if it is taken."""
+        number = self._number + 1
+        place = {"number": number, "kind": kind, "incarnation": self._incarnation, "previous": self._previous}
+        content = pack(place | {"base": self._base, "reach": self._reach} | facts, payload)
+        name = object_name(number)
+        if not self._insist(lambda: self.target.create(name, content)):
+            content_there = self._insist(lambda: self.target.read(name))
+            if content_there != content:
+                raise FailedPrecondition(
+                    f"{self.target.place}/{name} is taken by another writer, and this one has stopped copying: two"
+                    " services run on copies of one data directory; give one of them another prefix",
+                    reason="COPY_TAKEN",
+                )
+        self._number, self._previous = number, digest_of_content(content)
+
+    def _insist(self, request: Callable[[], Result]) -> Result:
+        """The result of a request to the storage, which is tried again until it succeeds. Raises `_Ended`."""
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                result = request()
+            except Unavailable as problem:
+                if not self.trouble:
+                    _log.warning("the copy cannot be reached; it is tried again", extra={"why": problem.message})
+                self.trouble = problem.message
+            else:
+                if self.trouble:
+                    _log.warning("the copy can be reached again")
+                    self.trouble = ""
+                return result
+            if self._stop.wait(pause):
+                raise _Ended
+            pause = min(2 * pause, MOST_PAUSE_S)

@@ -1,0 +1,101 @@
+"""The embedded engine on a directory that is copied, to a target that fails when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from unittest.mock import patch
+
+from psoup_storage import ReplicatedStore, Replication
+from psoup_storage.replica import event_queue, replicated_store, uploader
+from psoup_storage.replica.chain import last_number, read_object
+from psoup_storage.replica.targets import DirectoryTarget, Target, unreachable
+from psoup_testing.engines import format_fixture
+from psoup_testing.engines.format_fixture import START, Soup
+
+BEFORE, AFTER = "before", "after"
+"""When a request fails: before it has done anything, or after, so that only its reply is lost."""
+
+
+class FailingTarget(DirectoryTarget):
+    """A copy in a directory. `fails`: says of an operation and a name whether it fails, `BEFORE` or `AFTER`, or "".
+
+    `written`: the names of all writes that were asked for and done.
+    """
+
+    def __init__(self, place: Path, fails: Callable[[str, str], str] = lambda operation, name: "") -> None:
+        super().__init__(place)
+        self.fails = fails
+        self.written: list[str] = []
+
+    def create(self, name: str, content: bytes) -> bool:
+        when = self._begin("create", name)
+        created = super().create(name, content)
+        if created:
+            self.written.append(name)
+        self._end(when, name)
+        return created
+
+    def add_file(self, name: str, path: Path) -> None:
+        when, present = self._begin("add_file", name), self.has(name)
+        super().add_file(name, path)
+        if not present:
+            self.written.append(name)
+        self._end(when, name)
+
+    def read(self, name: str) -> bytes | None:
+        when = self._begin("read", name)
+        content = super().read(name)
+        self._end(when, name)
+        return content
+
+    def _begin(self, operation: str, name: str) -> str:
+        when = self.fails(operation, name)
+        if when == BEFORE:
+            raise unreachable(name, "the test says so")
+        return when
+
+    def _end(self, when: str, name: str) -> None:
+        if when == AFTER:
+            raise unreachable(name, "the reply was lost")
+
+
+@contextmanager
+def copied(path: Path, target: Target, queue_bytes: int = 2**30, base_s: float = 3_600) -> Iterator[Soup]:
+    """An engine on the directory `path`, whose events are copied at once. At the end all that can be is copied."""
+
+    def opened(directory: Path) -> ReplicatedStore:
+        with patch.object(replicated_store, "open_target", lambda place: target):
+            store = ReplicatedStore(directory, Replication("", queue_bytes, base_s, lambda: START))
+        store.uploader.start()
+        return store
+
+    with (
+        patch.object(format_fixture, "DurableStore", opened),
+        patch.multiple(event_queue, SEGMENT_S=0.001),
+        patch.multiple(uploader, FIRST_PAUSE_S=0.001, LOOK_S=0.005, MOST_PAUSE_S=0.002, CLOSE_S=30.0),
+    ):
+        soup = Soup(path, START)
+        try:
+            yield soup
+        finally:
+            soup.store.close()
+
+
+def store_of(soup: Soup) -> ReplicatedStore:
+    """The store of an engine that is copied."""
+    assert isinstance(soup.store, ReplicatedStore)
+    return soup.store
+
+
+def wait_for_copy(soup: Soup) -> None:
+    """Wait until a restore reaches the last event."""
+    store, looked = store_of(soup), Event()
+    for _ in range(3_000):
+        number = last_number(store.uploader.target)
+        if number and read_object(store.uploader.target, number).facts["reach"] == store.sequence:
+            return
+        looked.wait(0.01)
+    raise TimeoutError(store.uploader.trouble)

@@ -1,0 +1,84 @@
+"""A service whose machine is lost: its copy has what it had, also after kill -9."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from psoup_cli.app import app
+from psoup_client import Client, NotFound
+from psoup_service.process.settings import Settings
+from psoup_storage.replica.chain import last_number, read_object
+from psoup_storage.replica.targets import DirectoryTarget
+from psoup_testing.services.zygote import Zygote
+
+
+@pytest.fixture
+def zygote(tmp_path: Path) -> Iterator[Zygote]:
+    environ = {"PSOUP_TEST_CHUNK_ROWS": "64", "PSOUP_REPLICATE": str(tmp_path / "copy")}
+    with Zygote(**environ) as made:
+        yield made
+
+
+def wait_for_copy(copy: Path, sequence: int) -> None:
+    target, looked = DirectoryTarget(copy), Event()
+    for _ in range(600):
+        number = last_number(target)
+        if number and read_object(target, number).facts["reach"] >= sequence:
+            return
+        looked.wait(0.05)
+    raise TimeoutError
+
+
+@pytest.mark.long
+def test_a_service_comes_back_from_its_copy(zygote: Zygote, tmp_path: Path) -> None:
+    zygote.start(str(tmp_path / "data"))
+    with Client(zygote.ready(), timeout=20) as client:
+        client.create_stream("CREATE STREAM s (n BIGINT, part BIGINT)")
+        query = client.register("SELECT n, part, _id FROM s BEGIN (START)", key="all")
+        with client.producer("s", name="p") as producer:
+            for number in range(100):
+                producer.push(pa.table({"n": [number] * 3, "part": [0, 1, 2]}))
+        answer, sequence = query.invoke().to_arrow(), client.info().sequence
+    zygote.kill()
+    zygote.start(str(tmp_path / "data"))  # what the killed one had not copied leaves with a base image
+    zygote.ready()
+    wait_for_copy(tmp_path / "copy", sequence)
+    zygote.kill()
+    shutil.rmtree(tmp_path / "data")
+    result = CliRunner().invoke(app, ["restore", str(tmp_path / "copy"), str(tmp_path / "new")])
+    assert result.exit_code == 0, result.output
+    assert f"everything up to event {sequence:,}." in result.output
+    copied = shutil.move(tmp_path / "copy", tmp_path / "copy of the lost machine")
+    zygote.start(str(tmp_path / "new"))
+    with Client(zygote.ready(), timeout=20) as client:
+        assert client.info().sequence == sequence
+        assert client.query(key="all").invoke().to_arrow().equals(answer)
+        with pytest.raises(NotFound, match="from before a backup was restored"):
+            client.query(query.id).invoke()
+    assert zygote.stop() == 0
+    early = ["restore", str(copied), str(tmp_path / "early"), "--sequence", str(sequence - 50)]
+    result = CliRunner().invoke(app, early)
+    assert result.exit_code == 0, result.output
+    assert f"everything up to event {sequence - 50:,}." in result.output
+
+
+def test_commands_say_what_they_cannot_restore(tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    result = CliRunner().invoke(app, ["restore", str(tmp_path / "backup"), str(tmp_path / "new"), "--sequence", "3"])
+    assert result.exit_code != 0 and "is a backup, which has one moment" in result.output
+    result = CliRunner().invoke(app, ["restore", "ftp://host/copy", str(tmp_path / "new")])
+    assert result.exit_code != 0 and "in object storage at s3://, gs://, az://" in result.output
+    (tmp_path / "backup" / "psoup-copy").write_text("{}")
+    result = CliRunner().invoke(app, ["restore", str(tmp_path / "backup"), str(tmp_path / "new"), "--at", "soon"])
+    assert result.exit_code == 2 and "'soon' is not a time" in result.output
+
+
+def test_no_service_is_copied_unless_a_setting_says_so() -> None:
+    assert Settings().replicate == ""

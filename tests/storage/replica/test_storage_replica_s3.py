@@ -1,0 +1,79 @@
+"""A copy in object storage: a server of S3 that honours conditional writes, reached as a service reaches it."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from moto.server import ThreadedMotoServer
+
+from psoup.errors import InvalidInput, Unavailable
+from psoup_storage.replica.restore import restore_copy
+from psoup_storage.replica.targets import Target, open_target
+from psoup_testing.engines.copy_target import copied, store_of, wait_for_copy
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    request = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
+    with urllib.request.urlopen(request):
+        pass
+    yield f"http://{host}:{port}"
+    moto.stop()
+
+
+@pytest.fixture
+def target(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    settings = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1", "ENDPOINT_URL": server}
+    for name, value in (settings | {"ALLOW_HTTP": "true"}).items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    return open_target(f"s3://bucket/{tmp_path.name}")
+
+
+def test_an_object_is_created_once(target: Target, tmp_path: Path) -> None:
+    assert target.read("log/1") is None and not target.has("log/1")
+    assert target.create("log/1", b"first")
+    assert not target.create("log/1", b"second")
+    assert target.read("log/1") == b"first"
+    assert target.create("log/2", b"") and target.create("log/3", b"") and target.create("other/9", b"")
+    assert list(target.names_after("log/1")) == ["log/2", "log/3"]
+    large = bytes(range(256)) * 40_000
+    (tmp_path / "large").write_bytes(large)
+    target.add_file("files/1", tmp_path / "large")
+    assert b"".join(target.pieces("files/1")) == large
+    with pytest.raises(FileNotFoundError):
+        next(target.pieces("files/2"))
+
+
+def test_a_copy_in_object_storage_is_restored(target: Target, tmp_path: Path) -> None:
+    with copied(tmp_path / "data", target) as soup:
+        soup.execute("CREATE STREAM s (x BIGINT)")
+        soup.register("SELECT x FROM s BEGIN (START)")
+        for value in range(5):
+            soup.push("s", pa.table({"x": [value]}))
+            wait_for_copy(soup)
+        answer, sequence = soup.invoke(1).to_table(), soup.store.sequence
+    assert store_of(soup).uploader.failure == ""
+    assert restore_copy(target.place, tmp_path / "again").sequence == sequence
+    with copied(tmp_path / "again", open_target(f"{target.place}-2")) as soup:
+        assert soup.invoke(1).to_table().equals(answer)
+
+
+def test_storage_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    with pytest.raises(Unavailable, match="the copy at s3://bucket/x/log/1 cannot be reached"):
+        open_target("s3://bucket/x").has("log/1")
+    with pytest.raises(InvalidInput, match="at s3://, gs://, az://"):
+        open_target("hdfs://bucket/x")
