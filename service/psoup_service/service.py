@@ -345,8 +345,8 @@ class Service:
         return {**structures, **self.host.counters(), **frame}
 
     def _notices(self) -> str:
-        """The failure of the host; else a full disk, the tasks that keep failing and the state of the clock."""
-        notices = (self.host.shortage(), self.regular.supervisor.failing, self.clock.state().notice())
+        """The failure of the host; else a full disk, tasks that keep failing, the copy, the clock."""
+        notices = (self.host.shortage(), self.regular.notice(), self.clock.state().notice())
         return self.host.failure or "; ".join(filter(None, notices))
 
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:

@@ -33,6 +33,7 @@ from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
+from psoup_service.figures.copy_figures import copy_figures, copy_notice
 from psoup_service.gate import certificates, credentials
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import NOT_UPDATED, UPDATING, FoldNotes
@@ -113,7 +114,12 @@ class RegularWork:
             "clock_heartbeats": self.heartbeats.count,
             "rows_expired": self.row_expiry.expired,
             **self.derived.figures(),
+            **copy_figures(self._store),
         }
+
+    def notice(self) -> str:
+        """The tasks that keep failing, and the state of the copy, in words; "" if all is well."""
+        return "; ".join(filter(None, (self.supervisor.failing, copy_notice(self._store))))
 
     def stop(self) -> None:
         """End all work. `join` waits for its threads."""

@@ -41,6 +41,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Streams and tables": ("streams", "tuples", "archive", "reserved_bytes", "store_bytes", "table", "derived_"),
     "Followers and watchers": ("follow", "group_lag", "watch"),
     "Webhooks": ("webhook",),
+    "Copy": ("copy_",),
     "Process": ("loop_", "late_kernels", "background_errors", "short_of_disk", "tls_", "spans_"),
     "Tenants": ("tenant_",),
 }

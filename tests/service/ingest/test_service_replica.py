@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -13,9 +14,15 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, NotFound
+from psoup_service.process.clock import wall_time
 from psoup_service.process.settings import Settings
+from psoup_storage import ReplicatedStore, Replication
+from psoup_storage.replica import event_queue, replicated_store, uploader
 from psoup_storage.replica.chain import last_number, read_object
+from psoup_storage.replica.objects import object_name
 from psoup_storage.replica.targets import DirectoryTarget
+from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
 
 
@@ -82,3 +89,31 @@ def test_commands_say_what_they_cannot_restore(tmp_path: Path) -> None:
 
 def test_no_service_is_copied_unless_a_setting_says_so() -> None:
     assert Settings().replicate == ""
+
+
+def test_the_operator_sees_a_copy_that_is_behind(tmp_path: Path) -> None:
+    away = [False]
+    target = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
+    with (
+        patch.object(replicated_store, "open_target", lambda place: target),
+        patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),
+        patch.object(event_queue, "SEGMENT_S", 0.001),
+    ):
+        store = ReplicatedStore(tmp_path / "data", Replication("", 2**20, 3_600, wall_time))
+        with serving(store=store) as running, Client(running.address) as client:
+            regular = running.service.regular
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            running.wait_until(lambda: regular.figures()["copy_objects"] > 1 and not store.uploader.lag()[0])
+            away[0] = True
+            client.create_stream("CREATE STREAM t (x BIGINT)")
+            running.wait_until(lambda: "cannot be reached" in running.service._notices())
+            figures = regular.figures()
+            assert figures["copy_lag_events"] > 0 == figures["copy_stopped"]
+            away[0] = False
+            running.wait_until(lambda: not store.uploader.lag()[0] and not running.service._notices())
+            number = object_name(last_number(target) + 1)
+            (tmp_path / "copy" / number).write_bytes(b"of another writer")
+            client.create_stream("CREATE STREAM u (x BIGINT)")
+            running.wait_until(lambda: "events are not copied any more" in running.service._notices())
+            assert regular.figures()["copy_stopped"] == 1
+            assert len(client.streams()) == 3
