@@ -15,14 +15,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from psoup.events.events import Event, Pushed
+from psoup.events.events import Event, Pushed, RegisteredMany
 
 SEGMENT_BYTES = 4 * 1024 * 1024
 """Bytes of waiting events from which on a segment is written at once."""
 SEGMENT_S = 1.0
 """Seconds after which a segment is written, however small."""
 _SMALL = 256
-"""The assumed bytes of an event without its tuples."""
+"""The assumed bytes of an event without its tuples, and of a query of many."""
+
+
+def _size(event: Event) -> int:
+    """The approximate bytes of an event."""
+    if isinstance(event, Pushed):
+        return _SMALL + event.batch.nbytes
+    return _SMALL * (1 + len(event.queries)) if isinstance(event, RegisteredMany) else _SMALL
 
 
 class EventGroup(NamedTuple):
@@ -54,7 +61,7 @@ class EventQueue:
 
     def put(self, after: int, events: Sequence[Event]) -> None:
         """Add the events of a commit. O(events)."""
-        size = sum(_SMALL + (each.batch.nbytes if isinstance(each, Pushed) else 0) for each in events)
+        size = sum(map(_size, events))
         committed = self.moment()
         with self._condition:
             if self._size + size > self._most:
