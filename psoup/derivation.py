@@ -17,8 +17,6 @@ INSTANT = "_instant"
 """The name of the hidden last column of a derived stream: the instant at which the row entered the answer."""
 PRODUCER_PREFIX = "derived:"
 """The beginning of the names of producers that only the service may use."""
-EVERYTHING = -(2**63)
-"""The pin of a stream that needs all tuples of a source."""
 SUSPEND, RESUME, RESUME_FROM_NOW = "SUSPEND", "RESUME", "RESUME FROM NOW"
 """The changes that ALTER STREAM makes of a derived stream."""
 
@@ -38,8 +36,8 @@ class StreamOperator(Enum):
 class DerivedSource:
     """A stream or table that a derived stream reads. Sources with equal names are one stream.
 
-    `columns`: the number of its columns at CREATE, with hidden ones. The SELECT sees no later column. `width`: a tuple
-    meets no tuple that comes more than so many microseconds later. None without a bound.
+    `columns`: the number of its columns at CREATE, with hidden ones. The SELECT sees no later column. `width`: for how
+    many microseconds after its time a tuple is needed. None if it is needed for ever.
     """
 
     name: str
@@ -95,12 +93,12 @@ class Derivation:
     """The text of the SELECT, its sources in the order of FROM, and the time domain of the stream.
 
     `event_time`: whether the instants are times of an event-time source. False if they are of the service's clock.
-    `from_now`: whether the stream began at its CREATE (FROM NOW), not with all tuples that its sources kept.
-    `every`: the instants are the multiples of so many microseconds; None for all instants. `lag_limit`: LAG AT MOST, in
-    microseconds. `state_limit`: STATE AT MOST, in bytes. None if the statement does not say it.
+    `from_now`: whether the stream began at its CREATE (FROM NOW), not with all tuples that its sources kept. `every`:
+    the microseconds between two instants, which are its multiples; None for all instants. `lag_limit`: LAG AT MOST, in
+    microseconds. `state_limit`: STATE AT MOST, in bytes. Both are None if the statement has no such clause.
 
-    `halt`, `gaps` are the state of its pump, which events change. Two derivations that differ only in them are equal.
-    `gaps`: from the oldest to the newest.
+    Events change `halt` and `gaps`. Derivations that differ only in these two are equal. `halt`: why the pump does not
+    run; None if it runs. `gaps`: the instants that the stream may lack, the oldest gap first.
     """
 
     select: str
@@ -135,7 +133,7 @@ class Derivation:
         return EVERYTHING if watermark is None or width is None else max(watermark - width + 1, EVERYTHING)
 
     def pins_may_go(self, now: int) -> bool:
-        """Whether the pump has pins, and has not run for longer than LAG AT MOST. `now`: microseconds."""
+        """Whether the pump has pins, but has not run for longer than LAG AT MOST. `now`: in microseconds."""
         return self.halt is not None and not self.halt.released and now - self.halt.since > self.most_lag
 
     def width_of(self, stream_id: int) -> int | None:
@@ -145,7 +143,7 @@ class Derivation:
 
 
 def with_gap(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
-    """The gaps of a stream with one more, which is the newest."""
+    """The gaps after a new one, which is later than the others. At most `MOST_GAPS`."""
     more = (*gaps, gap)
     if len(more) <= MOST_GAPS:
         return more
@@ -154,5 +152,5 @@ def with_gap(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
 
 
 def producer_of(stream_id: int) -> str:
-    """The producer whose batches are the rows of a derived stream."""
+    """The name of the producer as which the service pushes the rows of a derived stream."""
     return f"{PRODUCER_PREFIX}{stream_id}"

@@ -1,1 +1,1 @@
-"""Derived streams (`derived.*`): what deriving takes, beside engines that do it, and beside a service without it."""
+"""Derived streams (`derived.*`): what they cost, beside other engines, and beside a service without them."""

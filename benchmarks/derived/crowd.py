@@ -34,7 +34,7 @@ ASKED = 256
 
 
 def rows(run: Run) -> Iterator[Row]:
-    """The rows. A million queries take a while to load, so a quick run has them only if they are named."""
+    """The rows. A million queries take minutes to load, so a quick run has the rows only if --only names them."""
     if run.quick and not run.only:
         return
     queries, tuples = run.of(1_000_000, 1_000_000, 300), run.of(CHUNK, CHUNK, 2 * BATCH)

@@ -34,7 +34,7 @@ VERSIONS = 10
 DAY = 86_400 * SECOND
 BEGIN = DAY // 2
 VALUES, SELECTED = 10_000, 100
-"""A tuple has one of so many values, and the SELECT takes the least ones: 1 %."""
+"""The number of different values, and how many of them the SELECT takes: the lowest 1 %."""
 STREAM = f"CREATE STREAM s (k BIGINT, v BIGINT, moment TIMESTAMP) TIMESTAMP BY moment RETENTION {WINDOW_S} SECONDS"
 TABLE = (
     "CREATE TABLE t (k BIGINT, p BIGINT, moment TIMESTAMP, PRIMARY KEY (k)) TIMESTAMP BY moment WATERMARK BY CLOCK"
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 
 def work_of(rate: int, keys: int, seconds: int) -> Work:
-    """A workload with so many tuples in each second."""
+    """A workload with `rate` tuples in each second."""
     draw, count, step = np.random.default_rng(48), VERSIONS * keys, SECOND // rate
     versions = {"k": draw.permutation(np.repeat(np.arange(keys), VERSIONS)), "p": np.arange(count)}
     stamps = pa.array(np.sort(draw.integers(0, BEGIN, count)), pa.timestamp("us"))
@@ -99,7 +99,7 @@ class Ours:
             self.turn()
 
     def turn(self) -> None:
-        """Take in the next second."""
+        """Push the tuples of the next second."""
         self.local.push("s", next(self._seconds))
 
     def rows(self, begin: int) -> pa.Table:
@@ -130,7 +130,7 @@ class Recomputing:
         self.begin = BEGIN + max(0, number + 1 - WINDOW_S) * SECOND
 
     def turn(self) -> None:
-        """Take in the next second, and compute the answer over the window."""
+        """Insert the tuples of the next second, and compute the answer over the window."""
         self._insert()
         self.answer = self._connection.sql(f"{THEIRS} AND s.moment >= make_timestamp({self.begin})").to_arrow_table()
 

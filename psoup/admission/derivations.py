@@ -4,8 +4,8 @@
     PushDerived ────> an ordinary push of the producer derived:<stream ID>, with the watermark of the pump's position
                       refused if the stream, or the past of a source, has changed since the rows were made
 
-A promise is not logged. What is made of it is: the watermark of the derived stream. So after a restart the sources keep
-the promises by which rows were derived, whatever the clock says.
+A promise is not logged, but the watermark of the derived stream is, which rests on it. So after a restart the sources
+keep these promises, whatever the clock says.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHOWN = 8
 
 
 def with_source_ids(derived: Derivation, tenant: KnownTenant) -> Derivation:
-    """The derivation with the IDs of its sources, which exist."""
+    """The derivation with the stream IDs of its sources. All sources must exist."""
     ids = [(source, tenant.stream(source.name).stream_id) for source in derived.sources]
     sources = tuple([DerivedSource(each.name, stream_id, each.columns, each.width) for each, stream_id in ids])
     return replace(derived, sources=sources)
@@ -78,7 +78,7 @@ def closed_instant(derived: Derivation, streams: Streams, now: int) -> int | Non
 
 
 def decide_close(command: CloseInstants, streams: Streams, sequence: int, now: int) -> Prepared:
-    """Find the instant to promise for some streams in system time. `sequence`: the last event. Changes nothing.
+    """Find the instant to promise for some streams in system time. `sequence`: of the last event. Changes nothing.
 
     Raises NotFound for a stream that was dropped.
     """
@@ -88,7 +88,7 @@ def decide_close(command: CloseInstants, streams: Streams, sequence: int, now: i
 
 
 def promise(acknowledgement: Acknowledgement, command: Command, streams: Streams) -> None:
-    """Keep the promise of an accepted CloseInstants. Does nothing for other commands."""
+    """Note the promise of an accepted CloseInstants in its streams. Does nothing for other commands."""
     if isinstance(command, CloseInstants) and isinstance(acknowledgement, ClosedAcknowledgement):
         for stream_id in command.stream_ids:
             streams[stream_id].close(acknowledgement.at)
@@ -97,7 +97,7 @@ def promise(acknowledgement: Acknowledgement, command: Command, streams: Streams
 def decide_derived_push(
     command: PushDerived, streams: Streams, budget: MemoryBudget, sequence: int, now: int
 ) -> Prepared:
-    """Decide on the rows of a pump. `sequence`: the last event.
+    """Decide on the rows of a pump. `sequence`: of the last event.
 
     Raises NotFound if the stream was dropped. Raises FailedPrecondition, reason STEP_OUTDATED, if the rows must be made
     again. Raises ResourceExhausted if they do not fit into memory.
@@ -154,9 +154,9 @@ def _event(
 
 
 def close_sources(stream: KnownStream, streams: Mapping[int, KnownStream]) -> None:
-    """Close the instants in the sources of a derived stream that its watermark has passed. For other streams nothing.
+    """Close the instants that the watermark of a derived stream has passed, in its sources. Ignores other streams.
 
-    In a replay, a source may be missing that is dropped later.
+    In a replay, a source that is dropped later may be missing.
     """
     if stream.spec.derived is not None and stream.watermark is not None:
         for stream_id in stream.spec.derived.source_ids:

@@ -1,12 +1,12 @@
-"""Halts of derived streams: decisions on SUSPEND and RESUME, on pumps that fail, and on pins of pumps that do not run.
+"""Halts of derived streams: SUSPEND and RESUME, pumps that fail, and pins of pumps that do not run.
 
     running ── ALTER STREAM x SUSPEND ──> suspended ──┬── LAG AT MOST has passed ──> its pins are released
        │    └─ a step has failed three times ─> stopped ─┘                                │
        └<────────── ALTER STREAM x RESUME ─────────┘<──────── RESUME FROM NOW ────────────┘
 
-RESUME goes on with the first instant that is not derived. RESUME FROM NOW leaves out all instants that are closed at
-that moment: the gap. Streams that derive from the stream lack the same instants, so they get a gap in the same
-transaction. The functions change nothing; they return events, which admission adopts.
+RESUME goes on with the first instant that is not derived. RESUME FROM NOW leaves out the instants up to the last closed
+one: the gap. Streams over this stream lack the same instants, so they get a gap in the same transaction. The functions
+change nothing. They return events, which admission adopts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from psoup.plan.canonical import describe_duration
 from psoup.sql import Alteration, alter_statement, create_statement
 
 MOST_REASON = 2_000
-"""The most characters of a failure that the log keeps."""
+"""The most characters of a failure in the log."""
 
 
 def decide_halt(
     stream: KnownStream, change: str, tenant: KnownTenant, streams: Streams, sequence: int, now: int
 ) -> Prepared:
-    """Decide on SUSPEND, RESUME or RESUME FROM NOW. `sequence`: the last event.
+    """The decision on SUSPEND, RESUME or RESUME FROM NOW. `sequence`: of the last event.
 
-    Without an event if the pump is in that state already, so that a call can be repeated. Raises FailedPrecondition,
-    reason NOT_DERIVED, for a stream that no pump fills, and PINS_RELEASED for a RESUME that would lack tuples.
+    It has no event if the pump is in that state already, so that a call can be repeated. Raises FailedPrecondition:
+    reason NOT_DERIVED for a stream without a pump, PINS_RELEASED if the sources lack tuples that a RESUME needs.
     """
     derived = stream.spec.derived
     if derived is None:
@@ -62,7 +62,7 @@ def decide_halt(
 
 
 def decide_stop(command: StopPump, streams: Streams, sequence: int, now: int) -> Prepared:
-    """Decide to stop a pump. `sequence`: the last event. Without an event if it does not run already.
+    """The decision to stop a pump, without an event if it does not run. `sequence`: of the last event.
 
     Raises NotFound if the stream was dropped.
     """
@@ -75,7 +75,7 @@ def decide_stop(command: StopPump, streams: Streams, sequence: int, now: int) ->
 
 
 def decide_release(command: ReleasePins, streams: Streams, sequence: int, now: int) -> Prepared:
-    """Decide to release the pins of a pump. `sequence`: the last event. Without an event if it may not happen yet.
+    """The decision to release the pins of a pump, without an event if they must stay. `sequence`: of the last event.
 
     Raises NotFound if the stream was dropped.
     """
@@ -117,12 +117,12 @@ def _deriving(
 
 
 def _inherited(gap: Gap, width: int | None) -> Gap:
-    """The instants that may lack rows because a source has a gap. `width`: how long its tuples meet later ones."""
+    """The gap of a stream whose source has a gap. `width`: the `DerivedSource.width` of the source."""
     return Gap(gap.begin, None if gap.end is None or width is None else gap.end + width)
 
 
 def _around(gaps: Sequence[Gap]) -> Gap:
-    """The least gap that contains some gaps, which all begin at the same instant."""
+    """The smallest gap that contains all of some gaps, which begin at the same instant."""
     ends = [gap.end for gap in gaps]
     return Gap(gaps[0].begin, None if None in ends else max([end for end in ends if end is not None]))
 
@@ -132,8 +132,8 @@ def _check_pinned(stream: KnownStream, derived: Derivation) -> None:
         return
     raise FailedPrecondition(
         f"stream {stream.spec.name!r} was {derived.halt.word} at {time_text(derived.halt.since)}, for longer than its"
-        f" LAG AT MOST {describe_duration(derived.most_lag)}: its sources have not kept all tuples that it has not"
-        f" read; write ALTER STREAM {stream.spec.name} RESUME FROM NOW, which leaves out the instants in between",
+        f" LAG AT MOST {describe_duration(derived.most_lag)}: its sources no longer have all the tuples that it must"
+        f" still read; write ALTER STREAM {stream.spec.name} RESUME FROM NOW, which leaves out the instants in between",
         reason="PINS_RELEASED",
         stream=stream.spec.name,
     )

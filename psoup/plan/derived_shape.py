@@ -41,8 +41,8 @@ _PARTNERS = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.LEFT, JoinKind.NOT_IN)
 class Shape(NamedTuple):
     """The operator with state of a plan, its inputs, and the nodes above it, the lowest first.
 
-    `operator` is None for a plan without state. The plan itself is then the only input. The inputs of a UNION of
-    several statements are all of them. The nodes above are Project, Filter and Having.
+    `operator` is None for a plan without state. The plan itself is then the only input. A UNION has one input for each
+    of its statements. The nodes above are Project, Filter and Having.
     """
 
     operator: Stateful | None
@@ -91,7 +91,7 @@ def _inputs(node: Node) -> tuple[Node, ...]:
 
 
 def is_admitted(node: PartnerJoin) -> bool:
-    """Whether a pump can have a join. NOT IN is decided by equal keys of one type alone, as NULL counts in it."""
+    """Whether a pump can run a join. A NOT IN must have only equal keys of one type, because NULL counts in it."""
     if node.kind is JoinKind.NOT_IN:
         pairs = [(each.left, each.right) for each in node.keys] + ([] if node.member is None else [node.member])
         return not (node.bands or node.rest) and all(left.type == right.type for left, right in pairs)
@@ -99,7 +99,7 @@ def is_admitted(node: PartnerJoin) -> bool:
 
 
 def operands(node: SetOperation) -> Iterator[Node]:
-    """The statements of a set operation. A UNION as an operand of a UNION of the same kind gives its own operands."""
+    """The statements of a set operation. A UNION within a UNION of the same kind is replaced by its statements."""
     for side in node.inputs:
         same = isinstance(side, SetOperation) and (side.operator, side.all) == (node.operator, node.all)
         if same and node.operator is SetOperator.UNION:

@@ -26,9 +26,9 @@ _ABSENCES = (JoinKind.ANTI, JoinKind.LEFT)
 class Stays(NamedTuple):
     """For each source, by place, in microseconds.
 
-    `lates`: from the time of a tuple until it comes into the window. `widths`: until its last instant there, None if it
-    never leaves. Of a plan that settles, each row enters once, and its departures mean nothing. `settles`: the place of
-    the source whose tuples identify these rows.
+    `lates`: from the time of a tuple until it comes into the window. `widths`: from its time until its last instant in
+    the window, None if it never leaves. `settles`: for a plan that settles, the place of the source whose tuples
+    identify the rows. Each row enters once, and its departure is ignored.
     """
 
     lates: tuple[int, ...]

@@ -238,7 +238,12 @@ class Pump:
         views = self._views(form, snapshot)
         if all(view.spec.derived is None for view in views):
             return None
-        return next_change(form, views, closed_instant(views, promise_at(views, now)))
+        return self._next_change(form, views, closed_instant(views, promise_at(views, now)))
+
+    def _next_change(self, form: Form, views: Sequence[StreamView], at: int | None) -> int | None:
+        """The first instant after `at`, the last closed one, at which a known tuple enters or leaves. None without
+        one."""
+        return next_change(form, views, at)
 
     def rest(self, now: int) -> int | None:
         """The microseconds from `now` until a step may become due without a new event. None if none can."""

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from psoup.derivation import StreamOperator
-from psoup.errors import PSoupError
 from psoup.events.commands import PushDerived
 from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
@@ -26,7 +25,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
 from psoup.pumps.extents import FAR, Extent, next_extent
 from psoup.pumps.form import Form
-from psoup.pumps.instants import Promise, closed_instant, promise_at
+from psoup.pumps.instants import Promise, closed_instant
 from psoup.pumps.kept_state import check_state
 from psoup.pumps.operators import Binding
 from psoup.pumps.pump import Pump
@@ -127,22 +126,12 @@ class TickPump(Pump):
         """The bytes of the latest answer, or of the state."""
         return self._last.nbytes or self._kept.nbytes
 
-    def awaits(self, snapshot: Snapshot, now: int) -> int | None:
-        """As `Pump.awaits`: the next tick that may have rows, if a source is derived, and a source has not closed it.
+    def _next_change(self, form: Form, views: Sequence[StreamView], at: int | None) -> int | None:
+        """The next tick that may have rows, if it is after `at`, the last closed instant. None without one.
 
         Only tuples that have come can change an answer. So a quiet derived source does not log ticks without a change.
         """
-        if self.halt is not None:
-            return None
-        try:
-            form = self._bound(snapshot)
-        except PSoupError:  # a source was dropped, or the step says why
-            return None
-        views = self._views(form, snapshot)
-        if all(view.spec.derived is None for view in views):
-            return None
         tick = self._next(Marks(form, views), self._before, FAR)
-        at = closed_instant(views, promise_at(views, now))
         return None if tick is None or (at is not None and tick <= at) else tick
 
     def _has_new(self, form: Form, views: Sequence[StreamView], at: int) -> bool:

@@ -142,7 +142,7 @@ def stays(query: StandingQuery, operator: StreamOperator = StreamOperator.ISTREA
 
 
 def _widths(query: StandingQuery, options: DeriveOptions) -> list[int | None]:
-    """The `DerivedSource.width` of each source: for how long a pump needs a tuple after its time.
+    """The `DerivedSource.width` of each source: how long a pump needs a tuple after its time.
 
     An operator with state needs a tuple until it has left. A table AS OF a stream needs the versions at the times of
     the tuples that a pump still reads.
@@ -188,7 +188,7 @@ def _columns(source: StatementText, node: DeriveNode, query: StandingQuery, star
 
 
 def _refuse(source: StatementText, query: StandingQuery, at: int, name: str) -> None:
-    """Raise NotSupported for a SELECT that no pump can run, or whose answer changes by itself."""
+    """Raise NotSupported for a SELECT that no pump can run, or whose answer changes without new tuples."""
     if any(reads_now(output.expr) for output in query.select):
         hint = "leave it out; the tuples of the stream have _time"
         feature = "now() in a derived stream"
@@ -218,7 +218,7 @@ def _refuse_empty(source: StatementText, query: StandingQuery, options: DeriveOp
 
 
 def _feature(plan: Node, name: str) -> tuple[str, str]:
-    """The first operator of a plan that a derived stream cannot have yet, and the way out. Two empty texts if none."""
+    """The first operator that a derived stream cannot have yet, and the way out. Two empty texts without one."""
     later = _NAMES_TO_READ.format(name)
     shape = shape_of(plan)
     if shape is not None:
@@ -257,7 +257,8 @@ def _feature(plan: Node, name: str) -> tuple[str, str]:
 
 
 def _of_measures(operator: Stateful | None) -> tuple[str, str]:
-    """The first measure over a join that depends on the order of its rows, and the way out."""
+    """The first measure over a join that depends on the order of its rows, and the way out. Two empty texts without
+    one."""
     if isinstance(operator, Aggregate) and len(operator.sources) > 1:
         for measure in operator.measures:
             if measure.function in _IN_ORDER:
@@ -266,7 +267,8 @@ def _of_measures(operator: Stateful | None) -> tuple[str, str]:
 
 
 def _of_sources(query: StandingQuery) -> tuple[str, str]:
-    """The first property of a source that a derived stream cannot have yet, and the way out."""
+    """The first property of a source that no derived stream can have yet, and the way out. Two empty texts without
+    one."""
     shape = shape_of(query.plan)
     several = len(query.sources) > 1 or (shape is not None and shape.operator is not None)
     for each in query.sources:
@@ -305,6 +307,6 @@ def changes_are_known(query: StandingQuery) -> bool:
 
 
 def _is_window(window: WindowClause) -> bool:
-    """Whether a window is all of the past, or a time of it that moves with NOW."""
+    """Whether a window has all tuples, or a time that moves with NOW."""
     begins = window.begin.anchor is Anchor.START or (window.begin.anchor is Anchor.NOW and window.begin.rows is None)
     return begins and window.end.anchor is Anchor.NOW and window.end.rows is None

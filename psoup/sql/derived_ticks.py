@@ -1,7 +1,7 @@
 """Derived streams with EVERY: which SELECTs have an answer at each instant, and how long a tuple is needed for it.
 
-A pump evaluates the whole SELECT at each instant, so any query is allowed that can be invoked. Its windows must have a
-bound: else each answer would take all tuples that ever came.
+A pump evaluates the whole SELECT at each instant, so every query is allowed that can be invoked. Its windows must have
+a bound. Otherwise each answer would read all tuples that ever came.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from psoup.sql.source import StatementText
 def refuse_for_ticks(
     source: StatementText, query: StandingQuery, at: int, name: str, state_limit: int | None = None
 ) -> None:
-    """Raise SqlError for a SELECT that a pump cannot evaluate at each instant. `name`: the derived stream.
+    """Raise SqlError for a SELECT that a pump cannot evaluate at each instant. `name`: of the derived stream.
 
-    `at`: the place of the SELECT. `state_limit`: with STATE AT MOST, windows may have no bound.
+    `at`: the offset of the SELECT in the statement. `state_limit`: STATE AT MOST, in bytes; windows need no bound then.
     """
     if plan_reads_now(query.plan):
         hint = "leave it out; _time of a tuple is the instant of its answer"
@@ -48,7 +48,8 @@ def refuse_for_ticks(
 def tick_width(source: Source, every: int) -> int | None:
     """The time for which a tuple of a source is needed, in microseconds: until the tick after it has left.
 
-    A table needs versions that hold at the last instant. AS OF a stream, it needs all of its HISTORY. None for ever.
+    Of a table, a pump needs the versions that hold at the last instant. Of a table AS OF a stream, it needs the whole
+    HISTORY. None if tuples are needed for ever.
     """
     table = source.spec.table
     if table is not None:

@@ -50,7 +50,7 @@ _NO_ROOM_S = 0.05
 PACE_S = 0.01
 """The least seconds between the beginnings of two rounds of steps, unless a pump is behind. More tuples come then."""
 _REST = 7
-"""While clients push, the pause after a round is so many times the processor time of the round. A step over thousands
+"""The pause after a round while clients push, as a multiple of the processor time of the round. A step over thousands
 of tuples takes little longer than one over ten. If a pump is behind, the pause is as long as the round."""
 MOST_REST_S = 0.05
 """The most seconds of a pause. A reader that waits ends it."""
@@ -60,7 +60,7 @@ _ROUND_S = 0.05
 """Seconds after which a round of steps ends, so that a tenant waits no longer for its turn. A round is longer if
 the look at many pumps takes long."""
 _LOOKED = 4
-"""A round takes at least so many times as long as the look for due pumps."""
+"""The least time of a round, as a multiple of the time in which the due pumps are found."""
 
 _log = logging.getLogger(__name__)
 
