@@ -143,7 +143,7 @@ class Derivation:
 
 
 def with_gap(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
-    """The gaps after a new one, which is later than the others. At most `MOST_GAPS`."""
+    """The gaps after a new one, which is the latest. At most `MOST_GAPS`."""
     more = (*gaps, gap)
     if len(more) <= MOST_GAPS:
         return more
