@@ -118,7 +118,7 @@ class Pumps:
                 except Internal:
                     raise
                 except PSoupError as problem:
-                    self.failed[pump.stream_id] = problem
+                    self.failed[pump.stream_id] = problem.with_traceback(None)  # its frames have the rows of the step
         return count
 
 
