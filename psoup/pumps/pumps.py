@@ -35,6 +35,8 @@ class Pumps:
         self._known: tuple[int, ...] = ()
         self._promises = dict[int, Promise]()
         self._room = Room({})
+        self._counted = False
+        """Whether the quota `kept_bytes` of tenants counts the states."""
         self.by_id: dict[int, Pump] = {}
         self.failed: dict[int, PSoupError] = {}
         """The errors of the pumps whose steps failed in the last `run`, by stream ID."""
@@ -49,6 +51,9 @@ class Pumps:
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
         self._room = Room({i: pump.tenant for i, pump in self.by_id.items()}, self._room)
+        if derived and not self._counted:
+            self._counted = True
+            next(iter(derived.values())).folds.kept_bytes.add(lambda tenant: self._room.held_by(tenant))
         for pump in self.by_id.values():
             pump.promises, pump.room = self._promises, self._room
 

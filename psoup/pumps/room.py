@@ -35,7 +35,7 @@ class Room:
 
     def __init__(self, tenants: Mapping[int, str], before: Room | None = None) -> None:
         """`tenants`: the tenant of each derived stream, by its ID. `before`: the room before a CREATE or DROP."""
-        streams = Counter(tenants.values())
+        streams, self._tenants = Counter(tenants.values()), tenants
         self._divisors = {i: 2 * len(streams) * streams[tenant] for i, tenant in tenants.items()}
         self._states = dict[int, int]()
         """The bytes of state by stream ID, with the rows that wait for room."""
@@ -46,6 +46,10 @@ class Room:
         """Note the bytes that a pump keeps."""
         self._states[stream_id] = size
 
+    def held_by(self, tenant: str) -> int:
+        """The bytes of the states of a tenant. They count in its quota `kept_bytes`. From any thread. O(streams)."""
+        return sum([size for i, size in list(self._states.items()) if self._tenants.get(i) == tenant])
+
     def fits(self, snapshot: Snapshot, stream_id: int, size: int) -> bool:
         """Whether a state of `size` bytes fits beside the other ones. O(1) for a small state, else O(streams)."""
         return self._fits(_limit(snapshot), stream_id, size, self._states.items())
@@ -53,10 +57,18 @@ class Room:
     def check_state(self, snapshot: Snapshot, stream_id: int, spec: StreamSpec, size: int) -> None:
         """Note the bytes of a state. Raise ResourceExhausted, reason STATE_LIMIT, if they do not fit."""
         self.has_state(stream_id, size)
+        view, limits, ways = snapshot.by_id.get(stream_id), "", _WAYS
         if not self.fits(snapshot, stream_id, size):
+            limits = f"states of derived streams may take {_limit(snapshot):,} bytes, half of the memory"
+        elif view is not None and (over := view.folds.kept_bytes.over(view.tenant)):
+            limits, ways = (
+                f"the quota kept_bytes of the tenant lacks {over:,} bytes for states",
+                f"{_WAYS}, or the quota",
+            )
+        if limits:
             raise ResourceExhausted(
-                f"states of derived streams may take {_limit(snapshot):,} bytes, half of the memory; the state of"
-                f" {spec.name!r} needs {size:,}. So the stream stops: {_WAYS}; then ALTER STREAM {spec.name} RESUME",
+                f"{limits}; the state of {spec.name!r} needs {size:,}. So the stream stops: {ways}; then ALTER STREAM"
+                f" {spec.name} RESUME",
                 reason=STATE_LIMIT,
                 stream=spec.name,
             )

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
+from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.pumps.room import Room
@@ -128,3 +129,22 @@ def test_an_answer_that_is_too_large_stops_its_stream_and_is_not_kept() -> None:
     soup.push("g", pa.table({"k": [1], "at": np.full(1, NOW - SECOND, "M8[us]")}))
     (pump,) = soup._pumps.by_id.values()
     assert pump.state_bytes == 0
+
+
+def test_states_count_in_the_quota_of_the_tenant() -> None:
+    soup = LocalPSoup(clock=VirtualClock(NOW), verify="cheap")
+    soup.submit(CreateTenant("acme", Quotas()))
+    soup.tenant = "acme"
+    soup.execute("CREATE STREAM t (k BIGINT)")
+    soup.execute("CREATE STREAM seen AS (SELECT DISTINCT k FROM t [RANGE 1 HOUR])")
+    soup.push("t", pa.table({"k": np.arange(1_000)}))
+    soup.push("t", pa.table({"k": [0]}))
+    view = soup.engine.snapshot().stream("seen", "acme")
+    assert view.folds.kept_bytes.held("acme") >= 16_000
+    assert view.folds.kept_bytes.held("other") == 0
+    soup.submit(AlterTenant("acme", {"kept_bytes": 20_000}))
+    soup.push("t", pa.table({"k": np.arange(10_000)}))
+    soup.push("t", pa.table({"k": [0]}))
+    derived = soup.engine.snapshot().stream("seen", "acme").spec.derived
+    assert derived is not None and derived.halt is not None
+    assert "the quota kept_bytes of the tenant lacks" in derived.halt.why
