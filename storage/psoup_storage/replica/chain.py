@@ -64,7 +64,7 @@ def owner_of(target: Target) -> str | None:
 
 
 def last_number(target: Target) -> int:
-    """The number of the last object; 0 if there is none. O(log of the number) requests.
+    """The number of the last object; 0 if there is none. O(log of the number) requests. A writer may add objects.
 
     Raises Internal, reason COPY_DAMAGED, if an object before the last one is missing.
     """
@@ -75,8 +75,11 @@ def last_number(target: Target) -> int:
     while free - last > 1:
         middle = (last + free) // 2
         last, free = (middle, free) if target.has(object_name(middle)) else (last, middle)
-    if (later := next(target.names_after(object_name(last)), None)) is not None:
-        raise damaged(target.place, free, f"it is missing, and {later} is there")
+    for later in target.names_after(object_name(last)):  # a service may write meanwhile
+        while object_name(last) < later:
+            last += 1
+            if object_name(last) != later and not target.has(object_name(last)):
+                raise damaged(target.place, last, f"it is missing, and {later} is there")
     return last
 
 

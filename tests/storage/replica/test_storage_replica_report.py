@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from psoup.errors import Internal
 from psoup_cli.app import app
 from psoup_storage.replica.chain import last_number, read_object
-from psoup_storage.replica.objects import object_name
+from psoup_storage.replica.objects import EVENTS, object_name
 from psoup_storage.replica.report import spans, verify
 from psoup_storage.replica.restore import Wanted, restore_copy
+from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import BEFORE, FailingTarget, copied, wait_for_copy
 from psoup_testing.engines.format_fixture import Soup
 
@@ -60,7 +63,8 @@ def test_a_sound_copy_is_sound(target: FailingTarget) -> None:
 
 
 def test_everything_that_is_missing_or_changed_is_named(target: FailingTarget) -> None:
-    last, place = last_number(target), Path(target.place)
+    numbers, place = range(1, last_number(target) + 1), Path(target.place)
+    last = max(number for number in numbers if read_object(target, number).kind == EVENTS)
     base = read_object(target, last).base
     name, digest, *_ = read_object(target, base).facts["files"][0]
     (place / "files" / digest).write_bytes(b"other")
@@ -77,3 +81,21 @@ def test_everything_that_is_missing_or_changed_is_named(target: FailingTarget) -
     assert shown.exit_code == 1 and "3 objects of" in shown.output
     shown = CliRunner().invoke(app, ["replica", "list", str(place / "files")])
     assert shown.exit_code == 2 and "has no copy of a service" in shown.output
+
+
+def test_an_object_that_comes_during_the_search_is_no_damage(tmp_path: Path) -> None:
+    """A service goes on writing while the last number is looked for."""
+
+    class Growing(DirectoryTarget):
+        def names_after(self, name: str) -> Iterator[str]:
+            for number in (3, 4):
+                self.create(object_name(number), b"")
+            return super().names_after(name)
+
+    target = Growing(tmp_path)
+    for number in (1, 2):
+        target.create(object_name(number), b"")
+    assert last_number(target) == 4
+    target.create(object_name(9), b"")
+    with pytest.raises(Internal, match="it is missing"):
+        last_number(target)

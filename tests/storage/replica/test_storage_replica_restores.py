@@ -18,6 +18,7 @@ from psoup_storage.replica.replicated_store import ReplicatedStore
 from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_testing.engines import format_fixture
 from psoup_testing.engines.format_fixture import END, START, Soup, ask, leave, tell
+from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SEED
 
 SAMPLES = 8
@@ -101,7 +102,7 @@ def test_the_last_event_is_restored(history: Told, tmp_path: Path) -> None:
     assert all_answers(tmp_path / "data") == history.answers
     expected = Soup(history.folder / "killed", END)
     soup = Soup(tmp_path / "again", END)
-    assert ask(soup) == ask(expected)
+    assert again(ask, soup) == again(ask, expected)
     assert soup.store.incarnation != expected.store.incarnation
     for each in (soup, expected):
         each.store.close()

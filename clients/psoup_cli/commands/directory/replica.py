@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from psoup_cli.commands.directory.doctor import NOT_EXAMINED
 from psoup_cli.common import AsJson, message
@@ -12,11 +13,22 @@ from psoup_cli.output import byte_bar, iso, print_json, print_list
 from psoup_client.phrases import counted
 from psoup_client.times import from_micros
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="s3://BUCKET/PREFIX, or a directory with a copy.", show_default=False)
 ]
+
+
+@app.callback()
+def replica() -> None:
+    """\b
+    Examples:
+      psoup replica list s3://bucket/psoup
+      psoup replica verify s3://bucket/psoup
+
+    Look at the copy of a service (psoup serve --replicate). psoup restore makes a data directory of it.
+    """
 
 
 @app.command("list")
