@@ -216,11 +216,10 @@ class Pump:
             return Due(())
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
-        if at is not None and self._has_new(form, views, at):
-            return Due(promise)
         moves = at is not None and (self._durable is None or at > self._durable)
-        if moves and awaited is not None and at is not None and at >= awaited:
-            return Due(promise, instant=True)
+        waits = moves and awaited is not None and at is not None and at >= awaited
+        if waits or (at is not None and self._has_new(form, views, at)):
+            return Due(promise, instant=waits)
         self.passed = snapshot.sequence
         return Due(promise, instant=True) if instant and moves else None
 

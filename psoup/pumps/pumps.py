@@ -35,6 +35,8 @@ class Pumps:
         self._known: tuple[int, ...] = ()
         self._promises = dict[int, Promise]()
         self._room = Room({})
+        self._above = list[int]()
+        """The streams over derived streams."""
         self._counted = False
         """Whether the quota `kept_bytes` of tenants counts the states."""
         self.by_id: dict[int, Pump] = {}
@@ -50,6 +52,7 @@ class Pumps:
         self._known = present
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
         self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
+        self._above = [i for i, pump in self.by_id.items() if any(source in derived for source in pump.source_ids)]
         self._room = Room({i: pump.tenant for i, pump in self.by_id.items()}, self._room)
         if derived and not self._counted:
             self._counted = True
@@ -85,13 +88,21 @@ class Pumps:
         late = [(i, view) for i, view in halted if view.spec.derived is not None and view.spec.derived.pins_may_go(now)]
         return [ReleasePins(i, now, view.tenant) for i, view in late]
 
+    def holding_back(self, snapshot: Snapshot, now: int) -> set[int]:
+        """The derived streams that hold another one back, as their position is not logged yet. O(derived streams).
+
+        Readers of the other stream wait for them: a change of it is closed in all sources, but it cannot know.
+        """
+        awaited = self._awaited(snapshot, now).items()
+        return {i for i, at in awaited if (reached := self.by_id[i].reached) is not None and reached >= at}
+
     def _awaited(self, snapshot: Snapshot, now: int) -> dict[int, int]:
         """The derived streams that hold another one back, by ID, each with the instant of a change that waits.
 
         The result includes the derived streams that hold such a stream back. O(derived streams).
         """
         awaited = dict[int, int]()
-        ahead = [(i, at) for i, pump in self.by_id.items() if (at := pump.awaits(snapshot, now)) is not None]
+        ahead = [(i, at) for i in self._above if (at := self.by_id[i].awaits(snapshot, now)) is not None]
         while ahead:
             stream_id, at = ahead.pop()
             for source in self.by_id[stream_id].source_ids if stream_id in self.by_id else ():

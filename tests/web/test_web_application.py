@@ -53,7 +53,7 @@ def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
     }
     page.get_by_role("button", name="Chart").click()
     expect(page.locator("figcaption")).to_contain_text("8 points by at")
-    assert page.locator("canvas").count() == 1
+    expect(page.locator("canvas")).to_have_count(1)
     page.get_by_role("link", name="Plan").click()
     expect(page.locator("[data-operator=source] [data-figure=matches_in_window]")).to_have_text("8")
 

@@ -320,6 +320,7 @@ class DerivedStreams:
         passed, since = dict[int, Passed](), time.monotonic() - INSTANT_S
         self._without_room_since = {i: at for i, at in self._without_room_since.items() if i in self.pumps}
         full = {i for i, began in self._without_room_since.items() if began <= since}
+        awaited |= self._pumps.holding_back(self._host.snapshot(), self._host.clock.now())
         for stream_id, pump in self.pumps.items():
             passed[stream_id] = Passed(
                 0 if stream_id in awaited else pump.passed,

@@ -142,9 +142,9 @@ def test_a_new_certificate_is_taken_up_and_a_bad_one_is_not(
         assert not certificates.look()
         assert not certificates.look()
         assert serial(service, authority) == before
-        told = [record for record in caplog.records if record.name == "psoup_service.gate.certificates"]
-        assert [record.levelname for record in told] == ["ERROR"], "it is said once"
-        assert "key values mismatch" in told[0].__dict__["problem"]
+        entries = [record for record in caplog.records if record.name == "psoup_service.gate.certificates"]
+        assert [record.levelname for record in entries] == ["ERROR"], "it is said once"
+        assert "key values mismatch" in entries[0].__dict__["problem"]
 
         authority.issue("service", days=(-1, 9))
         assert certificates.look()
