@@ -34,7 +34,7 @@ def equal_keys(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
 
 
 def band_bounds(node: PartnerJoin) -> list[tuple[Expr, Expr]] | None:
-    """The lower and the upper bound over the left, each with the number over the right. [] for a join without bands.
+    """The lower and the upper bound of a band: pairs of an expression of the left and one of the right. [] without one.
 
     None if the bands are not one lower and one upper bound of the same number.
     """

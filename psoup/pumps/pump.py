@@ -71,7 +71,7 @@ class Pump:
         self._share = MOST_TUPLES
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._new = 0
-        """The new tuples in the last step."""
+        """The number of new tuples that the last step read."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has smaller IDs."""
         self.promises = dict[int, Promise]()
@@ -226,7 +226,7 @@ class Pump:
     def awaits(self, snapshot: Snapshot, now: int) -> int | None:
         """The first instant at which a known tuple enters or leaves, and which is not closed in all sources.
 
-        None if there is none, and without a derived source.
+        None if there is no such instant, or if no source is a derived stream.
         """
         if self.halt is not None:
             return None

@@ -37,7 +37,7 @@ from psoup.work.read_budget import ReadBudget
 MOST_READ = 1_000_000
 """The most tuples in the windows that one step evaluates, unless one tick has more."""
 MOST_ANSWERS, MOST_TICKS = 64, 1_024
-"""The most answers that one step evaluates, and the most ticks for which it pushes rows."""
+"""The maximum number of answers that one step evaluates, and of ticks for which it pushes rows."""
 
 _NOTHING = TickAnswer((), (), 0)
 """The answer before the first tick."""

@@ -108,7 +108,7 @@ class EventQueue:
         return self._closed or old or self._size >= SEGMENT_BYTES
 
     def close(self) -> None:
-        """Let `take` return at once what is left; idempotent."""
+        """Take no more events: `take` then returns the waiting ones without a pause. Idempotent."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
