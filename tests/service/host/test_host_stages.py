@@ -13,6 +13,7 @@ import pytest
 from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
 from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.tenants import CreateTenant
+from psoup_service.host import sequencer
 from psoup_service.host.host import Host
 from psoup_service.host.writer import LONG_ROWS
 from psoup_testing.services.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
@@ -28,8 +29,9 @@ async def queued(rig: Rig) -> None:
 
 
 @pytest.fixture
-def all_at_once() -> Iterator[None]:
-    """Let no other thread interrupt the event loop while its tasks put commands in line."""
+def all_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let no other thread interrupt the event loop while its tasks put commands in line. No group ends for its time."""
+    monkeypatch.setattr(sequencer, "GROUP_SECONDS", PATIENCE)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1)
     yield
