@@ -27,11 +27,19 @@ from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.histories.small_joins import join_of
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
 R, S = "SELECT * FROM r WHERE a > 5", "SELECT * FROM s WHERE b > 7"
 OF_R, OF_S = ("r", "a > 5"), ("s", "b > 7")
 RS, SS = join_of(OF_R, OF_S), join_of(OF_S, ("s", "b < 3"))
+TEMPLATES = [
+    f"{RS} AND x1.b > $n",
+    f"{SS} AND x0.b > $n",
+    f"{RS} AND x0.b <> 3 AND x0.a < $n AND x1.a >= $n",
+    f"{RS} AND (x0.a > $n OR x1.b > 3)",
+    join_of(("s", "a < $n"), ("r", "b > 3"), ("s", "a > $n + 1")),
+]
 
 
 class Recorded(LocalPSoup):
@@ -238,17 +246,8 @@ def test_a_changed_stream_has_the_join_bound_again() -> None:
     assert not soup.admission.stands(binding)
 
 
-@pytest.mark.parametrize("beside", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "template",
-    [
-        f"{RS} AND x1.b > $n",
-        f"{SS} AND x0.b > $n",
-        f"{RS} AND x0.b <> 3 AND x0.a < $n AND x1.a >= $n",
-        f"{RS} AND (x0.a > $n OR x1.b > 3)",
-        join_of(("s", "a < $n"), ("r", "b > 3"), ("s", "a > $n + 1")),
-    ],
-)
+@pytest.mark.parametrize("beside", swept([True, False], fast=1))
+@pytest.mark.parametrize("template", swept(TEMPLATES, fast=(0, 4)))
 def test_a_template_makes_joins(beside: bool, template: str) -> None:
     columnar = replace(SMALL, columnar_queries=16)
     soup, single = Recorded(columnar, "cheap"), Recorded(columnar, "cheap")

@@ -83,7 +83,7 @@ SLOWLY = f"{OTHERWISE} ORDER BY r._id, j"
 
 @pytest.mark.seeded("NULLs join")
 @pytest.mark.parametrize(("null_share", "small"), swept([(0.1, 16_384), (0.1, 0), (0.0, 16_384)], fast=2))
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", swept(KEYS, fast=range(0, 8, 3)))
 def test_direct_joins_equal_others(name: str, null_share: float, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sides pairs are found at once and gathered from chunks; of others in pieces, and from whole columns."""
     monkeypatch.setattr("psoup.execution.join.small_pairs._SMALL", small)
@@ -123,7 +123,7 @@ NUMBERS = "r.k, s.k AS l, r.n, s.f, r.f AS g, s.d, r.m, s.x, r._id, s._time AS t
 
 
 @pytest.mark.parametrize("null_share", swept([0.1, 0.0], fast=1))
-@pytest.mark.parametrize("name", [name for name in KEYS if name != "name"])
+@pytest.mark.parametrize("name", swept((name for name in KEYS if name != "name"), fast=range(0, 7, 3)))
 def test_small_sides_are_paired_at_once(name: str, null_share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Registered, so that their sides are in the results; whole, in batches of seven, and in parts of few bytes."""
     counts = list[int]()
@@ -168,7 +168,7 @@ BANDS = (
 
 
 @pytest.mark.seeded("the edge of a band is left out")
-@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize("null_share", swept([0.0, 0.1], fast=(1,)))
 def test_direct_bands_equal_others(null_share: float) -> None:
     soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100)), np.random.default_rng(9)
     for stream in "rs":
@@ -207,7 +207,7 @@ SEVERAL = (
 
 
 @pytest.mark.seeded("the edge of a band is left out")
-@pytest.mark.parametrize("null_share", [0.0, 0.1])
+@pytest.mark.parametrize("null_share", swept([0.0, 0.1], fast=(1,)))
 def test_several_factors_equal_others(null_share: float) -> None:
     soup, rng = LocalPSoup(EngineConfig(chunk_rows=64, shape=EAGER), VirtualClock(100)), np.random.default_rng(9)
     for stream in "rs":
@@ -248,7 +248,9 @@ CONDITIONS = (
 
 
 @pytest.mark.parametrize("small", swept([16_384, 0], fast=1))
-@pytest.mark.parametrize("beside", ["r.k = s.k", "r.w = s.w AND r.n >= s.n", "r._time <= s._time AND r.n > 7"])
+@pytest.mark.parametrize(
+    "beside", swept(["r.k = s.k", "r.w = s.w AND r.n >= s.n", "r._time <= s._time AND r.n > 7"], fast=1)
+)
 def test_conditions_beside_keys_and_bands_equal_others(
     beside: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +353,7 @@ def _ask(soup: LocalPSoup, budget: ReadBudget) -> Answer:
     return invoke(soup.engine.snapshot(), query, tenant=soup.tenant, now=100, budget=budget)
 
 
+@pytest.mark.long
 def test_large_messages_are_gathered_by_several_threads_in_order() -> None:
     """Each has 50,000 rows and more than 400,000 bytes."""
     pool = TaskPool(2)

@@ -24,6 +24,7 @@ from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
 from psoup_testing.copies.join_copies import EVERYTHING, Client
 from psoup_testing.engines.restarts import making
+from psoup_testing.suite.sweeps import swept
 
 SECOND = 1_000_000
 CONFIG = EngineConfig(chunk_rows=64, ahead=10**12)
@@ -62,7 +63,7 @@ def soup() -> LocalPSoup:
 
 
 @pytest.mark.parametrize("window", ENDS.values(), ids=ENDS)
-@pytest.mark.parametrize("keep_pairs", [False, True], ids=["found", "kept"])
+@pytest.mark.parametrize("keep_pairs", swept([False, True], fast=(1,)), ids=["found", "kept"])
 def test_rows_enter_as_the_other_stream_goes_on(soup: LocalPSoup, window: str, keep_pairs: bool) -> None:
     query = soup.register(f"{ROWS} {window}", keep_pairs=keep_pairs)
 

@@ -26,6 +26,7 @@ from psoup_service.host.runner import TaskPool
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.ways import without
+from psoup_testing.suite.sweeps import swept
 
 ROWS = 400
 
@@ -70,7 +71,7 @@ def _messages(answer: Answer, most: int) -> list[Message]:
     return [part for part in answer.messages(65_536, most) if isinstance(part, Message)]
 
 
-@pytest.mark.parametrize("key", ["k", "five", "d", "m", "far", "n", "hot"])
+@pytest.mark.parametrize("key", swept(["k", "five", "d", "m", "far", "n", "hot"], fast=(0, 3)))
 def test_halves_equal_pieces(key: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows and some; in one message a half, in batches of seven, and in parts of few bytes."""
     made = list[parallel_join.HalvedMessage]()
