@@ -239,6 +239,7 @@ def test_a_refusal_points_at_the_column() -> None:
     assert (caught.line, caught.column, caught.reason) == (1, 24, "UNGROUPED_COLUMN")
 
 
+@pytest.mark.long
 def test_a_query_has_at_most_1000_aggregates() -> None:
     columns = ", ".join(f"max(qty + {n}) AS m{n}" for n in range(1_001))
     assert refusal(f"SELECT {columns} FROM trades").problem == "a query has at most 1,000 aggregates"

@@ -51,7 +51,7 @@ def boundary(edges: Edges, row: int) -> Key | None:
 SEEN = {"columns": 0, "rows": 0}
 
 
-@settings(max_examples=scaled(400), deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_the_columns_of_a_block_say_what_its_queries_say(
     parts: list[tuple[str, list[st.SearchStrategy[object]]]], data: st.DataObject

@@ -214,10 +214,10 @@ def test_a_conjunct_too_large_for_cnf_becomes_opaque() -> None:
 
 
 def test_long_disjunctions_of_one_attribute_stay_intervals() -> None:
-    (factor,) = bind(" OR ".join(f"a = {i}" for i in range(0, 4_000, 2))).factors
-    assert len(factor.terms[0].intervals) == 2_000
-    (factor,) = bind("a IN (" + ", ".join(str(i) for i in range(5_000)) + ")").factors
-    assert factor.terms[0].intervals == (Interval(0, 5_000),)
+    (factor,) = bind(" OR ".join(f"a = {i}" for i in range(0, 2_000, 2))).factors
+    assert len(factor.terms[0].intervals) == 1_000
+    (factor,) = bind("a IN (" + ", ".join(str(i) for i in range(2_000)) + ")").factors
+    assert factor.terms[0].intervals == (Interval(0, 2_000),)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def _factors(factors: tuple[Factor, ...], scope: Scope) -> Array:
     return result
 
 
-@pytest.mark.parametrize("seed", swept(range(12), fast=2))
+@pytest.mark.parametrize("seed", swept(range(12), fast=1))
 def test_factors_are_true_where_the_condition_is(seed: int) -> None:
     r = random.Random(seed)
     table = _table(r)
@@ -201,7 +201,7 @@ def test_factors_are_true_where_the_condition_is(seed: int) -> None:
         assert not len(wrong), f"{condition}\n{query.clause}\n{table.slice(int(wrong[0]), 1).to_pylist()}"
 
 
-@pytest.mark.parametrize("seed", swept(range(4), fast=2))
+@pytest.mark.parametrize("seed", swept(range(4), fast=1))
 def test_equal_clauses_have_equal_factors(seed: int) -> None:
     r = random.Random(seed)
     by_clause: dict[str, tuple[Factor, ...]] = {}
@@ -226,7 +226,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right", "shifts"), swept(PAIRS, fast=(0, 3, 4)))
+@pytest.mark.parametrize(("left", "right", "shifts"), swept(PAIRS, fast=(3,)))
 def test_differences_mean_the_comparison_for_all_values(left: str, right: str, shifts: list[str]) -> None:
     scope = Scope(columns_from_arrow(SPEC.schema, _table(random.Random(99))), ROWS)
     for shift in shifts:

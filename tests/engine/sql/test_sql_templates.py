@@ -77,7 +77,7 @@ def conditions(draw: st.DrawFn) -> tuple[str, list[object]]:
     return f"{column} {operator} ?", [draw(value)]
 
 
-@settings(max_examples=scaled(400), deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_a_bound_template_is_the_query_of_its_text(parts: list[tuple[str, list[object]]], data: st.DataObject) -> None:
     texts = [text for text, _ in parts]
