@@ -48,6 +48,7 @@ def test_a_list_is_charged_by_its_intervals() -> None:
     assert [charge(count) for count in (1, FREE_INTERVALS, 5_000)] == [0, 0, INTERVAL_BYTES * (5_000 - FREE_INTERVALS)]
 
 
+@pytest.mark.long
 def test_lists_fill_the_budget() -> None:
     gate = Gate(EngineConfig(memory_bytes=4_000_000))
     gate.create("CREATE STREAM s (a BIGINT)")
@@ -67,6 +68,7 @@ def test_a_tenant_has_so_many_streams() -> None:
     gate.create("CREATE STREAM another (a BIGINT)")
 
 
+@pytest.mark.long
 def test_wide_streams_fill_their_share_of_the_budget() -> None:
     gate = Gate(EngineConfig(memory_bytes=320_000_000))
     wide = ", ".join(f"c{number} BIGINT" for number in range(1_000))

@@ -112,7 +112,7 @@ STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_siz
 
 
 @pytest.mark.parametrize("config", [CONFIG, SHARED])
-@settings(max_examples=scaled(100))
+@settings(max_examples=scaled(60))
 @given(steps=STEPS)
 def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
     config: EngineConfig, steps: list[tuple[Command, int, bool]]

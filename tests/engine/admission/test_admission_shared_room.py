@@ -39,6 +39,7 @@ def fill(gate: Gate, tenant: str) -> int:
     raise AssertionError("none is refused")
 
 
+@pytest.mark.long
 def test_a_tenant_finds_its_own_part_of_the_room_for_streams() -> None:
     gate = crowded()
     assert fill(gate, "good") == 1, "13 MB of its own"
@@ -50,6 +51,7 @@ def test_a_tenant_finds_its_own_part_of_the_room_for_streams() -> None:
     gate.admission.check()
 
 
+@pytest.mark.long
 def test_its_part_is_by_weight() -> None:
     assert fill(crowded(), "good") == 1
     gate = crowded()
@@ -58,6 +60,7 @@ def test_its_part_is_by_weight() -> None:
     gate.admission.check()
 
 
+@pytest.mark.long
 def test_columns_that_are_added_are_streams_like_others() -> None:
     gate = crowded()
     gate.drop("wide0", tenant="evil")

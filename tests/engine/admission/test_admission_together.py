@@ -12,6 +12,7 @@ from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, ResourceExhausted
 from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.events import Pushed
+from psoup_testing.suite.sweeps import in_parts
 
 NOW = 10_000_000
 TEXT = "CREATE STREAM s (x BIGINT, t TEXT)"
@@ -43,9 +44,10 @@ def test_each_is_told_of_its_own_rows() -> None:
     assert {(a.sequence, a.watermark, a.late, a.ahead, a.duplicate) for a in answers} == {(2, NOW, 0, 0, False)}
 
 
-def test_in_event_time_it_is_what_they_are_one_after_the_other() -> None:
+@in_parts(4)
+def test_in_event_time_it_is_what_they_are_one_after_the_other(part: slice) -> None:
     outcomes = set()
-    for seed in range(300):
+    for seed in range(300)[part]:
         draw = random.Random(seed)
         base, one, all_, last, pushes = draw.randrange(4), admitted(TIMED), admitted(TIMED), 0, list[Push]()
         heartbeat = Heartbeat("s", 1_000_000 * draw.choice((0, 2)))
