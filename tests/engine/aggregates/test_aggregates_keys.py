@@ -18,6 +18,7 @@ from psoup.values.columns import Column, concat_columns
 from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.oracles.aggregates import TYPES, random_column, values_of
+from psoup_testing.suite.sweeps import swept
 
 
 def _shown(value: Any) -> Any:
@@ -36,7 +37,7 @@ def _place(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @pytest.mark.seeded("NULL is grouped with 0 or an empty text")
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", swept(range(30), fast=8))
 def test_numbers_name_the_values_in_any_parts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     types = [TYPES[int(k)] for k in rng.integers(0, len(TYPES), int(rng.integers(1, 4)))]

@@ -17,6 +17,7 @@ from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Column
 from psoup_testing.oracles.aggregates import TYPES, close, exact_sum, expected, random_column, values_of
+from psoup_testing.suite.sweeps import swept
 
 _NUMBERS = tuple(kind for kind in TYPES if kind not in (TEXT, TIMESTAMP, DATE))
 _GROUPS = 5
@@ -108,7 +109,7 @@ def _groups(codes: Any) -> int:
 
 @pytest.mark.seeded("a carry is lost")
 @pytest.mark.seeded("a sum's unit is a bit too coarse")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", swept(range(12), fast=3))
 def test_states_are_what_plain_python_makes_of_the_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for measure in [measure for _ in range(10) for measure in _cases(rng)]:
