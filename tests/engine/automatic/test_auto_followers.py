@@ -16,6 +16,7 @@ from psoup.published.idle_clauses import idle_clauses
 from psoup.values.columns import Array
 from psoup_testing.engines.amounts import NONE, ONE, block, make, push
 from psoup_testing.engines.within import in_calls
+from psoup_testing.suite.sweeps import swept
 
 FEW, MANY = 10, 300
 """Numbers of named queries: their clauses are read alone, or picked from the matches of all clauses."""
@@ -33,7 +34,7 @@ def told(soup: LocalPSoup, query_ids: list[int], rows: int) -> list[tuple[int, i
     return pairs
 
 
-@pytest.mark.parametrize("rows", [7, 9_999])
+@pytest.mark.parametrize("rows", swept([40, 9_999, 7], fast=2))
 def test_no_pair_is_told_twice_before_the_next_round(rows: int) -> None:
     """The columns of AUTO still have the queries then."""
     soup = make()
@@ -79,8 +80,8 @@ def test_a_query_is_told_after_the_last_other_query_has_left_its_clause(keeping:
 def test_the_idle_clauses_of_all_streams_are_found_once_until_queries_change() -> None:
     """New tuples publish a snapshot, too, and each follower and each call of `matches` asks for these clauses."""
     soup = make(verify="off")
-    on_s = [soup.register(f"SELECT x FROM s WHERE x > {n}", keeping=AUTOMATIC) for n in range(150)]
-    on_t = [soup.register(f"SELECT x FROM t WHERE x > {n}", keeping=AUTOMATIC) for n in range(150)]
+    on_s = [soup.register(f"SELECT x FROM s WHERE x > {n}", keeping=AUTOMATIC) for n in range(60)]
+    on_t = [soup.register(f"SELECT x FROM t WHERE x > {n}", keeping=AUTOMATIC) for n in range(60)]
     some = block(soup, 20, AUTOMATIC)
     soup.maintain()
 
@@ -95,8 +96,8 @@ def test_the_idle_clauses_of_all_streams_are_found_once_until_queries_change() -
 
     assert [len(ids) for ids in found()] == [0, 0]
     soup.engine.install(AmountChoice(Amount.NONE, np.array(on_s + on_t + some)))
-    assert [len(ids) for ids in found()] == [170, 150]
+    assert [len(ids) for ids in found()] == [80, 60]
     push(soup, 3)
     in_calls(100, found)
     soup.unregister(on_t[0])
-    assert [len(ids) for ids in found()] == [170, 149]
+    assert [len(ids) for ids in found()] == [80, 59]

@@ -86,6 +86,7 @@ def test_a_query_that_is_asked_often_becomes_complete_and_back() -> None:
     soup.check()
 
 
+@pytest.mark.long
 def test_alternating_work_does_not_make_a_query_change_to_and_fro() -> None:
     soup, ask = busy(count=40)
     push(soup, 60_000)
@@ -184,6 +185,7 @@ def test_a_followed_stream_has_no_idle_auto_queries() -> None:
     assert amounts(soup, [query]) == [Amount.PARTIAL]
 
 
+@pytest.mark.long
 def test_a_query_with_a_copy_does_not_become_none() -> None:
     soup, work = busy(rows=20_000)
     query = soup.queries()[0]
