@@ -12,6 +12,7 @@ from psoup.errors import Internal
 from psoup.expressions.tree import AttributeRef
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Term
+from psoup_testing.suite.sweeps import swept
 
 SCHEMA = Schema((Attribute("a", BIGINT), Attribute("t", TEXT)))
 A, T = AttributeRef(BIGINT, 0, "a"), AttributeRef(TEXT, 1, "t")
@@ -32,7 +33,7 @@ def random_factors(random: np.random.Generator, shared: list[Factor]) -> tuple[F
     return tuple(found)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", swept(range(20), fast=4))
 def test_a_block_holds_the_clauses_as_they_were_given(seed: int) -> None:
     random = np.random.default_rng(seed)
     shared: list[Factor] = []
@@ -50,7 +51,7 @@ def test_a_block_holds_the_clauses_as_they_were_given(seed: int) -> None:
     assert block.to_arrow() == single.to_arrow()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", swept(range(10), fast=3))
 def test_some_clauses_of_a_table_that_was_made_before(seed: int) -> None:
     """What others of the table read has no ID, and their boundaries are not in the index."""
     random = np.random.default_rng(seed)

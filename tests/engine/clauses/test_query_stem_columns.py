@@ -19,7 +19,7 @@ from psoup_testing.suite.budget import scaled
 CONFIG = EngineConfig(delta_queries=8)
 
 
-@settings(max_examples=scaled(300), deadline=None)
+@settings(max_examples=scaled(120), deadline=None)
 @given(st.lists(conditions(), min_size=1, max_size=4), st.data())
 def test_a_block_of_columns_is_the_part_of_its_clauses(
     parts: list[tuple[str, list[object]]], data: st.DataObject

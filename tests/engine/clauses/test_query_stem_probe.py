@@ -136,7 +136,7 @@ def _between(column: int, low: int, high: int) -> Factor:
     return Factor((Term(REFS[column], (Interval(low, high),)),))
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+@pytest.mark.parametrize("config", swept(CONFIGS.values(), fast=1), ids=CONFIGS.keys())
 def test_near_intervals_of_one_cell_reach_a_clause_once(config: EngineConfig) -> None:
     """Two intervals of a factor that lie in one cell of a posting list: a tuple of either is one match, at most."""
     #   keys     k … k + 8          10^12 + k …             cells of two or more codes
@@ -158,7 +158,9 @@ def test_near_intervals_of_one_cell_reach_a_clause_once(config: EngineConfig) ->
         assert matches(results, slot) == naive_matches(factors, piece), slot
 
 
-@pytest.mark.parametrize(("generous", "block_rows"), [(0, 4096), (8192, 4096), (8192, 64), (8192, 65_536)])
+@pytest.mark.parametrize(
+    ("generous", "block_rows"), swept([(0, 4096), (8192, 4096), (8192, 64), (8192, 65_536)], fast=(2,))
+)
 def test_pieces_of_full_size(generous: int, block_rows: int) -> None:
     """4,096 tuples from an odd start: walks, bitmaps, new rows, hot and cold posting lists, all in one probe."""
     rng = np.random.default_rng(17)
@@ -189,7 +191,7 @@ def test_pieces_of_full_size(generous: int, block_rows: int) -> None:
 
 
 @pytest.mark.parametrize("rows", swept([64, 4096], fast=1))
-@pytest.mark.parametrize("shards", [serial, Shards(3)], ids=["serial", "shards"])
+@pytest.mark.parametrize("shards", swept([serial, Shards(3)], fast=1), ids=["serial", "shards"])
 def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
     """3,000 clauses over 2,000 values: equalities, IN lists, ranges of every narrow length, few clauses in no list."""
     rng = np.random.default_rng(23)
@@ -233,6 +235,7 @@ def test_an_index_of_many_values_has_wide_tests() -> None:
     assert matches_of(results, 0, 40) == list(range(4, 40)) and matches_of(results, 5, 40) == [5]
 
 
+@pytest.mark.long
 def test_a_clause_that_matches_everything_gets_a_row_from_small_pieces_too() -> None:
     """Pieces of one tuple are emitted as pairs; 390 KB a chunk for such a clause would be too much."""
     stem, results = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 2)

@@ -25,6 +25,7 @@ from psoup_testing.histories.stems import (
     random_piece,
     row_keys,
 )
+from psoup_testing.suite.sweeps import swept
 
 
 def zones_of(piece: Piece) -> dict[int, Zone]:
@@ -36,7 +37,7 @@ def zones_of(piece: Piece) -> dict[int, Zone]:
     return zones
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", swept(range(8), fast=2))
 def test_scan_agrees_with_the_naive_evaluator(seed: int) -> None:
     rng = random.Random(seed)
     piece = random_piece(rng, 120, 0)
@@ -46,7 +47,7 @@ def test_scan_agrees_with_the_naive_evaluator(seed: int) -> None:
         assert np.flatnonzero(result.mask).tolist() == naive_matches(factors, piece), factors
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", swept(range(8), fast=2))
 def test_zones_exclude_only_what_cannot_match(seed: int) -> None:
     rng = random.Random(50 + seed)
     excluded = 0
