@@ -19,13 +19,14 @@ from psoup.model import BIGINT, DOUBLE
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.values.columns import Column
 from psoup_testing.histories.stems import random_factors, random_piece
+from psoup_testing.suite.sweeps import swept
 
 
 def chunk_of(columns: tuple[Column, ...], first_id: int, times: np.ndarray) -> ChunkView:
     return ChunkView(0, Places(first_id, len(times)), times, columns, 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", swept(range(6), fast=2))
 def test_a_search_finds_what_a_scan_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     hits = 0

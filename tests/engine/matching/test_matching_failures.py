@@ -12,6 +12,7 @@ from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 Truth = bool | None
 Row = tuple[int, int, str]
@@ -59,7 +60,7 @@ WHERE: list[tuple[str, Callable[[Row], Truth]]] = [
 ]
 
 
-@pytest.mark.parametrize("least", [1, 10**9])
+@pytest.mark.parametrize("least", swept([1, 10**9], fast=1))
 def test_failures_are_those_of_sql_on_every_way(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On arrival, of queries that come later, before and after chunks are covered, and after a removal."""
     monkeypatch.setattr("psoup.expressions.deferral.LEAST_ROWS", least)
