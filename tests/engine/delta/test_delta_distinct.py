@@ -25,6 +25,7 @@ from psoup_testing.oracles.span_relations import (
     steps_of,
 )
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 TYPES = [BIGINT, TEXT, DOUBLE]
 BUFFERED: list[BufferKind] = ["calendar", "keyed"]
@@ -134,7 +135,7 @@ def test_a_fifo_does_not_do_under_distinct(monkeypatch: pytest.MonkeyPatch) -> N
         wrong.check()
 
 
-@pytest.mark.parametrize("buffer", BUFFERED)
+@pytest.mark.parametrize("buffer", swept(BUFFERED, fast=1))
 def test_values_that_left_are_removed(buffer: BufferKind) -> None:
     """A hundred thousand values pass, a hundred at a time."""
     operator, peak = Distinct([BIGINT, TEXT], buffer), 0

@@ -30,6 +30,7 @@ from psoup_testing.oracles.span_relations import (
     steps_of,
 )
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 MONEY = decimal(12, 2)
 TYPES = [TEXT, BIGINT, DOUBLE, MONEY, BOOLEAN]
@@ -117,7 +118,7 @@ def _wanted(rows: Sequence[Row], t: int, keys: Sequence[int], measures: Sequence
     return wanted
 
 
-@pytest.mark.parametrize("keys", [[0], []], ids=["by key", "of all rows"])
+@pytest.mark.parametrize("keys", swept([[0], []], fast=1), ids=["by key", "of all rows"])
 @pytest.mark.parametrize(
     "measures", [RUNNING, EXTREMES, DISTINCT, ROW_BY_ROW], ids=["running", "extremes", "distinct", "row by row"]
 )
@@ -216,7 +217,9 @@ def test_pieces_of_positions_have_the_same_results(monkeypatch: pytest.MonkeyPat
     assert steps_of(Groups(TYPES, [0], ROW_BY_ROW), [TYPES], [rows], [15, 60]) == whole
 
 
-@pytest.mark.parametrize("measures", [RUNNING, EXTREMES, DISTINCT], ids=["running", "extremes", "distinct"])
+@pytest.mark.parametrize(
+    "measures", swept([RUNNING, EXTREMES, DISTINCT], fast=1), ids=["running", "extremes", "distinct"]
+)
 def test_rows_and_groups_that_left_are_removed(measures: list[GroupMeasure]) -> None:
     operator, peak = Groups(TYPES, [0], measures), 0
     for turn in range(30):
