@@ -27,6 +27,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.copies.positions import PositionClient, answer
+from psoup_testing.suite.sweeps import in_parts, swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=64)
 
@@ -127,7 +128,7 @@ MANY = (
 )
 
 
-@pytest.mark.parametrize("sql", MANY)
+@pytest.mark.parametrize("sql", swept(MANY, fast=2))
 def test_many_queries_of_one_statement_have_the_answers_of_each(sql: str) -> None:
     soup = _soup([number % 7 for number in range(200)])
     many = list(soup.register_many(sql, [[number % 7] for number in range(40)]))
@@ -295,13 +296,14 @@ COPIED = (
 )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", swept(range(6), fast=1))
 @pytest.mark.seeded("a copy is taken as unchanged if no new tuple satisfies WHERE")
-def test_copies_hold_the_answer_as_tuples_come(seed: int) -> None:
+@in_parts(3)
+def test_copies_hold_the_answer_as_tuples_come(seed: int, part: slice) -> None:
     draw, met = random.Random(seed), Counter[str]()
     soup = LocalPSoup(SMALL, clock := VirtualClock(1_700_000_000 * SECOND))
     soup.execute("CREATE STREAM s (a BIGINT, b BIGINT)")
-    clients = [PositionClient(soup, soup.register(sql)) for sql in COPIED]
+    clients = [PositionClient(soup, soup.register(sql)) for sql in COPIED[part]]
     for _ in range(60):
         rows = draw.randint(1, 6)
         clock.advance(seconds=draw.randint(0, 2))

@@ -16,6 +16,7 @@ from psoup.values.columns import Array
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup.work.runner import serial
+from psoup_testing.suite.sweeps import swept
 
 WHERE = ("", "WHERE n = 3", "WHERE n < 5", "WHERE n >= 1", "WHERE n > 8 AND f", "WHERE n > 99")
 """No condition; matches as lists, in rows and in runs, as nearly all bits, as few, none."""
@@ -52,7 +53,7 @@ def _shown(found: Located) -> list[tuple[int, list[int]]]:
     return [(data.number, part.tolist()) for data, part in zip(found.chunks, parts, strict=True) if len(part)]
 
 
-@pytest.mark.parametrize("dense_share", [2, 64, 400])
+@pytest.mark.parametrize("dense_share", swept([2, 64, 400], fast=(1,)))
 def test_what_is_located_equals_what_is_found_chunk_by_chunk(dense_share: int) -> None:
     soup, rng = _soup(dense_share), np.random.default_rng(dense_share)
     queries = [soup.register(f"SELECT * FROM s {where}") for where in WHERE]

@@ -64,7 +64,7 @@ def _soup(null_share: float) -> LocalPSoup:
 
 
 @pytest.mark.parametrize("null_share", swept([0.0, 0.02, 1.0], fast=(1,)))
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("window", swept(WINDOWS, fast=(2,)))
 def test_gathered_rows_equal_those_made_column_by_column(null_share: float, window: str) -> None:
     soup = _soup(null_share)
     for select in ("*", "c, f", "_time, c, _id, day, n", "_id"):

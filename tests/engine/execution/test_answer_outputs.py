@@ -15,6 +15,7 @@ from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.engines.recorded import RecordingPSoup
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=8, delta_queries=4)
 VALUES = [5, -13, 13, 2, -7, *range(100, 200), 13, 4]
@@ -82,7 +83,7 @@ def test_a_read_whose_time_is_up_ends_and_is_no_error_of_a_row(soup: RecordingPS
         found.to_table()
 
 
-@pytest.mark.parametrize("made", ["max(repeat(t, 4096) || a)", "repeat(t, 4096) || a"])
+@pytest.mark.parametrize("made", swept(["max(repeat(t, 4096) || a)", "repeat(t, 4096) || a"], fast=(1,)))
 def test_texts_that_are_made_in_halves_take_the_memory_of_a_part(made: str) -> None:
     """An attempt that made too much is given back before its halves are tried: they are within one another."""
     soup = RecordingPSoup(EngineConfig(evaluation_bytes=1 << 19), VirtualClock())

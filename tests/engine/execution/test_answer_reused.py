@@ -37,7 +37,7 @@ RECIPE = recipe_of((COUNT,))
 
 @pytest.mark.seeded("a match in a row and in a run is counted twice")
 @pytest.mark.seeded("a node lacks a leaf")
-@pytest.mark.parametrize(("fan", "seed"), swept([(2, 1), (2, 2), (16, 3)], fast=(0, 2)))
+@pytest.mark.parametrize(("fan", "seed"), swept([(2, 1), (2, 2), (16, 3)], fast=1))
 def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
     rng, tight, met = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}, KEPT.counts["fold"]
@@ -87,7 +87,7 @@ def test_a_fold_says_how_many_tuples_matched_and_what_could_not_be_computed() ->
 
 
 @pytest.mark.seeded("an end of the window is off by one")
-@pytest.mark.parametrize("where", ["", " WHERE x >= 0", " WHERE x >= 0 AND n <> 900"])
+@pytest.mark.parametrize("where", swept(["", " WHERE x >= 0", " WHERE x >= 0 AND n <> 900"], fast=(1,)))
 def test_an_end_off_by_one_shows(where: str) -> None:
     """Each first and each last tuple of a window, at the edges of chunks; matches as bits and others."""
     soup = folding(2)

@@ -203,7 +203,8 @@ TOPS = (
 )
 
 
-@pytest.mark.parametrize("sql", swept(TOPS, fast=(1,)))
+@pytest.mark.long
+@pytest.mark.parametrize("sql", TOPS)
 def test_a_top_of_computed_texts_holds_rows_that_it_shows_and_a_piece(sql: str) -> None:
     """20,000 keys of 2,000 bytes, 40 MB, in a room of 4: rows that cannot be in the answer are dropped in between."""
     soup = _soup(20_000, 10)

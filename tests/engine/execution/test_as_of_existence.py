@@ -10,6 +10,7 @@ from psoup.errors import SqlError
 from psoup_testing.oracles.as_of_duel import BY_CLOCK, EVENT, SYSTEM, Copy, Model, made, push, pushed
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 EXISTING = {
     "EXISTS (SELECT 1 FROM prices p AS OF o WHERE p.k = o.k)": (0, True),
@@ -28,7 +29,7 @@ EXISTING_JOINS = {
 }
 
 
-@pytest.mark.parametrize(("stream", "table"), [(SYSTEM, SYSTEM), (EVENT, EVENT), (SYSTEM, BY_CLOCK)])
+@pytest.mark.parametrize(("stream", "table"), swept([(SYSTEM, SYSTEM), (EVENT, EVENT), (SYSTEM, BY_CLOCK)], fast=(1,)))
 def test_a_tuple_has_or_has_no_version_at_its_own_time(stream: str, table: str) -> None:
     """EXISTS, IN, SEMI and ANTI over a table AS OF a stream."""
     for seed in range(scaled(4)):

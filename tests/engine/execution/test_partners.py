@@ -45,6 +45,7 @@ from psoup.plan.nodes import (
 from psoup.plan.way import TryNext
 from psoup.work.clock import VirtualClock
 from psoup_testing.oracles.partner_joins import Row, Tables, rows_by_looking
+from psoup_testing.suite.sweeps import swept
 
 OLDER = 58
 """The tuples of each stream before its window, which begins in one chunk and ends in the next one."""
@@ -259,7 +260,7 @@ def _sizes(rng: random.Random) -> tuple[int, ...]:
 @pytest.mark.seeded("a pair makes a partner before its other conditions are tested")
 @pytest.mark.seeded("ASOF takes the first of equally close partners")
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", swept(range(6), fast=2))
 def test_trees_of_joins_have_the_rows_of_nested_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     for name in ("_PAIRS", "_FEW"):
@@ -323,7 +324,7 @@ def test_a_product_is_refused_with_the_number_of_its_pairs() -> None:
 
 
 @pytest.mark.seeded("a search of partners takes < for <=")
-@pytest.mark.parametrize("kind", [JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN])
+@pytest.mark.parametrize("kind", swept([JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN], fast=(2,)))
 def test_rows_with_one_key_need_no_pairs_to_find_whether_there_is_a_partner(
     kind: JoinKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 ROWS = 3_000
 STATEMENTS = (
@@ -49,7 +50,7 @@ def _held(budget: ReadBudget) -> tuple[int, int, int]:
     return budget.held, budget.joined, budget.grouped
 
 
-@pytest.mark.parametrize("sql", STATEMENTS)
+@pytest.mark.parametrize("sql", swept(STATEMENTS, fast=range(0, 9, 3)))
 def test_every_end_of_a_read_returns_all_bytes(soup: LocalPSoup, sql: str) -> None:
     query = soup.register(sql)
     expected = again(soup.invoke, query).to_table()

@@ -103,7 +103,7 @@ def _modelled(left: list[Row], right: list[Row], operator: SetOperator, *, all_r
     return rows
 
 
-@pytest.mark.parametrize("seed", swept(range(40), fast=6))
+@pytest.mark.parametrize("seed", swept(range(40), fast=3))
 def test_set_operations_have_the_rows_of_duckdb_in_the_order_of_their_inputs(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +265,7 @@ def test_kept_rows_of_a_subselect_are_bounded_and_named(plans: HandMadePlans) ->
     assert plans.answer(plan, ReadBudget(sort_bytes=40_000)).to_table().num_rows == 200, "in small pieces"
 
 
-@pytest.mark.parametrize("size", [7, 64])
+@pytest.mark.parametrize("size", swept([7, 64], fast=(1,)))
 def test_a_sort_with_a_limit_keeps_only_rows_that_it_may_show(
     plans: HandMadePlans, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
