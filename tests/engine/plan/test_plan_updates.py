@@ -21,6 +21,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 MONOTONIC, WEAKEST, WEAK, STRICT = Pattern
 MICROS = pa.timestamp("us")
@@ -241,7 +242,7 @@ SAME_MOMENT = [("d", 1, 0), ("v", 0, 0), ("v", 1, 0), ("d", 0, 1), ("v", 0, 1)]
 """The first row gets its partner at the same time, after it was shown."""
 
 
-@pytest.mark.parametrize("text", OBSERVED)
+@pytest.mark.parametrize("text", swept(OBSERVED, fast=range(0, 16, 3)))
 def test_rows_come_and_leave_as_pattern_and_clocks_say(text: str) -> None:
     _observe(text, LATEST_PARTNER)
     _observe(text, SAME_MOMENT)
