@@ -22,6 +22,7 @@ from psoup.results.runs import ONE_BLOCK, grouped
 from psoup.values.columns import Array
 from psoup.work.clock import VirtualClock
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 ROWS = 128
 SLOTS = 6
@@ -200,7 +201,7 @@ def test_many_pairs_are_grouped_in_blocks() -> None:
         assert found[: min(count, ROWS)].tolist() == [*range(min(count, ROWS))]
 
 
-@pytest.mark.parametrize("sizes", [[4_096, 1, 63, 900, 65, 64, 3_000], [9, 8, 10, 200, 1, 700]])
+@pytest.mark.parametrize("sizes", swept([[4_096, 1, 63, 900, 65, 64, 3_000], [9, 8, 10, 200, 1, 700]], fast=(1,)))
 def test_clauses_without_a_condition_match_every_tuple(sizes: list[int]) -> None:
     """Beside another one of which each tuple is tested, and not: bits, counts and costs are the same."""
     config = EngineConfig(chunk_rows=1_024, block_rows=256)
