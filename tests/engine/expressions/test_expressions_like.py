@@ -49,7 +49,7 @@ def reference(text: str, pattern: str) -> bool:
     return len(text) in reach
 
 
-@pytest.mark.parametrize("around", ["_{}", "{}_%", "%{}%_", "_%{}", "{}%{}"])
+@pytest.mark.parametrize("around", swept(["_{}", "{}_%", "%{}%_", "_%{}", "{}%{}"], fast=2))
 def test_every_character_stands_for_itself(around: str) -> None:
     texts = [f"x{character}" for character in CHARACTERS] + [f"{c}y" for c in CHARACTERS] + ["", "xx", "\n"]
     for character in CHARACTERS:
@@ -69,7 +69,7 @@ def test_random_patterns() -> None:
     assert found == [reference(text, pattern) for text, pattern in pairs]
 
 
-@pytest.mark.parametrize("letters", swept(["ab", "aé", "aaab", "a日b"], fast=(0, 3)))
+@pytest.mark.parametrize("letters", swept(["ab", "aé", "aaab", "a日b"], fast=(3,)))
 def test_patterns_of_many_states_say_the_same(letters: str) -> None:
     rng = random.Random(letters)
     texts = ["".join(rng.choices(letters, k=rng.randrange(60))) for _ in range(100)] + ["", "a", "a" * 40]

@@ -89,7 +89,7 @@ def drawn(rng: random.Random, depth: int = 2) -> str:
 
 def test_random_patterns_find_extract_and_replace_as_in_duckdb(oracle: Oracle) -> None:
     rng, exprs = random.Random(5), list[Expr]()
-    while len(exprs) < scaled(2_400):
+    while len(exprs) < scaled(1_200):
         pattern, options = text(drawn(rng)), rng.choice(OPTIONS)
         more = [text(options)] if options else []
         group = Literal(BIGINT, rng.randrange(4))

@@ -12,6 +12,7 @@ from psoup.expressions.functions import cast
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.values.columns import Column
 from psoup_testing.oracles.expression_oracle import Oracle
+from psoup_testing.suite.sweeps import swept
 
 NUMBERS = """0|5|-5|+5|  5  |007|-0|2.5|3.5|-2.5|0.49999|.5|5.|-.5|-.4|.|-|+||e5|.e5|1e|1e+|1e3|1E3|1e+2|1e-1|15e-1
     |25e-1|5e-1|-5e-1|1.5e1|1.e2|0e5|1_000|1__0|_1|1_|1_.5|1._5|1.5_5|1e1_0|9223372036854775807
@@ -80,7 +81,8 @@ def oracle_of(texts: list[str]) -> Oracle:
 
 
 @pytest.mark.parametrize(
-    "target", [BIGINT, DOUBLE, decimal(18, 0), decimal(18, 4), decimal(5, 2), decimal(2, 2), decimal(18, 18)]
+    "target",
+    swept([BIGINT, DOUBLE, decimal(18, 0), decimal(18, 4), decimal(5, 2), decimal(2, 2), decimal(18, 18)], fast=4),
 )
 def test_numbers(target: DataType) -> None:
     texts = [*words(NUMBERS), *random_numbers(random.Random(1), 1500)]
