@@ -147,13 +147,14 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
             history.step()
 
 
-@pytest.mark.parametrize("count", swept([6, 24], fast=1))
+@pytest.mark.parametrize("count", swept([2, 6, 24], fast=1))
 def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
     met, histories = Counter[str](), Budget("answers computed again: histories", round(count / min(SCALE, 1)))
     for seed in histories.rounds():
         run_histories([seed], met)
         histories.count()
-    wanted = ["anew", "unchanged", "some stay", "rows move", "a page", "a beginning steps back"]
+    wanted = ["unchanged", "some stay", "rows move", "a page", "a beginning steps back"]
+    wanted += ["anew"] if count >= 6 else []
     assert not [case for case in wanted if not met[case]], met
 
 

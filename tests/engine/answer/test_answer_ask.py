@@ -133,6 +133,7 @@ def answered(bind: Callable[[], object]) -> object:
         return type(problem), str(problem), problem.reason, problem.facts
 
 
+@pytest.mark.long
 def test_questions_have_few_characters_together(soup: LocalPSoup) -> None:
     snapshot, questions = soup.engine.snapshot(), Questions()
     for number in range(32):

@@ -15,6 +15,7 @@ from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.upserts import STATEMENT, Upserts
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SEED, replayable, scaled
+from psoup_testing.suite.sweeps import in_parts
 
 CONFIG = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER)
 FORMS = (
@@ -55,11 +56,12 @@ def lived(draw: random.Random) -> tuple[LocalPSoup, list[list[int]], int]:
 
 
 @pytest.mark.parametrize("number", range(scaled(2)))
-def test_one_call_gives_the_answers_of_many_queries(number: int) -> None:
+@in_parts(3)
+def test_one_call_gives_the_answers_of_many_queries(number: int, part: slice) -> None:
     with replayable(SEED + number):
         soup, queries, earlier = lived(random.Random(SEED + number))
         for as_of in (None, earlier):
-            for form, ids in zip(FORMS, queries, strict=True):
+            for form, ids in list(zip(FORMS, queries, strict=True))[part]:
                 whole = again(soup.invoke_table, ids, as_of=as_of).to_table()
                 for place, query in enumerate(ids):
                     mine = whole.filter(pc.equal(whole["_query"], place)).drop(["_query"])

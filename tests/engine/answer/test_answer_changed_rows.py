@@ -91,7 +91,7 @@ def random_rows(draw: random.Random) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("number", range(scaled(12)))
+@pytest.mark.parametrize("number", range(scaled(4)))
 def test_receivers_of_streams_have_the_answers(number: int) -> None:
     with replayable(SEED + number):
         draw = random.Random(SEED + number)
@@ -115,7 +115,7 @@ def test_receivers_of_streams_have_the_answers(number: int) -> None:
         assert receivers[0].seen["left"] + receivers[0].seen["came"]
 
 
-@pytest.mark.parametrize("number", range(scaled(12)))
+@pytest.mark.parametrize("number", range(scaled(4)))
 def test_receivers_of_tables_have_the_answers(number: int) -> None:
     with replayable(SEED + number):
         draw = random.Random(SEED + number)

@@ -30,6 +30,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
     pytest.mark.seeded("an end of an interval is off by one"),
@@ -38,7 +39,6 @@ pytestmark = [
 ]
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, shape=EAGER)
-HISTORIES = Budget("what has changed since: histories", round(14 / min(SCALE, 1)))
 WINDOWS = [
     "BEGIN (NOW - 20 SECONDS)",
     "BEGIN (NOW - 30 SECONDS) END (NOW - 10 SECONDS)",
@@ -199,14 +199,18 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
         history = History(seed, met)
         for _ in range(60):
             history.step()
-        HISTORIES.count()
 
 
-def test_a_client_holds_the_answer_after_any_history() -> None:
-    met = Counter[str]()
-    run_histories(HISTORIES.rounds(), met)
-    wanted = ["complete", "rows leave", "an end steps back", "a beginning steps back", "rows are left"]
-    wanted += [f"{count} intervals" for count in range(MOST_INTERVALS + 1)]
+@pytest.mark.parametrize("count", swept([4, 14], fast=1))
+def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
+    met, histories = Counter[str](), Budget("what has changed since: histories", round(count / min(SCALE, 1)))
+    for seed in histories.rounds():
+        run_histories([seed], met)
+        histories.count()
+    wanted = ["complete", "rows leave", "rows are left"]
+    if count == 14:
+        wanted += ["an end steps back", "a beginning steps back"]
+        wanted += [f"{number} intervals" for number in range(MOST_INTERVALS + 1)]
     assert not [case for case in wanted if not met[case]], met
 
 

@@ -28,6 +28,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.thinning_duel import thin_chunk
+from psoup_testing.suite.sweeps import swept
 
 ROWS = 220
 STAY = range(3, 60, 7)
@@ -259,8 +260,10 @@ def test_retention_by_rows_keeps_chunks_until_enough_rows_are_left() -> None:
 
 
 @seeded
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("most_rows", [pytest.param(1, marks=pytest.mark.long), 7, 10_000])
+@pytest.mark.parametrize(
+    ("most_rows", "every"),
+    swept([(7, False), (10_000, True), (10_000, False), (7, True), (1, True), (1, False)], fast=3),
+)
 def test_a_follower_is_told_of_the_rows_left(soup: LocalPSoup, every: bool, most_rows: int) -> None:
     query_ids = () if every else (QUERIES[WHERE[0]], QUERIES[WHERE[2]])
     follower, place, pairs = Follower(FollowWanted(query_ids=query_ids, old=True)), FollowPlace(0), []

@@ -23,6 +23,7 @@ from psoup.results.sets import WantedClauses
 from psoup.sql import window_clause
 from psoup.work.clock import VirtualClock
 from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
     pytest.mark.seeded("the first new tuple is left out of a look for news"),
@@ -31,7 +32,6 @@ pytestmark = [
 ]
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=32)
-HISTORIES = Budget("news of watched clauses: histories", round(12 / min(SCALE, 1)))
 CONDITIONS = ["a > 3", "b < 50 OR a = 1", "a IS NULL", "b >= 0", "a = 7", "b = 13 AND a = 2", "b = 99"]
 
 
@@ -95,9 +95,10 @@ class Rig:
         self.seen = view.next_id
 
 
-def test_each_clause_with_a_new_match_is_named() -> None:
-    met = Counter[str]()
-    for seed in HISTORIES.rounds():
+@pytest.mark.parametrize("count", swept([4, 12], fast=1))
+def test_each_clause_with_a_new_match_is_named(count: int) -> None:
+    met, histories = Counter[str](), Budget("news of watched clauses: histories", round(count / min(SCALE, 1)))
+    for seed in histories.rounds():
         rig = Rig(random.Random(seed))
         for _ in range(40):
             match rig.draw.randrange(8):
@@ -112,7 +113,7 @@ def test_each_clause_with_a_new_match_is_named() -> None:
                 case _:
                     rig.look()
         met += rig.met
-        HISTORIES.count()
+        histories.count()
     assert all(met[case] for case in ("found", "unsure", "quiet", "chunks", "sealed")), met
 
 

@@ -14,7 +14,7 @@ from psoup_testing.histories.upserts import PREDICATES, STATEMENT, Upserts
 from psoup_testing.suite.budget import SEED, replayable, scaled
 
 
-@pytest.mark.parametrize("number", range(scaled(8)))
+@pytest.mark.parametrize("number", range(scaled(4)))
 def test_each_clause_whose_answer_has_changed_is_named(number: int) -> None:
     with replayable(SEED + number):
         draw = random.Random(SEED + number)

@@ -16,6 +16,7 @@ from psoup.plan.amounts import Amount
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import NO_LIMIT, ReadBudget, ReadEnded
 from psoup_testing.engines.eager_engine import EAGER, JOIN, ROWS, advance, asked, facts, made, push
+from psoup_testing.suite.sweeps import swept
 
 
 class Refusing(Lent):
@@ -196,7 +197,7 @@ def test_a_query_that_was_altered_back_is_made_anew() -> None:
     assert type(asked(soup, query)) is SentAnswer
 
 
-@pytest.mark.parametrize("count", [200, 2_000])
+@pytest.mark.parametrize("count", swept([200, 2_000], fast=1))
 def test_an_event_of_another_stream_costs_no_step_for_each_query(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     soup = made()
     soup.register_many("SELECT v FROM s WHERE v < ? BEGIN (NOW - 9 ROWS)", [(n,) for n in range(count)], keeping=EAGER)

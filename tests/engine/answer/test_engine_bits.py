@@ -11,6 +11,7 @@ from psoup.errors import InvalidInput, NotFound, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
+from psoup_testing.suite.sweeps import swept
 
 TUPLES = 150
 
@@ -33,7 +34,7 @@ def filled(maintained: bool = True) -> tuple[LocalPSoup, list[int]]:
     return soup, queries
 
 
-@pytest.mark.parametrize("maintained", [False, True])
+@pytest.mark.parametrize("maintained", swept([False, True], fast=(1,)))
 @pytest.mark.parametrize("ids", [range(150), range(1, 150), range(60, 68), range(64, 128), range(3, 4), range(7, 7)])
 def test_bits_are_the_matches(ids: range, maintained: bool) -> None:
     soup, queries = filled(maintained)

@@ -22,6 +22,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.published import match_room
 from psoup.published.snapshot import Snapshot
 from psoup_testing.engines.error_expressions import poison, raising
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=64, delta_queries=8)
 
@@ -47,13 +48,14 @@ def lists(found: Matched) -> list[list[int]]:
     return [found.of(row) for row in range(len(found.ends) - 1)]
 
 
-def test_a_snapshot_says_what_it_said_while_clauses_come_go_and_are_merged() -> None:
+@pytest.mark.parametrize("turns", swept([12, 30], fast=1))
+def test_a_snapshot_says_what_it_said_while_clauses_come_go_and_are_merged(turns: int) -> None:
     """Each snapshot is asked again after everything that came later: parts killed in place, deltas, merges, reuse."""
     rng, soup, known = random.Random(5), LocalPSoup(SMALL), dict[int, tuple[int, int]]()
     soup.execute("CREATE STREAM s (a BIGINT)")
     values = list(range(40))
     taken: list[tuple[Snapshot, list[list[int]]]] = []
-    for turn in range(30):
+    for turn in range(turns):
         ranges(soup, rng, known, rng.choice([1, 5, 60]))
         for query in rng.sample(sorted(known), len(known) // rng.choice([2, 3, 20])):
             soup.unregister(query)

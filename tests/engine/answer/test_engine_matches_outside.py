@@ -17,6 +17,7 @@ from psoup.plan.amounts import AS_USUAL, Amount
 from psoup.published import kept_indexes
 from psoup_testing.engines.amounts import CONFIG, INACTIVE, NONE, block, make, push
 from psoup_testing.suite.budget import SEED, replayable, scaled
+from psoup_testing.suite.sweeps import swept
 
 ROW = pa.table({"x": [-1]})
 
@@ -56,7 +57,7 @@ def test_matches_of_many_clauses_without_results_are_work_as_a_set() -> None:
     assert counted[0][3] < counted[0][2] / 2  # the second call finds the index of the first one
 
 
-@pytest.mark.parametrize("size", [1 << 26, 5_000, 0])
+@pytest.mark.parametrize("size", swept([1 << 26, 5_000, 0], fast=(1,)))
 def test_matches_equal_the_conditions_as_clauses_come_and_go(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`size`: the most bytes of kept indexes."""
     monkeypatch.setattr(clause_indexes, "_TOGETHER", 8)

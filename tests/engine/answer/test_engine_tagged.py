@@ -11,6 +11,7 @@ import pytest
 from psoup.answer.tuples.match_rows import Matched
 from psoup.answer.tuples.match_tags import WantedTags, tagged
 from psoup.local import LocalPSoup
+from psoup_testing.suite.sweeps import swept
 
 QUERIES = 40
 
@@ -44,7 +45,7 @@ def rest(matched: Matched, done: int, after: int) -> Matched:
     return Matched(np.cumsum([0, *map(len, rows)]), np.array([*chain.from_iterable(rows)], np.int64), len(rows))
 
 
-@pytest.mark.parametrize("most", [1, 40, 200, 1_000, 3_000, 1 << 20])
+@pytest.mark.parametrize("most", swept([1, 40, 200, 1_000, 3_000, 1 << 20], fast=(1, 3, 5)))
 @pytest.mark.parametrize("labels", [{}, {"user": "u1"}, {"user": "nobody"}])
 def test_pages_are_the_whole(soup: LocalPSoup, most: int, labels: dict[str, str]) -> None:
     snapshot, matched = soup.engine.snapshot(), whole(np.random.default_rng(most))

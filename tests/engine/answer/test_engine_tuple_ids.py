@@ -129,6 +129,7 @@ def test_pages_of_any_size_say_the_same(pushes: list[list[int]], page: int, kept
         assert view.push(len(pushes) + 5) is None
 
 
+@pytest.mark.long
 def test_streams_in_order_keep_one_pair_of_numbers_however_long() -> None:
     soup = made(EVENT_TIME)
     for second in range(0, 3_000, 10):
@@ -138,6 +139,7 @@ def test_streams_in_order_keep_one_pair_of_numbers_however_long() -> None:
     assert [(page.first_id, page.numbers) for page in view.pages] == [(0, range(3_000))]
 
 
+@pytest.mark.long
 def test_what_is_kept_is_bounded_and_goes_with_its_tuples() -> None:
     soup = made(EVENT_TIME + " RETENTION 100 ROWS")
     pushed = [timed(soup, second, [second + 3, second + 1, second + 2]) for second in range(0, 3_000, 3)]

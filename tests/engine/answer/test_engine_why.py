@@ -14,7 +14,7 @@ from psoup.config import EngineConfig
 from psoup.errors import NotFound, OutOfRange
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
-from psoup_testing.suite.sweeps import swept
+from psoup_testing.suite.sweeps import in_parts, swept
 
 BASE = 1_700_000_000_000_000
 ROWS = [
@@ -75,9 +75,12 @@ def check(found: Why, oracle: duckdb.DuckDBPyConnection, number: int) -> None:
 
 
 @pytest.mark.parametrize("window", swept(WINDOWS, fast=(1,)))
-def test_each_verdict_holds_as_sql(soup: LocalPSoup, oracle: duckdb.DuckDBPyConnection, window: str) -> None:
+@in_parts(3)
+def test_each_verdict_holds_as_sql(
+    soup: LocalPSoup, oracle: duckdb.DuckDBPyConnection, window: str, part: slice
+) -> None:
     kept = 0
-    for number, where in enumerate([*FACTORS, " AND ".join(f"({one})" for one in FACTORS[::4])]):
+    for number, where in list(enumerate([*FACTORS, " AND ".join(f"({one})" for one in FACTORS[::4])]))[part]:
         query = soup.register(f"SELECT _id FROM s WHERE {where} {window}")
         answer = set(soup.invoke(query).to_table().column("_id").to_pylist())
         for tuple_id in range(number % 5, len(ROWS), 5):
@@ -85,7 +88,7 @@ def test_each_verdict_holds_as_sql(soup: LocalPSoup, oracle: duckdb.DuckDBPyConn
             assert (found.kept_out is None) == (tuple_id in answer), f"{where} {window}: {found}"
             check(found, oracle, tuple_id)
             kept += found.kept_out is None
-    assert kept > 10
+    assert kept > 10 // 3
 
 
 def test_a_computed_condition_shows_the_columns_that_it_reads(soup: LocalPSoup) -> None:

@@ -9,6 +9,7 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
+from psoup_testing.suite.sweeps import swept
 
 Partners = list[tuple[str, bool, list[tuple[str, int | None]]]]
 
@@ -94,7 +95,7 @@ ROW_BY_ROW = (
 )
 
 
-@pytest.mark.parametrize("rest", ROW_BY_ROW)
+@pytest.mark.parametrize("rest", swept(ROW_BY_ROW, fast=range(0, 12, 3)))
 def test_a_tuple_is_kept_out_just_if_no_row_shows_it(soup: LocalPSoup, rest: str) -> None:
     query = soup.register(f"SELECT r._id FROM {rest}")
     shown = {row["_id"] for row in soup.invoke(query).to_table().to_pylist()} - {None}

@@ -24,6 +24,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.restarts import making
 from psoup_testing.oracles.complete_answers import COMPLETE, told
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64)
 ROWS = "SELECT _id, v FROM s WHERE v < 50 BEGIN (NOW - 200 ROWS)"
@@ -101,7 +102,7 @@ def test_rows_that_left_the_window_leave_the_kept_answer() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "window", ["BEGIN (NOW - 100 ROWS)", "BEGIN (START)", "BEGIN (NOW - 90 ROWS) END (NOW - 9 ROWS)"]
+    "window", swept(["BEGIN (NOW - 100 ROWS)", "BEGIN (START)", "BEGIN (NOW - 90 ROWS) END (NOW - 9 ROWS)"], fast=1)
 )
 def test_selections_of_every_form_are_brought_up_to_date(select: str, window: str) -> None:
     soup = made()

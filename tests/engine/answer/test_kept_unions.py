@@ -19,6 +19,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.restarts import making
 from psoup_testing.oracles.complete_answers import COMPLETE, told
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64)
 UNION = (
@@ -59,10 +60,12 @@ def kept(soup: LocalPSoup, query: int) -> str:
     return "\n".join(explained.lines())
 
 
-@pytest.mark.parametrize("windows", [("ROWS 90", "ROWS 40"), ("BEGIN START", "ROWS 70"), ("ROWS 50", "BEGIN START")])
-def test_each_select_is_brought_up_to_date(windows: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("left", "right"), swept([("ROWS 90", "ROWS 40"), ("BEGIN START", "ROWS 70"), ("ROWS 50", "BEGIN START")], fast=1)
+)
+def test_each_select_is_brought_up_to_date(left: str, right: str) -> None:
     soup = made()
-    query = soup.register(UNION.format(*windows), keeping=COMPLETE)
+    query = soup.register(UNION.format(left, right), keeping=COMPLETE)
     push(soup, "s", 100)
     assert type(asked(soup, query)) is KeepingAnswer
     for step in range(24):
@@ -119,15 +122,18 @@ def test_a_stream_in_both_selects_brings_a_new_row_once_to_each() -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "SELECT t FROM s [ROWS 9] UNION ALL SELECT t FROM s [ROWS 5]",
-        "SELECT v + 1 AS v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5]",
-        "SELECT v FROM s [ROWS 9] UNION SELECT w FROM r [ROWS 5]",
-        "SELECT v FROM s [ROWS 9] UNION ALL (SELECT w FROM r [ROWS 5] ORDER BY w LIMIT 2)",
-        "SELECT v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5] ORDER BY v",
-        "SELECT v FROM s [ROWS 9] UNION ALL SELECT 7",
-        "SELECT u.v FROM (SELECT v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5]) u WHERE u.v > 20",
-    ],
+    swept(
+        [
+            "SELECT t FROM s [ROWS 9] UNION ALL SELECT t FROM s [ROWS 5]",
+            "SELECT v + 1 AS v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5]",
+            "SELECT v FROM s [ROWS 9] UNION SELECT w FROM r [ROWS 5]",
+            "SELECT v FROM s [ROWS 9] UNION ALL (SELECT w FROM r [ROWS 5] ORDER BY w LIMIT 2)",
+            "SELECT v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5] ORDER BY v",
+            "SELECT v FROM s [ROWS 9] UNION ALL SELECT 7",
+            "SELECT u.v FROM (SELECT v FROM s [ROWS 9] UNION ALL SELECT w FROM r [ROWS 5]) u WHERE u.v > 20",
+        ],
+        fast=range(0, 7, 3),
+    ),
 )
 def test_other_unions_are_sent_again_until_an_event(sql: str) -> None:
     soup = made()

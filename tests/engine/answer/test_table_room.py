@@ -104,29 +104,40 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(table_module, "_FEW", 1)
 
 
+def _halved(monkeypatch: pytest.MonkeyPatch, seed: int) -> Counter[str]:
+    """Check a table of a form in tiny rooms. Returns how often each place charged a room that it found full once."""
+    rng, form = np.random.default_rng(seed), TEXTS[seed]
+    soup, queries = lived(70 + seed, form)
+    ids = np.repeat(rng.choice(queries, 40), rng.integers(1, 4, 40))
+    snapshot = soup.engine.snapshot()
+    snapshot = given_up(snapshot, rng) if seed % 2 else snapshot
+    halved = 0
+    for most in (900, 7_000):
+        _tiny(monkeypatch, most)
+        halved += _checked(snapshot, ids)
+    assert halved, form
+    with monkeypatch.context() as patch:
+        _tiny(patch, 1 << 20)
+        full = Full()
+        patch.setattr(PieceRoom, "hold", lambda room, size: full.hold(room, size))
+        assert _checked(snapshot, ids), form
+    return full.calls
+
+
+def test_a_table_of_groups_in_a_tiny_room_is_the_single_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(_halved(monkeypatch, 3)) >= {"lines", "_groups", "_measures", "keys_of"}
+
+
+@pytest.mark.long
 def test_a_table_in_a_tiny_room_is_the_single_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every place that charges the room finds it full, and the piece is halved."""
     places = Counter[str]()
-    for seed, form in enumerate(TEXTS):
-        rng = np.random.default_rng(seed)
-        soup, queries = lived(70 + seed, form)
-        ids = np.repeat(rng.choice(queries, 40), rng.integers(1, 4, 40))
-        snapshot = soup.engine.snapshot()
-        snapshot = given_up(snapshot, rng) if seed % 2 else snapshot
-        halved = 0
-        for most in (900, 7_000):
-            _tiny(monkeypatch, most)
-            halved += _checked(snapshot, ids)
-        assert halved, form
-        with monkeypatch.context() as patch:
-            _tiny(patch, 1 << 20)
-            full = Full()
-            patch.setattr(PieceRoom, "hold", lambda room, size, full=full: full.hold(room, size))
-            assert _checked(snapshot, ids), form
-            places += full.calls
+    for seed in range(len(TEXTS)):
+        places += _halved(monkeypatch, seed)
     assert set(places) >= PLACES, PLACES - set(places)
 
 
+@pytest.mark.long
 def test_joins_in_a_tiny_room_are_the_single_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     soup, rng, places = LocalPSoup(SMALL), np.random.default_rng(5), Counter[str]()
     for name in ("r", "s"):
@@ -177,7 +188,7 @@ def _peak(batches: Iterator[pa.RecordBatch]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("form", "same"), swept([*((form, False) for form in LONG), ("max", True), ("plain", True)], fast=range(0, 12, 4))
+    ("form", "same"), swept([*((form, False) for form in LONG), ("max", True), ("plain", True)], fast=(8,))
 )
 def test_a_long_text_that_many_queries_show_takes_the_memory_of_a_piece(form: str, same: bool) -> None:
     """8 MB of answers in a room of 1 MiB; `same`: all of the queries have one clause."""
@@ -201,6 +212,7 @@ def test_a_long_text_that_many_queries_show_takes_the_memory_of_a_piece(form: st
     assert peak < 4 << 20, f"{peak:,} bytes"
 
 
+@pytest.mark.long
 def test_rows_of_several_sets_take_the_memory_of_a_piece() -> None:
     soup, count = LocalPSoup(SMALL), 80
     soup.execute("CREATE STREAM s (k BIGINT, t TEXT)")
