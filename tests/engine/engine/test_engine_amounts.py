@@ -36,6 +36,7 @@ from psoup_testing.engines.amounts import (
     register,
     results,
 )
+from psoup_testing.suite.sweeps import swept
 
 # Idle clauses --------------------------------------------------------------------------------------------------
 
@@ -76,7 +77,7 @@ def test_an_activated_clause_is_not_taken_as_covered_by_earlier_chunks() -> None
     assert answers(soup, ids) == wanted
 
 
-@pytest.mark.parametrize("keeping", [NONE, INACTIVE, Keeping(Amount.NONE, active=False)])
+@pytest.mark.parametrize("keeping", swept([NONE, INACTIVE, Keeping(Amount.NONE, active=False)], fast=1))
 def test_a_query_is_registered_idle_and_answers_as_the_usual_one(keeping: Keeping) -> None:
     soup, other = make(), make()
     idle, usual = register(soup, keeping), register(other, AS_USUAL)

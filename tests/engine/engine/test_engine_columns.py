@@ -45,7 +45,7 @@ def no_nan(row: tuple[Any, ...]) -> bool:
     return all(value == value for value in row)
 
 
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=scaled(16), deadline=None)
 @given(st.data())
 def test_columns_are_the_queries_one_by_one(data: st.DataObject) -> None:
     draw = data.draw

@@ -262,7 +262,7 @@ def test_no_expression_fails_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
             raise
 
     monkeypatch.setattr(evaluation, "column_of", column_of)
-    budget = Budget("extremes on all paths", cases=60)
+    budget = Budget("extremes on all paths", cases=32)
     for number in budget.rounds():
         with replayable(number):
             budget.count(one_round(random.Random(number)))

@@ -18,7 +18,7 @@ from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Prepared
 from psoup.events.commands import Command, Push, Register, RegisterMany, Unregister
 from psoup.local import LocalPSoup
-from psoup_testing.suite.sweeps import swept
+from psoup_testing.suite.sweeps import in_parts, swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=2)
 SYMBOLS = [None, "a", "b", "a", "c", "b", "a", None, "a", "b", "c", "a"] * 6
@@ -75,8 +75,9 @@ class Script:
 
 @pytest.mark.parametrize("together", swept([False, True], fast=(1,)), ids=["singly", "one run"])
 @pytest.mark.parametrize("upkeep", swept([False, True], fast=(1,)), ids=["", "maintained"])
-def test_a_registration_in_every_position_of_a_batch(together: bool, upkeep: bool) -> None:
-    for cut in range(BEFORE, len(VALUES) + 1):
+@in_parts(3)
+def test_a_registration_in_every_position_of_a_batch(together: bool, upkeep: bool, part: slice) -> None:
+    for cut in range(BEFORE, len(VALUES) + 1)[part]:
         script = Script(together)
         gone = script.give(Register("SELECT sym FROM s WHERE x > 0")).acknowledgement.query_id  # type: ignore[union-attr]
         script.give(Push("s", TUPLES.slice(0, BEFORE)))
@@ -97,7 +98,7 @@ def test_a_registration_in_every_position_of_a_batch(together: bool, upkeep: boo
         script.soup.check()
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["singly", "one run"])
+@pytest.mark.parametrize("together", swept([False, True], fast=(1,)), ids=["singly", "one run"])
 def test_a_registration_after_every_tuple(together: bool) -> None:
     script = Script(together)
     ids = []

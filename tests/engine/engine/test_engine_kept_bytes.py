@@ -15,6 +15,7 @@ from psoup.aggregates.packs import PackRoom
 from psoup.config import EngineConfig, Shape
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
+from psoup_testing.suite.sweeps import swept
 
 QUOTA = "kept_bytes"
 TENANTS = ("acme", "umbra")
@@ -50,7 +51,7 @@ def _together(soup: LocalPSoup) -> Callable[[], list[pa.Table]]:
     return lambda: [soup.invoke_table(ids).to_table().drop(["_query"])]
 
 
-@pytest.mark.parametrize(("form", "some"), [(_one_by_one, True), (_together, False)])
+@pytest.mark.parametrize(("form", "some"), swept([(_one_by_one, True), (_together, False)], fast=1))
 def test_folds_stay_within_the_quota_and_a_neighbours_stay(
     form: Callable[[LocalPSoup], Callable[[], list[pa.Table]]], some: bool
 ) -> None:

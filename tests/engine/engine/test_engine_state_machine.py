@@ -49,7 +49,7 @@ from psoup_testing.suite.budget import Budget, draws, replayable, round_settings
 
 KEYS, USERS = ("a", "search 2", "é"), ("u0", "u1")
 
-BUDGET = Budget("T8 state machine, steps", cases=900)
+BUDGET = Budget("T8 state machine, steps", cases=480)
 
 
 class EngineMachine(RuleBasedStateMachine):

@@ -17,7 +17,7 @@ from psoup_testing.histories.histories import TINY
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import scaled
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, delta_queries=16, shape=TINY)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, columnar_queries=8, delta_queries=16, kept_removals=64, shape=TINY)
 BLOCK = "SELECT x FROM s WHERE x = ? AND n <> ?"
 WORDS = "SELECT x FROM s WHERE n LIKE ? AND x > ?"
 
@@ -34,7 +34,7 @@ def fill(soup: LocalPSoup, source: random.Random, rounds: int = 3) -> list[int]:
     """Queries by columns, as records, alone, with shared clauses, and some that look for texts; with tags or not."""
     ids: list[int] = []
     for _ in range(rounds):
-        count = source.choice((5, 12, 40))
+        count = source.choice((5, 12, 20))
         values: dict[str, Any] = {"x": [source.randrange(9) for _ in range(count)]}
         values["n"] = [f"w{source.randrange(6)}" for _ in range(count)]
         tags: dict[str, Any] = {}

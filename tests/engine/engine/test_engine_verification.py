@@ -30,6 +30,7 @@ from psoup.local import LocalPSoup
 from psoup.published.paged_map import Editor
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=32, block_rows=64, delta_queries=8)
 
@@ -139,7 +140,7 @@ BUGS: dict[str, Bug] = {
 }
 
 
-@pytest.mark.parametrize("verify", ["cheap", "all"])
+@pytest.mark.parametrize("verify", swept(["cheap", "all"], fast=(1,)))
 @pytest.mark.parametrize("name", BUGS)
 def test_a_seeded_bug_is_found_within_one_event(name: str, verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, act, counted = BUGS[name]
@@ -156,7 +157,7 @@ def test_a_seeded_bug_is_found_within_one_event(name: str, verify: Verify, monke
     assert soup.engine.snapshot().sequence in (published.sequence, soup.engine._sequence - 1, soup.engine._sequence)
 
 
-@pytest.mark.parametrize("verify", ["cheap", "all"])
+@pytest.mark.parametrize("verify", swept(["cheap", "all"], fast=(1,)))
 @pytest.mark.parametrize("act", [_push, _fill, _unregister, _register, _maintain])
 def test_without_a_bug_nothing_is_found(act: Callable[[LocalPSoup], None], verify: Verify) -> None:
     act(_soup(verify))
