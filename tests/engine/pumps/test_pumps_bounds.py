@@ -14,6 +14,7 @@ from psoup.pumps.form import form_of
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.derived_bounds import rows_allowed
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows
+from psoup_testing.suite.sweeps import swept
 
 
 @pytest.fixture
@@ -26,12 +27,15 @@ def soup() -> LocalPSoup:
 
 @pytest.mark.parametrize(
     ("select", "limits", "reached"),
-    [
-        ("SELECT k FROM e ORDER BY k LIMIT 3", (3, 27), 3),
-        ("SELECT k, at FROM e [ROWS 5]", (5, 90), 5),
-        ("SELECT count(*) AS n FROM e [ROWS 5]", (1, 9), 1),
-        ("SELECT a.k FROM e [ROWS 2] a, e [ROWS 3] b", (6, 54), 6),
-    ],
+    swept(
+        [
+            ("SELECT k FROM e ORDER BY k LIMIT 3", (3, 27), 3),
+            ("SELECT k, at FROM e [ROWS 5]", (5, 90), 5),
+            ("SELECT count(*) AS n FROM e [ROWS 5]", (1, 9), 1),
+            ("SELECT a.k FROM e [ROWS 2] a, e [ROWS 3] b", (6, 54), 6),
+        ],
+        fast=(1, 3),
+    ),
 )
 def test_an_answer_at_a_tick_has_at_most_the_rows_and_bytes_of_its_bound(
     soup: LocalPSoup, select: str, limits: tuple[int, int], reached: int
@@ -54,11 +58,14 @@ def test_an_answer_at_a_tick_has_at_most_the_rows_and_bytes_of_its_bound(
 
 @pytest.mark.parametrize(
     ("statement", "rows_of_state"),
-    [
-        ("DSTREAM (SELECT a.k FROM e [RANGE 5 SECONDS] a, f [RANGE 5 SECONDS] b)", 36),
-        ("(SELECT a.k, b.k AS l FROM e [RANGE 5 SECONDS] a LEFT JOIN f [RANGE 5 SECONDS] b ON a.k < b.k + 9)", 48),
-        ("(SELECT a.k FROM e [RANGE 5 SECONDS] a WHERE a.k NOT IN (SELECT k FROM f [RANGE 5 SECONDS]))", 13),
-    ],
+    swept(
+        [
+            ("DSTREAM (SELECT a.k FROM e [RANGE 5 SECONDS] a, f [RANGE 5 SECONDS] b)", 36),
+            ("(SELECT a.k, b.k AS l FROM e [RANGE 5 SECONDS] a LEFT JOIN f [RANGE 5 SECONDS] b ON a.k < b.k + 9)", 48),
+            ("(SELECT a.k FROM e [RANGE 5 SECONDS] a WHERE a.k NOT IN (SELECT k FROM f [RANGE 5 SECONDS]))", 13),
+        ],
+        fast=(2,),
+    ),
 )
 def test_pairs_and_keys_count_in_the_bound(soup: LocalPSoup, statement: str, rows_of_state: int) -> None:
     """Six tuples of each source are in their windows at once."""

@@ -16,6 +16,7 @@ from psoup.local import LocalPSoup
 from psoup.model import DAY, SECOND
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.format_fixture import START, Soup
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
 
@@ -267,14 +268,14 @@ def run_with(way: str, changes: dict[int, str]) -> tuple[list[Row], tuple[Gap, .
     return [Row(values, time) for *values, time in zip(*columns, times, strict=True)], derived(soup).gaps  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", swept(WAYS, fast=(0, 3, 6)))
 def test_rows_are_those_of_a_stream_that_was_never_suspended(way: str) -> None:
     rows, _ = run_with(way, {})
     assert rows
     assert run_with(way, {4: "SUSPEND", 9: "RESUME", 15: "SUSPEND", 29: "RESUME"}) == (rows, ())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", swept(WAYS, fast=(1, 4, 8)))
 def test_only_rows_of_the_gap_are_missing_after_resume_from_now(way: str) -> None:
     rows, _ = run_with(way, {})
     resumed, ((begin, end),) = run_with(way, {10: "SUSPEND", 20: "RESUME FROM NOW"})

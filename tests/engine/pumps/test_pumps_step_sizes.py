@@ -13,6 +13,7 @@ from psoup.pumps.rows import rows_of_step
 from psoup.pumps.spans import spans_of
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
+from psoup_testing.suite.sweeps import swept
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_step_whose_rows_are_too_many_ends_before_it_has_made_them(monkeypatch
     assert len(shown(soup, "x")) == 39 * 1_000
 
 
-@pytest.mark.parametrize("every", ["", " EVERY 1 SECOND"])
+@pytest.mark.parametrize("every", swept(["", " EVERY 1 SECOND"], fast=1))
 def test_a_join_below_a_state_has_no_more_bytes_than_a_join_alone(every: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the state is made again: that is divided, and does not fail."""
     made = list[tuple[int, int]]()

@@ -342,7 +342,7 @@ def test_a_step_that_a_limit_refuses_is_tried_with_fewer_tuples(soup: LocalPSoup
 def test_a_step_that_took_long_is_followed_by_a_smaller_one(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pump, "MOST_TUPLES", 10)
     stepped = Stepped(soup)
-    for k in range(1_000):
+    for k in range(450):
         soup.clock.advance(seconds=1)  # type: ignore[attr-defined]
         soup.push("t", pa.table({"k": [k]}))
     sizes = list[int]()

@@ -16,6 +16,7 @@ from psoup.pumps import Pumps, form, pump, ticks
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.ticked_derivations import END, TickHistory, close_all, push_all
 from psoup_testing.oracles.answers_at_ticks import TickOracle, in_any_order, rows_of
+from psoup_testing.suite.sweeps import swept
 
 HISTORIES, STREAMS_EACH = 20, 3
 """The histories, and the derived streams of each."""
@@ -76,7 +77,7 @@ def compare(seed: int) -> None:
         assert rows_of(in_small_steps, each.name) == rows, each.statement
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", swept(range(HISTORIES), fast=3))
 def test_each_tick_has_the_difference_of_two_answers(seed: int) -> None:
     compare(seed)
 

@@ -13,6 +13,7 @@ from psoup.local import LocalPSoup
 from psoup.pumps import pump
 from psoup.work.clock import VirtualClock
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 SECOND = 1_000_000
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
@@ -110,7 +111,7 @@ class History:
 
 
 @pytest.mark.parametrize("clause", ["", "FIRST VERSION FROM START"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", swept(range(3), fast=1))
 def test_all_rows_of_the_join_are_derived_once(seed: int, clause: str) -> None:
     soup, in_small_steps = (History(seed).run(clause, step) for step in (pump.MOST_TUPLES, 8))
     rows = derived(soup)
