@@ -130,6 +130,7 @@ def test_a_replay_keeps_what_was_closed() -> None:
     assert pushed.batch.times.tolist() == [NOW + 1]  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_drop_looks_once_at_each_stream_of_many_layers(soup: LocalPSoup) -> None:
     """Both streams of a layer derive from both streams below: there are 2^30 ways up."""
     soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]

@@ -89,6 +89,7 @@ def test_a_refusal_tells_what_the_tenant_has_and_may_have() -> None:
     assert told == {"used": "10032000", "limit": "53333333", "needed": "10032000"}
 
 
+@pytest.mark.long
 def test_a_tenant_that_is_alone_has_all_and_one_that_comes_later_has_its_part() -> None:
     gate = Gate(EngineConfig(memory_bytes=4 * LIMIT))
     assert fill(gate, "default") == 7
