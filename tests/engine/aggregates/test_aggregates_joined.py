@@ -111,6 +111,7 @@ STANDING = [
 ]
 
 
+@pytest.mark.long
 def test_answers_do_not_depend_on_chunks_nor_on_what_is_kept_of_them() -> None:
     """Bit for bit: sums, picks and sketches do not see where a chunk ends, or which matches were evicted."""
     rng = np.random.default_rng(4)
