@@ -50,6 +50,7 @@ def test_a_hundred_thousand_queries_take_the_calls_of_a_thousand(soup: LocalPSou
     assert many <= few + SLACK, (few, many)
 
 
+@pytest.mark.long
 def test_ten_thousand_joins_take_the_calls_of_a_thousand() -> None:
     soup = LocalPSoup()
     soup.execute("CREATE STREAM s (a BIGINT, v DOUBLE)")

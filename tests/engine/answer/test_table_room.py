@@ -228,6 +228,7 @@ def test_rows_of_several_sets_take_the_memory_of_a_piece() -> None:
     assert peak < 4 << 20, f"{peak:,} bytes"
 
 
+@pytest.mark.long
 def test_states_of_many_queries_take_the_memory_of_a_piece() -> None:
     """8,000 queries times 60 sums have 12 MB of states; the first piece is charged before they are made."""
     soup, count = LocalPSoup(SMALL), 8_000
