@@ -96,6 +96,7 @@ def test_alternating_work_does_not_make_a_query_change_to_and_fro() -> None:
     assert sum(soup.engine.snapshot().automatic.switches.values()) <= 2
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_partial_whatever_is_chosen() -> None:
     soup = make()
     ids, usual = register(soup, AUTOMATIC), register(soup, AS_USUAL)
