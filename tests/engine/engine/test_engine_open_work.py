@@ -114,6 +114,7 @@ def test_a_query_meets_the_open_chunk_at_once(counted: Counted) -> None:
     assert chunks(soup.engine) == [(0, FULL)]
 
 
+@pytest.mark.long
 def test_many_small_registrations_are_counted_together(counted: Counted) -> None:
     soup = filled(SMALL, 200)
     for number in range(500):
