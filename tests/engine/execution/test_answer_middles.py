@@ -74,17 +74,15 @@ def test_chunks_that_end_between_two_steps_are_counted_once(size: int, stop: int
     soup.check()
 
 
+@pytest.mark.long
 @pytest.mark.seeded("folds of the two ends come in another order than their tuples")
 @pytest.mark.parametrize(
     "shown",
-    swept(
-        [
-            "n % 2 AS k, count(*) AS c, first(n) AS f, last(n) AS l, sum(x) AS s {} GROUP BY k HAVING count(*) > 3",
-            "s AS k, count(*) AS c, max(n) AS f {} GROUP BY s",
-            "count(*) FILTER (WHERE n % 3 = 0) AS c, sum(n * 2) AS s, first(x + 1) AS f {}",
-        ],
-        fast=1,
-    ),
+    [
+        "n % 2 AS k, count(*) AS c, first(n) AS f, last(n) AS l, sum(x) AS s {} GROUP BY k HAVING count(*) > 3",
+        "s AS k, count(*) AS c, max(n) AS f {} GROUP BY s",
+        "count(*) FILTER (WHERE n % 3 = 0) AS c, sum(n * 2) AS s, first(x + 1) AS f {}",
+    ],
 )
 def test_groups_and_expressions_have_middles_too(shown: str) -> None:
     """They are what they are without folds; matches are offsets, also of what matches rarely."""

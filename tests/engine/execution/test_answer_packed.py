@@ -25,7 +25,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
-from psoup_testing.suite.sweeps import in_parts, swept
+from psoup_testing.suite.sweeps import in_parts
 
 COUNT = Measure("count", (), BIGINT)
 SHOWN = [
@@ -75,8 +75,9 @@ def counters(soup: LocalPSoup, form: str = "count(*) AS c, sum(n) AS s", many: i
     return np.array(soup.register_many(sql, pa.table({"p": range(many)})))
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a node lacks a leaf")
-@pytest.mark.parametrize("seed", swept(range(4), fast=(1,)))
+@pytest.mark.parametrize("seed", range(4))
 @in_parts(2)
 def test_tables_are_equal_bit_for_bit_with_packs_and_without(
     seed: int, part: slice, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,6 @@ from psoup.values.columns import Column
 from psoup.values.from_arrow import column_from_arrow
 from psoup.work.read_budget import UNBOUNDED, ReadBudget, ReadEnded
 from psoup_service.host.shared_bytes import SharedBytes
-from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64)
 
@@ -259,7 +258,8 @@ GROUPED = (
 )
 
 
-@pytest.mark.parametrize("sql", swept(GROUPED, fast=1))
+@pytest.mark.long
+@pytest.mark.parametrize("sql", GROUPED)
 def test_groups_of_computed_texts_are_refused_when_their_room_is_full(sql: str) -> None:
     """40 MB of texts in a room of 4: they come in pieces that are small beside the room."""
     soup = _soup(20_000, 10)
