@@ -189,6 +189,7 @@ def test_work_is_bounded_by_the_states_and_the_bytes() -> None:
     assert alone.error.tolist() == [True, False]
 
 
+@pytest.mark.long
 def test_a_search_that_looks_far_ahead_of_each_match_is_charged_for_it() -> None:
     """All of `a.*c|a` in a MiB of one letter took RE2 10 minutes, for which every client waited."""
     short, long = "a" * 1_000, "a" * (1 << 20)
