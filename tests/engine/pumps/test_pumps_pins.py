@@ -133,6 +133,7 @@ def test_a_chunk_that_retention_passes_is_in_the_log_until_it_is_derived(tmp_pat
     again.store.close()
 
 
+@pytest.mark.long
 def test_a_part_of_the_memory_is_for_derived_rows() -> None:
     """Else sources that wait for a pump could take the room that the pump needs to let them go."""
     soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=16, memory_bytes=4 << 20), VirtualClock(START))
