@@ -17,6 +17,7 @@ from psoup.local import LocalPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import TIMES
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 COLUMNS = '(sym TEXT, qty BIGINT, price DECIMAL(9,2), rate DOUBLE, bought BOOLEAN, seen TIMESTAMP, "day" DATE)'
 KINDS = [pa.string(), pa.int64(), pa.decimal128(9, 2), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.date32()]
@@ -130,7 +131,7 @@ def same(ours: Any, theirs: Any) -> bool:
     return bool((ours.replace(tzinfo=None) if isinstance(ours, dt.datetime) else ours) == theirs)
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", swept(STATEMENTS, fast=range(0, 67, 3)))
 def test_an_answer_is_that_of_duckdb(statement: str, both: tuple[LocalPSoup, duckdb.DuckDBPyConnection]) -> None:
     soup, duck = both
     theirs = duck.execute(statement).fetchall()

@@ -32,8 +32,9 @@ def _drawn(draw: Any, events: int = 14) -> History:
     return with_groups(Maker(draw, Scope(history.declaration.schema, history.pools), 2), history)
 
 
-def test_aggregates_equal_those_of_the_tuples_of_the_window() -> None:
-    budget = Budget("aggregates", cases=60)
+@pytest.mark.parametrize("cases", swept([20, 60], fast=1))
+def test_aggregates_equal_those_of_the_tuples_of_the_window(cases: int) -> None:
+    budget = Budget("aggregates", cases=cases)
 
     def case(draw: Any) -> int:
         history = _drawn(draw)
@@ -43,7 +44,7 @@ def test_aggregates_equal_those_of_the_tuples_of_the_window() -> None:
     run_cases(budget, case)
 
 
-@pytest.mark.parametrize("cases", swept([48, 90], fast=1))
+@pytest.mark.parametrize("cases", swept([16, 48, 90], fast=1))
 def test_aggregates_over_the_archive_history_and_restarts(tmp_path: Path, cases: int) -> None:
     budget, numbers, seen = Budget("aggregates, stored", cases=cases), itertools.count(), [0, 0, 0]
 

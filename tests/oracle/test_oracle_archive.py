@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from psoup_testing.histories.histories import Action, Maintain, draw_history
 from psoup_testing.oracles.duel import play
 from psoup_testing.oracles.model import Declaration
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
 def archived(draw: Any, declaration: Declaration) -> Declaration:
@@ -26,8 +28,9 @@ def archived(draw: Any, declaration: Declaration) -> Declaration:
     return replace(declaration, keep_rows=None, keep_seconds=kept, archive=kept - draw(st.sampled_from((1, 40, 100))))
 
 
-def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T10 archive", cases=110), itertools.count(), [0, 0]
+@pytest.mark.parametrize("cases", swept([80, 110], fast=1))
+def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(cases: int, tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("T10 archive", cases=cases), itertools.count(), [0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=16)

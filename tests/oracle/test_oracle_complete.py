@@ -36,6 +36,7 @@ from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.table_duel import TableDuel
 from psoup_testing.oracles.thinning_duel import ThinningDuel, with_thinnings
 from psoup_testing.suite.budget import Budget, replayable, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
 def asked_often(actions: list[Any]) -> list[Any]:
@@ -192,8 +193,9 @@ class PlainJoins:
         return len(self.queries)
 
 
-def test_joins_of_plain_columns_equal_partial_ones(tmp_path: Path) -> None:
-    budget, seen = Budget("complete, plain joins", cases=800), list[Met]()
+@pytest.mark.parametrize("cases", swept([200, 800], fast=1))
+def test_joins_of_plain_columns_equal_partial_ones(cases: int, tmp_path: Path) -> None:
+    budget, seen = Budget("complete, plain joins", cases=cases), list[Met]()
     for number in budget.rounds():
         draw = random.Random(number)
         with replayable(number), complete(number) as met:
@@ -214,8 +216,9 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
-def test_answers_over_tables_equal_partial_ones(connection: duckdb.DuckDBPyConnection) -> None:
-    budget, seen = Budget("complete, tables", cases=60), list[Met]()
+@pytest.mark.parametrize("cases", swept([20, 60], fast=1))
+def test_answers_over_tables_equal_partial_ones(cases: int, connection: duckdb.DuckDBPyConnection) -> None:
+    budget, seen = Budget("complete, tables", cases=cases), list[Met]()
     for number in budget.rounds():
         with replayable(number), complete(number) as met:
             duel = TableDuel(random.Random(number), connection)

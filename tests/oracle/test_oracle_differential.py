@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import note
 
 from psoup_testing.histories.histories import History, draw_history
 from psoup_testing.oracles.duel import Duel, play, play_together
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
-def test_answers_equal_the_query_run_once_over_its_window() -> None:
-    budget = Budget("T10 differential", cases=240)
+@pytest.mark.parametrize("cases", swept([60, 240], fast=1))
+def test_answers_equal_the_query_run_once_over_its_window(cases: int) -> None:
+    budget = Budget("T10 differential", cases=cases)
 
     def case(draw: Any) -> int:
         history = draw_history(draw)
@@ -22,8 +25,9 @@ def test_answers_equal_the_query_run_once_over_its_window() -> None:
     run_cases(budget, case)
 
 
-def test_streams_of_one_engine_do_not_disturb_each_other() -> None:
-    budget = Budget("T10 two streams", cases=90)
+@pytest.mark.parametrize("cases", swept([30, 90], fast=1))
+def test_streams_of_one_engine_do_not_disturb_each_other(cases: int) -> None:
+    budget = Budget("T10 two streams", cases=cases)
 
     def case(draw: Any) -> int:
         first_history, second_history = draw_history(draw, 8), draw_history(draw, 8, "other")

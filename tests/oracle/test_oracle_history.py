@@ -41,7 +41,7 @@ def draw_attachment(draw: Any) -> History:
     return History(count, span, draw(numbers), draw(st.sampled_from((7, 40, 64))), overlap, matches)
 
 
-@pytest.mark.parametrize("cases", swept([180, 300], fast=1))
+@pytest.mark.parametrize("cases", swept([60, 180, 300], fast=1))
 def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path, cases: int) -> None:
     budget, numbers, seen = Budget("T12 history", cases=cases), itertools.count(), [0, 0, 0, 0, 0]
 

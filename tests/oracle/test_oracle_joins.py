@@ -21,7 +21,7 @@ class GroupingDuel(JoinDuel):
     GROUPED = 60
 
 
-@pytest.mark.parametrize("cases", swept([120, 180], fast=1))
+@pytest.mark.parametrize("cases", swept([72, 120, 180], fast=1))
 def test_joins_equal_the_query_run_once_over_their_windows(cases: int, tmp_path: Path) -> None:
     budget = Budget("joins", cases=cases)
     histories = nonempty = grouped = 0
@@ -46,7 +46,7 @@ def test_joins_equal_the_query_run_once_over_their_windows(cases: int, tmp_path:
 
 
 @pytest.mark.parametrize("last", swept([2, 9], fast=1))
-@pytest.mark.parametrize("kind", ["idle", "jobs", "ends"])
+@pytest.mark.parametrize("kind", swept(["idle", "jobs", "ends"], fast=1))
 def test_what_random_histories_seldom_have(tmp_path: Path, kind: str, last: int) -> None:
     """Streams that are idle and wake; history that is attached, and sides that jobs cover; ends after NOW."""
     met = Counter[str]()

@@ -54,12 +54,13 @@ def sweep_archive(data_type: DataType, seed: int, path: Path) -> None:
 
 
 @pytest.mark.seeded("two intervals of keys that share a code of an index both give its rows")
-@pytest.mark.parametrize("data_type", TYPES, ids=str)
+@pytest.mark.parametrize("data_type", swept(TYPES, fast=3), ids=str)
 def test_questions_that_are_asked_again_have_the_same_answers(data_type: DataType) -> None:
     for seed in range(SEED, SEED + scaled(4)):
         sweep(data_type, seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data_type", swept([TEXT, BIGINT], fast=1), ids=str)
 def test_questions_to_an_archive_have_the_same_answers_again(data_type: DataType, tmp_path: Path) -> None:
     sweep_archive(data_type, SEED + 1, tmp_path)

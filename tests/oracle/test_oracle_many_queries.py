@@ -218,9 +218,10 @@ CONFIGS = (
 )
 
 
-@pytest.mark.parametrize("number", swept(range(len(CONFIGS)), fast=(0, 3)))
-def test_hundreds_of_queries_answer_as_by_brute_force(number: int) -> None:
-    budget = Budget(f"many queries {number}", cases=600)
+@pytest.mark.parametrize("cases", swept([200, 600], fast=1))
+@pytest.mark.parametrize("number", swept(range(len(CONFIGS)), fast=(3,)))
+def test_hundreds_of_queries_answer_as_by_brute_force(cases: int, number: int) -> None:
+    budget = Budget(f"many queries {number}", cases=cases)
     pool = Pool()
     for seed in budget.rounds():
         with replayable(seed):
@@ -240,6 +241,7 @@ def test_hundreds_of_queries_answer_as_by_brute_force(number: int) -> None:
     pool.close()
 
 
+@pytest.mark.long
 def test_thousands_of_queries_reached_from_the_data() -> None:
     budget = Budget("thousands of queries", cases=5_400)
     for seed in budget.rounds():

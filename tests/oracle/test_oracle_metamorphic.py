@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import note
 
 from psoup.config import EngineConfig
@@ -28,10 +29,12 @@ from psoup_testing.histories.predicates import Leaf, Negation, draw_predicate
 from psoup_testing.histories.queries import ID, Query
 from psoup_testing.oracles.questions import again, rows_of
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
-def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples() -> None:
-    budget = Budget("T11 partition", cases=110)
+@pytest.mark.parametrize("cases", swept([32, 110], fast=1))
+def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples(cases: int) -> None:
+    budget = Budget("T11 partition", cases=cases)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=5)
@@ -93,8 +96,9 @@ VARIANTS = (
 )
 
 
-def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
-    budget = Budget("T11 configurations", cases=320)
+@pytest.mark.parametrize("cases", swept([80, 320], fast=1))
+def test_sizes_thresholds_and_maintenance_change_no_answer(cases: int) -> None:
+    budget = Budget("T11 configurations", cases=cases)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)
@@ -109,8 +113,9 @@ def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
     run_cases(budget, case)
 
 
-def test_batches_may_be_cut_anywhere_in_system_time() -> None:
-    budget = Budget("T11 batches", cases=20)
+@pytest.mark.parametrize("cases", swept([8, 20], fast=1))
+def test_batches_may_be_cut_anywhere_in_system_time(cases: int) -> None:
+    budget = Budget("T11 batches", cases=cases)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=8)

@@ -22,6 +22,7 @@ from psoup_testing.histories.windows import NOW, SECOND, START, Edge, Window
 from psoup_testing.oracles.duckdb_answers import Oracle, difference
 from psoup_testing.oracles.model import Declaration, ModelStream, Refusal, described
 from psoup_testing.suite.budget import BUDGETS, SEED, Budget, run_cases, run_round
+from psoup_testing.suite.sweeps import swept
 
 SCHEMA = Schema((Attribute("n", BIGINT), Attribute("x", DOUBLE), Attribute("t", TEXT)))
 N, X, T = (column(a.name, a.type) for a in SCHEMA.attributes)
@@ -128,9 +129,10 @@ def test_the_model_cuts_windows() -> None:
         cut(Edge("rows", 4), NOW)
 
 
-def test_generated_types_are_what_duckdb_says() -> None:
+@pytest.mark.parametrize("cases", swept([12, 30], fast=1))
+def test_generated_types_are_what_duckdb_says(cases: int) -> None:
     """Each expression's declared type, which PSoup must share, is DuckDB's own; every query is one it can answer."""
-    budget = Budget("generator against DuckDB", cases=30)
+    budget = Budget("generator against DuckDB", cases=cases)
 
     def case(draw: object) -> int:
         history = draw_history(draw, events=4)

@@ -27,6 +27,7 @@ from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 from psoup_testing.oracles.join_duel import BASE, SPAN
 from psoup_testing.oracles.small_pieces import small_pieces
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 OUTER = frozenset(("outer",))
 WANTED = {
@@ -41,9 +42,10 @@ WANTED = {
 """The features of each set of statements, and the parts that its answers must have."""
 
 
-def test_the_oracles_set_operations_are_duckdbs() -> None:
+@pytest.mark.parametrize("cases", swept([32, 80], fast=1))
+def test_the_oracles_set_operations_are_duckdbs(cases: int) -> None:
     """Rows in order by counts of equal rows, beside the rows of DuckDB's own operators."""
-    budget, duck, rng = Budget("composed sets", cases=80), empty_database(optimized=True), random.Random(7)
+    budget, duck, rng = Budget("composed sets", cases=cases), empty_database(optimized=True), random.Random(7)
     for stream in range(3):
         rows = "(range % 5)::BIGINT k, (range % 3)::BIGINT j, range / 4 d, (range % 4)::DECIMAL(9,2) m"
         texts = f"CASE WHEN range % 7 <> {stream} THEN chr(97 + (range % 3)::INT) END t"

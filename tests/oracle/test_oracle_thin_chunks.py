@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from psoup_testing.histories.histories import History, Maintain, Push, draw_hist
 from psoup_testing.oracles.groups import with_groups
 from psoup_testing.oracles.thinning_duel import ThinningDuel, ThinningGroups, ThinningJoins, with_thinnings
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 
 def _maker(draw: Any, history: History) -> Maker:
@@ -32,8 +34,9 @@ def _maintained(make: Maker, history: History) -> list[Any]:
     return with_thinnings(make, actions)
 
 
-def test_answers_over_thinned_chunks_equal_the_query_over_the_rows_left() -> None:
-    budget, seen = Budget("thinned", cases=60), [0]
+@pytest.mark.parametrize("cases", swept([20, 60], fast=1))
+def test_answers_over_thinned_chunks_equal_the_query_over_the_rows_left(cases: int) -> None:
+    budget, seen = Budget("thinned", cases=cases), [0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, 16)
@@ -48,8 +51,9 @@ def test_answers_over_thinned_chunks_equal_the_query_over_the_rows_left() -> Non
     assert seen[0] > budget.cases // 4, f"only {seen[0]} chunks were thinned"
 
 
-def test_aggregates_over_thinned_chunks_equal_those_of_the_rows_left() -> None:
-    budget, seen = Budget("thinned aggregates", cases=40), [0]
+@pytest.mark.parametrize("cases", swept([16, 40], fast=1))
+def test_aggregates_over_thinned_chunks_equal_those_of_the_rows_left(cases: int) -> None:
+    budget, seen = Budget("thinned aggregates", cases=cases), [0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, 16)
@@ -93,8 +97,9 @@ def test_answers_over_thinned_chunks_on_disk_and_after_restarts(tmp_path: Path) 
     assert min(seen) > 0, f"{seen[0]} thinned, {seen[1]} restarts, {seen[2]} columns read are too few to say anything"
 
 
-def test_joins_over_thinned_chunks_equal_those_of_the_rows_left(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("thinned joins", cases=40), itertools.count(), [0, 0]
+@pytest.mark.parametrize("cases", swept([16, 40], fast=1))
+def test_joins_over_thinned_chunks_equal_those_of_the_rows_left(cases: int, tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("thinned joins", cases=cases), itertools.count(), [0, 0]
 
     def case(draw: Any) -> int:
         seed = draw(st.integers(0, 2**48))
