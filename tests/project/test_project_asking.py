@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from psoup_testing.suite.trees import nodes
+
 TESTS = Path(__file__).resolve().parent.parent
 ASKS = frozenset(
     ("invoke", "invoke_many", "invoke_table", "invoke_stream", "ask", "ask_many", "ask_table", "ask_stream")
@@ -142,16 +144,14 @@ def random_units(path: Path) -> frozenset[str]:
 @cache
 def mentioned(unit: ast.AST) -> frozenset[str]:
     """The names, attributes and parameters in a piece of code."""
-    names, ahead = set[str](), [unit]
-    while ahead:
-        node = ahead.pop()
+    names = set[str]()
+    for node in nodes(unit):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
         elif isinstance(node, ast.arg):
             names.add(node.arg)
-        ahead += ast.iter_child_nodes(node)
     return frozenset(names)
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from psoup_testing.services.threaded_service import serving
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "async.md").read_text()
@@ -17,6 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 def test_the_program_prints_what_the_document_shows(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(blocks("python")[0])
     with serving() as service:

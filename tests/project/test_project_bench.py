@@ -59,7 +59,7 @@ def test_the_workload_follows_from_its_seed() -> None:
     assert not np.array_equal(make_columns(64), make_columns(64, seed=3))
 
 
-@pytest.mark.parametrize("factors", swept([4, 1, 8], fast=1))
+@pytest.mark.parametrize("factors", swept([4, 1, 8], fast=0))
 def test_peers_of_arrival_agree_with_numpy(factors: int) -> None:
     columns, queries = make_columns(256), make_queries(20, factors)
     makers = [lambda: NumPyPerQuery(queries), lambda: NumPyPerQuery(queries, np.uint8), lambda: BruteForce(queries)]
@@ -71,6 +71,7 @@ def test_peers_of_arrival_agree_with_numpy(factors: int) -> None:
         peer.close()
 
 
+@pytest.mark.long
 def test_peers_of_invocation_agree_with_numpy() -> None:
     columns, queries = make_columns(4_096), make_queries(20, 4)
     peers, _ = made([*quick_scans(columns, queries), *other_scans(columns, queries, 5)])
@@ -84,7 +85,7 @@ def test_peers_of_invocation_agree_with_numpy() -> None:
 
 @pytest.mark.parametrize(
     ("work", "makers"),
-    [(scale.by_symbol(5_000, True), join.symbol_joins), (scale.by_range(5_000), join.range_joins)],
+    swept([(scale.by_symbol(5_000, True), join.symbol_joins), (scale.by_range(5_000), join.range_joins)], fast=(1,)),
     ids=["symbol", "range"],
 )
 def test_peers_of_many_queries_agree_with_numpy(work: scale.Workload, makers: Callable[..., Any]) -> None:
@@ -157,6 +158,7 @@ def test_the_file_holds_one_object_for_each_row(tmp_path: Path) -> None:
     assert all(set(item) >= FIELDS and item["machine"]["cores"] for item in objects)
 
 
+@pytest.mark.long
 def test_a_run_prints_a_table_and_writes_rows_of_every_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_run_prints_a_table_and_writes_rows_of_every_kind(
     assert {row["name"] for row in json.loads(some.read_text())} == set(names[3:])
 
 
+@pytest.mark.long
 def test_a_row_that_fails_says_why_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +234,7 @@ def test_rows_that_do_not_exist_are_refused(
     assert "--only departure: rows begin with arrival.q4096.f4" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_benchmark_that_fails_leaves_no_server_behind(tmp_path: Path) -> None:
     script = "from benchmarks.peers.postgres import *; s = PostgresServer(); print(s._process.pid, s._folder); 1 / 0"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

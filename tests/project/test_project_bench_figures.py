@@ -41,6 +41,7 @@ def test_growth_beyond_the_proportional_misses_its_target() -> None:
     ]
 
 
+@pytest.mark.long
 def test_figures_are_drawn_of_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: ModuleType
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_row_says_what_a_query_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert filled.met is None
 
 
+@pytest.mark.long
 def test_one_query_over_old_tuples_is_compared_with_every_peer() -> None:
     rows = list(one.measured("register.one", 3 * one.BATCH))
     assert {row.peer for row in rows} == {"DuckDB", "Polars", "NumPy"}

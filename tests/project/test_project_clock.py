@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from psoup_testing.suite.trees import nodes
+
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("psoup", "storage/psoup_storage", "service/psoup_service", "clients")
 
@@ -49,12 +51,12 @@ def clock_calls(source: str) -> Iterator[str]:
     """The places of a source that ask for the wall clock, as `line: text`."""
     tree = ast.parse(source)
     names = dict[str, str]()  # what `import a.b as c` and `from a import b as c` call c: a.b
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             names |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
             written = ast.unparse(node)
             first, dot, rest = written.partition(".")

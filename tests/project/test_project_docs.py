@@ -105,7 +105,7 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "docs/tables.md",
             "docs/windows.md",
         ],
-        1,
+        (6,),
     ),
 )
 def test_python_session_prints_what_the_document_shows(

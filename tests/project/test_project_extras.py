@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from psoup_cli.extras import OF_EXTRAS
+from psoup_testing.suite.sweeps import swept
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -90,18 +91,21 @@ def imported(package: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("package", "extras"),
-    [
-        ("psoup_proto", []),
-        ("psoup_client", ["pandas", "polars"]),
-        ("psoup_recharge", []),
-        ("psoup_cdc", ["postgres"]),
-        ("psoup_cli", ["cli", "mcp"]),
-        ("psoup_kafka", ["kafka"]),
-        ("psoup_spark", ["spark"]),
-        ("psoup", ["engine"]),
-        ("psoup_storage", ["engine", "replicate"]),
-        ("psoup_service", ["server", "oidc", "otel", "pg", "mcp"]),
-    ],
+    swept(
+        [
+            ("psoup_proto", []),
+            ("psoup_client", ["pandas", "polars"]),
+            ("psoup_recharge", []),
+            ("psoup_cdc", ["postgres"]),
+            ("psoup_cli", ["cli", "mcp"]),
+            ("psoup_kafka", ["kafka"]),
+            ("psoup_spark", ["spark"]),
+            ("psoup", ["engine"]),
+            ("psoup_storage", ["engine", "replicate"]),
+            ("psoup_service", ["server", "oidc", "otel", "pg", "mcp"]),
+        ],
+        fast=(0, 1, 4, 7),
+    ),
 )
 def test_a_package_imports_what_its_extras_bring(package: str, extras: list[str]) -> None:
     assert imported(package) - of_extras(*extras) == set()

@@ -57,10 +57,12 @@ def after_curl(url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return output(["bash", "-eu", "-c", program], tmp_path_factory.mktemp("curl"), url)
 
 
+@pytest.mark.long
 def test_the_program_of_curl_prints_what_the_document_shows(after_curl: str) -> None:
     assert after_curl == blocks("text")[0]
 
 
+@pytest.mark.long
 def test_the_program_of_node_prints_what_the_document_shows(after_curl: str, url: str, tmp_path: Path) -> None:
     if NODE is None:
         pytest.skip("there is no Node")

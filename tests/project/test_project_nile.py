@@ -145,6 +145,7 @@ def test_the_older_granularity_fades() -> None:
     assert queue.state[0] == int(4 * matches * 0.8)
 
 
+@pytest.mark.long
 def test_unfinished_turns_go_on() -> None:
     trace, intervals = sales(60, 50), intervals_of(20)
     output = promising(trace.item, trace.seconds, intervals, Costs(1, 1, 0.1, 0.1), ITEMS)

@@ -36,6 +36,7 @@ def experiments_of(out: Path) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.long
 def test_every_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "reproduce.md"
     assert ran(monkeypatch, "--tiny", "--out", str(out)) == 0
@@ -92,6 +93,7 @@ def test_an_experiment_that_raises_stays_in_the_table(tmp_path: Path, monkeypatc
     assert "ValueError: no tuples" in out.read_text()
 
 
+@pytest.mark.long
 def test_routing_takes_as_many_filters_as_can_be_computed() -> None:
     experiment = cacq_routing(Run(Size.WHOLE))
     assert experiment.state is State.AGREES

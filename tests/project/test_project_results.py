@@ -109,6 +109,7 @@ def test_many_series_are_told_apart_in_a_picture() -> None:
     assert curves.get_legend_handles_labels()[1][0] == "series 0: a loop"
 
 
+@pytest.mark.long
 def test_a_run_draws_beside_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     out = tmp_path / "reproduce.md"

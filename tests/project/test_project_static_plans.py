@@ -25,6 +25,7 @@ from benchmarks.reproduce.stream_2003.chain import (
     sizes_of,
 )
 from benchmarks.tool.run import Run, Size
+from psoup_testing.suite.sweeps import swept
 
 STATES = {
     "R22": State.DIFFERS,
@@ -41,7 +42,7 @@ def made(number: str) -> Experiment:
     return next(entry for entry in EXPERIMENTS if entry.number == number).make(Run(Size.WHOLE))
 
 
-@pytest.mark.parametrize("number", STATES)
+@pytest.mark.parametrize("number", swept(STATES, fast=1))
 def test_what_follows_from_formulas_comes_out(number: str) -> None:
     experiment = made(number)
     assert experiment.state is STATES[number], experiment.summary()
