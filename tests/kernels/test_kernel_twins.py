@@ -21,6 +21,7 @@ from psoup.kernels.arrive import index_probe, posting_lists
 from psoup_testing.kernel_cases import postgres
 from psoup_testing.kernel_cases.all_cases import CASES, Arguments
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 
 def _functions(package: Any) -> dict[str, Callable[..., Any]]:
@@ -197,9 +198,10 @@ def test_twins_have_one_signature(name: str) -> None:
     assert list(inspect.signature(kernel).parameters) == list(inspect.signature(TWINS[name]).parameters)
 
 
+@pytest.mark.parametrize("seeds", swept([12, 40], fast=1))
 @pytest.mark.parametrize("name", sorted(KERNELS))
-def test_kernel_agrees_with_its_twin(name: str) -> None:
-    for seed in range(scaled(40)):
+def test_kernel_agrees_with_its_twin(name: str, seeds: int) -> None:
+    for seed in range(scaled(seeds)):
         fast, slow = CASES[name](np.random.default_rng(seed)), CASES[name](np.random.default_rng(seed))
         returned, wanted = KERNELS[name](*fast), TWINS[name](*slow)
         np.testing.assert_equal(returned, wanted, err_msg=f"{name}, seed {seed}: returned")
