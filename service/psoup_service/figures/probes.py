@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST = 64
 """The most connections at once. Each holds a thread until its client has asked."""
+_POLL_S = 0.05
+"""The most seconds until the server notices that it is to end."""
 
 State = Callable[[], tuple[str, str]]
 """Returns the host's state, and the reason of its failure or the notices for the operator. Called on a thread of the
@@ -44,7 +46,7 @@ class Probes:
         self._state = state
         self._server = make_server(host, port, self._reply, _Server6 if ":" in host else _Server, _Handler)
         self.port: int = self._server.server_port
-        self._thread = Thread(target=self._server.serve_forever, name="psoup-probes", daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(_POLL_S,), name="psoup-probes", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
