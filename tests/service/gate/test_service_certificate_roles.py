@@ -83,6 +83,7 @@ def page(connection: HTTPSConnection) -> Any:
     return json.loads(connection.getresponse().read())
 
 
+@pytest.mark.long
 def test_a_certificate_ends_at_its_time_also_on_a_connection_that_stands(tmp_path: Path) -> None:
     authority, clock = Authority(tmp_path), VirtualClock(time.time_ns() // 1_000)
     service, key = authority.issue("service", days=(-1, 9))

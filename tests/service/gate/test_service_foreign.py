@@ -258,6 +258,7 @@ class Compared:
             self._own = await self._tenants.things("acme")
 
 
+@pytest.mark.long
 def test_what_is_anothers_is_what_is_not_there_for_every_method_and_role(tmp_path: Path) -> None:
     async def script(wire: Wire) -> None:
         tenants = Tenants(await Door(wire).begin())

@@ -18,6 +18,7 @@ from psoup.events.commands import AlterStream, CreateStream, DropStream, Push, R
 from psoup.events.events import RegisteredMany
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup_testing.services.host_rig import PATIENCE, Gate, Rig, happened, serving
+from psoup_testing.suite.sweeps import swept
 
 ROW = Push("s", pa.record_batch({"x": [1]}))
 LONG = "SELECT x FROM s WHERE x IN (" + ", ".join(map(str, range(300))) + ")"
@@ -127,6 +128,7 @@ def test_a_stream_that_is_dropped_or_made_anew_meanwhile(held: Held) -> None:
 ROW_OF_TEXT = Push("s", pa.record_batch({"x": ["1"]}))
 
 
+@pytest.mark.long
 def test_streams_that_change_again_and_again_end_it(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with being_bound(held, Register(LONG)) as (rig, answer):
@@ -154,7 +156,7 @@ def test_a_budget_that_others_use_up_meanwhile(held: Held) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("first", "second"), [(Register, Register), (RegisterMany, RegisterMany)])
+@pytest.mark.parametrize(("first", "second"), swept([(Register, Register), (RegisterMany, RegisterMany)], fast=1))
 def test_a_request_that_is_repeated_meanwhile_is_registered_once(held: Held, first: Any, second: Any) -> None:
     async def scenario() -> None:
         what: Any = LONG if first is Register else BLOCK
@@ -224,6 +226,7 @@ def test_the_next_one_does_not_wait_for_the_end_of_a_large_one(monkeypatch: pyte
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of one step: what came last, from another sender, is bound first of blocks of one length."""
     monkeypatch.setattr("psoup_service.host.binder.SLICE_SECONDS", 0.0)

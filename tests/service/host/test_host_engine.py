@@ -108,7 +108,7 @@ def commands(seed: int, count: int) -> list[Command]:
     return result
 
 
-@pytest.mark.parametrize("seed", swept(range(4), fast=2))
+@pytest.mark.parametrize("seed", swept(range(4), fast=1))
 def test_the_host_answers_as_the_embedded_engine_and_again_after_a_restart(seed: int) -> None:
     history = [*map(CreateStream, STREAMS), *commands(seed, 150)]
     clock, store = VirtualClock(0), MemoryStore(keep_pushes=True)

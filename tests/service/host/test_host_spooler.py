@@ -29,6 +29,7 @@ from psoup_storage.contract import Spooled
 from psoup_storage.durable.log import log, ready
 from psoup_testing.services.host_rig import PATIENCE, Gate, Rig, happened
 from psoup_testing.suite.budget import SEED
+from psoup_testing.suite.sweeps import swept
 
 LARGE = pa.table({"x": range(4_000)})
 SMALL = pa.table({"x": [1]})
@@ -280,7 +281,7 @@ def test_a_sudden_end_refuses_what_is_spooled(store: HeldStore) -> None:
     assert not any(isinstance(event, Pushed) for event in events(store.path))
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + 3))
+@pytest.mark.parametrize("seed", swept(range(SEED, SEED + 3), fast=1))
 def test_what_was_acknowledged_is_there_whenever_the_process_ends(store: HeldStore, tmp_path: Path, seed: int) -> None:
     """Producers push to three streams at once; copies of the directory are what kill -9 would leave."""
     chance = random.Random(seed)

@@ -106,6 +106,7 @@ def without(folder: Path) -> Iterator[Client]:
     running.stop()
 
 
+@pytest.mark.long
 def test_with_without_and_with_again(tmp_path: Path, path: str) -> None:
     texts = [f"SELECT n FROM sales WHERE risk(amount, country) > {at / 10}" for at in range(3)]
     running = serve_in(tmp_path, path)
@@ -201,6 +202,7 @@ def test_kill_9_and_what_the_doctor_says_of_the_rest(
     assert usage.exit_code == 2 and "--functions is for --replay" in usage.output
 
 
+@pytest.mark.long
 def test_what_hangs_or_dies_stops_nothing_and_nobody_else(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MOST_FAILURES", 1)
     settings = Settings(port=0, functions=(path,), functions_s=1.0)
@@ -265,7 +267,7 @@ def test_what_lies_raises_or_wants_memory(path: str) -> None:
                 "has a meaning in SQL",
             ),
         ],
-        fast=(0, 3),
+        fast=(3,),
     ),
 )
 def test_a_service_does_not_start_with_a_module_that_is_not_right(tmp_path: Path, text: str, told: str) -> None:
@@ -276,6 +278,7 @@ def test_a_service_does_not_start_with_a_module_that_is_not_right(tmp_path: Path
         Service(Settings(port=0, functions=(str(file),), functions_s=patience))
 
 
+@pytest.mark.long
 def test_a_module_that_changes_under_a_service_is_not_called(tmp_path: Path) -> None:
     file = tmp_path / "changing.py"
     file.write_text(MODULE)

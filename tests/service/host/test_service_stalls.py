@@ -58,6 +58,7 @@ def bomb(names: list[str]) -> bytes:
     return ipc(pa.table([pa.array(np.zeros(ROWS, np.int64))] * len(names), names), compression="zstd")
 
 
+@pytest.mark.long
 @pytest.mark.seeded("F4: zeros are decoded on the event loop, before they are refused")
 def test_zeros_of_columns_that_the_stream_has_not(there: Serving, client: Client) -> None:
     payload = bomb([f"c{i}" for i in range(31)])
@@ -108,6 +109,7 @@ def test_a_push_of_very_many_empty_batches(there: Serving, client: Client) -> No
         assert outcome(lambda: client.connection.ingest.Push(push)) in INVALID
 
 
+@pytest.mark.long
 @pytest.mark.seeded("F23: lists are made on the event loop")
 def test_replies_of_many_parts(there: Serving, client: Client) -> None:
     stubs = client.connection

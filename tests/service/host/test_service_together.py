@@ -18,6 +18,7 @@ from psoup_service.service import running_service
 from psoup_storage import DurableStore
 from psoup_testing.oracles.questions import again_awaited
 from psoup_testing.services.wire import Wire
+from psoup_testing.suite.sweeps import swept
 
 SECOND = 1_000_000
 NOW = 1_000 * SECOND
@@ -38,7 +39,7 @@ async def stored(wire: Wire, query: str) -> Counter[tuple[int, str | None]]:
     return Counter(zip(*(answer.column(name).to_pylist() for name in ("x", "t")), strict=True))
 
 
-@pytest.mark.parametrize("lateness", [0, 1_000])
+@pytest.mark.parametrize("lateness", swept([0, 1_000], fast=1))
 def test_every_push_is_taken_once(tmp_path: Path, lateness: int) -> None:
     draw = random.Random(lateness)
     texts = ("", "a", "ü" * 9, None)

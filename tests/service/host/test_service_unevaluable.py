@@ -132,6 +132,7 @@ def test_by_hand_and_until_it_is_gone(tmp_path: Path, zygote: Zygote) -> None:
     assert zygote.stop() == 0
 
 
+@pytest.mark.long
 def test_what_does_not_stand_is_not_taken_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Said before anybody is served: else the query that was meant would be evaluated again."""
     settings = Settings(port=0, metrics_port=-1, data_dir=str(tmp_path))

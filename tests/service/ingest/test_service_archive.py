@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from psoup_client import Client
 from psoup_service.process.settings import Settings
@@ -50,6 +51,7 @@ def check(client: Any, query: str) -> None:
     assert found.column("x").to_pylist() == list(range(777, ROWS, 100_000))
 
 
+@pytest.mark.long
 def test_a_stream_of_three_times_the_memory(tmp_path: Path) -> None:
     def first(client: Any) -> str:
         client.create_stream("CREATE STREAM s (x BIGINT, y BIGINT) RETENTION 2000000 ROWS ARCHIVE 5000000 ROWS")

@@ -135,6 +135,7 @@ def test_keys_and_labels_stay_through_history_cover_backup_and_restore(tmp_path:
     asyncio.run(served(tmp_path / "restored", second))
 
 
+@pytest.mark.long
 def test_answers_see_all_of_a_history_or_nothing(tmp_path: Path) -> None:
     def work(client: Client) -> None:
         client.create_stream(EVENTS)

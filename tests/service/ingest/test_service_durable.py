@@ -281,6 +281,7 @@ def test_a_full_disk_is_back_pressure(tmp_path: Path, monkeypatch: pytest.Monkey
     asyncio.run(session(DurableStore(tmp_path), script))
 
 
+@pytest.mark.long
 def test_a_second_service_on_a_directory_ends_at_once(tmp_path: Path) -> None:
     store = DurableStore(tmp_path)
     done = subprocess.run(

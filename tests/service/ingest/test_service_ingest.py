@@ -229,6 +229,7 @@ def test_the_memory_budget_refuses_and_says_so() -> None:
     run(script, Settings(port=0, memory_mib=1))
 
 
+@pytest.mark.long
 def test_many_senders_at_once_lose_nothing() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
@@ -248,6 +249,7 @@ def test_many_senders_at_once_lose_nothing() -> None:
     run(script, Settings(port=0, pending=4))
 
 
+@pytest.mark.long
 def test_a_client_that_goes_away_midway_leaves_nothing_open() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")

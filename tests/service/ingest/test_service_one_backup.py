@@ -53,6 +53,7 @@ async def made(wire: Wire) -> bool:
     return await call.code() is grpc.StatusCode.OK
 
 
+@pytest.mark.long
 @pytest.mark.seeded("F13: backups that nobody reads")
 def test_a_backup_that_nobody_reads_is_the_only_one(tmp_path: Path) -> None:
     async def script(wire: Wire) -> None:

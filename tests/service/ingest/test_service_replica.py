@@ -126,6 +126,7 @@ def test_the_operator_sees_a_copy_that_is_behind(tmp_path: Path) -> None:
             assert len(client.streams()) == 3
 
 
+@pytest.mark.long
 def test_attached_history_is_in_the_next_base_image(tmp_path: Path) -> None:
     store = ReplicatedStore(tmp_path / "data", Replication(str(tmp_path / "copy"), 2**30, 3_600, wall_time))
     with (

@@ -234,6 +234,7 @@ def test_a_forged_name_of_a_stage_is_refused(number: object) -> None:
             read_token(forged, "t")
 
 
+@pytest.mark.long
 def test_a_service_refuses_parts_without_rows_when_its_room_is_full() -> None:
     async def script(wire: Wire) -> None:
         columns = ", ".join(f"c{place} BIGINT" for place in range(100))

@@ -33,6 +33,7 @@ print(faults(columns), faults(message))
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are those of glibc")
 
 
+@pytest.mark.long
 def test_what_is_freed_is_used_again() -> None:
     columns, message = _faults("kept")
     assert (columns < 500, message < 500) == (True, True)

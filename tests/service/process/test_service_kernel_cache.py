@@ -109,6 +109,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**left, "HOME": "/dev/null", "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
 
 
+@pytest.mark.long
 def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
     code = "import numpy, numba, psoup.kernels.rows.bit_blocks as p; print(p.__name__, numba.config.CACHE_DIR)"
     done = subprocess.run(

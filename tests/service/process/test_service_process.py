@@ -81,6 +81,7 @@ def test_a_signal_drains_and_ends_well(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_an_unknown_setting_of_a_file_ends_it_at_once(tmp_path: Path) -> None:
     file = tmp_path / "some.toml"
     file.write_text("[service]\nprt = 1\n")

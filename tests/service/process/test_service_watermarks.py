@@ -75,6 +75,7 @@ def now(machine: Machine) -> float:
     return machine.true / SECOND
 
 
+@pytest.mark.long
 def test_a_quiet_stream_goes_on_and_a_restart_makes_no_kept_row_late(tmp_path: Path) -> None:
     machine = Machine()
     with service_on(machine, tmp_path / "data") as (running, client):

@@ -66,6 +66,7 @@ def test_requests_that_are_wrong_are_refused_by_name_and_change_nothing() -> Non
     run(script)
 
 
+@pytest.mark.long
 def test_ids_of_sides_and_of_ten_million_queries_are_refused() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")

@@ -107,6 +107,7 @@ def test_a_restart_goes_on_with_the_same_rows_and_ids(tmp_path: Path) -> None:
             assert [row["_id"] for row in shown] == list(range(life + 1))
 
 
+@pytest.mark.long
 def test_a_full_memory_delays_a_step_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as served, Client(served.address) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
@@ -198,6 +199,7 @@ def test_an_answer_over_a_stream_and_what_derives_from_it_has_a_line_for_each() 
         assert client.ask("SELECT k FROM x").completeness.final
 
 
+@pytest.mark.long
 def test_a_pump_without_room_does_not_stop_other_pumps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream without room lags most. Another stream is derived meanwhile. Afterwards no row is missing."""
     full, submit = [True], derived_streams.DerivedStreams._submit
@@ -222,6 +224,7 @@ def test_a_pump_without_room_does_not_stop_other_pumps(monkeypatch: pytest.Monke
         assert [row["k"] for row in shown] == [*range(20)]
 
 
+@pytest.mark.long
 def test_the_work_for_a_push_grows_with_the_number_of_derived_streams_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pumps are looked at a few times for all steps together."""
     looks, due = [0], Pump.due

@@ -239,6 +239,7 @@ async def begun(wire: Wire, blocked: Held, request: statements.AskRequest) -> An
     return call
 
 
+@pytest.mark.long
 def test_a_caller_who_leaves_or_whose_deadline_passes_costs_nobody_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
 

@@ -277,10 +277,10 @@ def test_a_query_that_is_unregistered_ends_alone() -> None:
     script(body)
 
 
+@pytest.mark.long
 def test_progress_comes_without_news() -> None:
     async def body(wire: Wire) -> None:
-        query = await wire.register("SELECT a FROM s BEGIN (NOW - 1 HOUR)")
-        async with watching(wire, query, progress=1) as client:
+        async with watching(wire, await wire.register("SELECT a FROM s BEGIN (NOW - 1 HOUR)"), progress=1) as client:
             first, second, third = [await client.next() for _ in range(3)]
             assert [*second.places] == [*third.places] == [0]
             assert not second.outcomes[0].change.token and second.outcomes[0].change.complete

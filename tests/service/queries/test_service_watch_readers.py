@@ -37,6 +37,7 @@ async def rows_of(call: Any) -> int:
     return int(outcome.change.rows)
 
 
+@pytest.mark.long
 def test_watchers_that_stall_hold_a_page_and_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """T18: fifty that do not read are given a few pages each, however much comes; who reads gets everything."""
     stalled, given, apply = len(places(1_000, 50)), Counter[Watcher](), Rounds.apply
@@ -78,6 +79,7 @@ def test_watchers_that_stall_hold_a_page_and_are_cut(monkeypatch: pytest.MonkeyP
     run(script, Settings(port=0, stream_idle_s=1.0))
 
 
+@pytest.mark.long
 def test_open_read_one_cancel_leaves_no_watcher() -> None:
     """T20: nothing is left of clients that open a watch, read a message and leave."""
     turns = len(places(100_000, 300))

@@ -22,6 +22,7 @@ from psoup_service.webhooks.attempts import Sender
 from psoup_service.webhooks.outcomes import Outcome
 from psoup_testing.histories.webhooks import SECRET
 from psoup_testing.services.receivers import Receiver, replies
+from psoup_testing.suite.sweeps import swept
 
 
 class Names:
@@ -128,6 +129,7 @@ def test_faults_of_names_and_receivers_have_short_errors(names: Names, monkeypat
     assert unknown == Outcome(0, error, "connection_refused")
 
 
+@pytest.mark.long
 def test_slow_names_of_a_tenant_leave_threads_to_other_tenants(
     names: Names, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +202,9 @@ def test_an_endless_reply_ends_at_a_bound(names: Names, receiver: Receiver) -> N
     assert sent(target_of(origin, origins_of([origin]))) == [Outcome(200, "", reply=b"x" * 1_024)]
 
 
-@pytest.mark.parametrize("line", ["HTTP/1.1 100 Continue\r\n\r\n", "X: y\r\n"], ids=["interim replies", "a head"])
+@pytest.mark.parametrize(
+    "line", swept(["HTTP/1.1 100 Continue\r\n\r\n", "X: y\r\n"], fast=1), ids=["interim replies", "a head"]
+)
 def test_a_head_that_does_not_end_is_left_at_a_bound(names: Names, receiver: Receiver, line: str) -> None:
     def endless(connection: socket.socket) -> None:
         with suppress(OSError):

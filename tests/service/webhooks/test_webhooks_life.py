@@ -242,6 +242,7 @@ def test_webhooks_are_added_listed_and_removed_by_json() -> None:
             assert client.webhooks() == []
 
 
+@pytest.mark.long
 def test_a_rotated_secret_signs_beside_the_old_one_also_after_a_restart(tmp_path: Path) -> None:
     def checked(client: Client, receiver: Receiver, secrets: list[str], outdated: list[str]) -> None:
         count = len(receiver.requests)

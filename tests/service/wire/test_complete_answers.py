@@ -14,6 +14,7 @@ from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.answers import Pieces, page, whole
 from psoup_service.wire.written import Written
 from psoup_testing.oracles.complete_answers import COMPLETE
+from psoup_testing.suite.sweeps import swept
 
 SELECTS = (
     "SELECT v, w FROM s WHERE v < 900 BEGIN (NOW - 20000 ROWS)",
@@ -45,7 +46,7 @@ def in_pieces(answer: Answer) -> pa.Table:
     return rows_of(b"".join(raw))
 
 
-@pytest.mark.parametrize("select", SELECTS)
+@pytest.mark.parametrize("select", swept(SELECTS, fast=2))
 def test_messages_pieces_and_pages_are_those_of_partial_queries(select: str) -> None:
     soup = LocalPSoup(EngineConfig(chunk_rows=4_096))
     soup.execute("CREATE STREAM s (v BIGINT NOT NULL, w BIGINT NOT NULL, t TEXT)")

@@ -44,6 +44,7 @@ def test_equal_queries_are_evaluated_once(client: Client, running: Serving, coun
     assert client.matches("s", 0) == []
 
 
+@pytest.mark.long
 def test_queries_that_match_everything(client: Client) -> None:
     client.create_stream("CREATE STREAM s (x BIGINT) RETENTION 50000 ROWS")
     random = np.random.default_rng(1)
@@ -95,6 +96,7 @@ def test_a_budget_of_a_megabyte_for_tuples_is_kept_and_named() -> None:
         assert column(query) == [0, 1, 2] * taken
 
 
+@pytest.mark.long
 def test_a_budget_of_a_megabyte_for_results_changes_no_answer() -> None:
     with serving(Settings(port=0, results_mib=1)) as service, Client(service.address) as client:
         client.create_stream("CREATE STREAM s (x BIGINT)")

@@ -19,6 +19,7 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.process.settings import Settings
 from psoup_service.wire.grpc_calls import Unreadable, parser
 from psoup_testing.services.wire import Wire, ipc, refusal_of, refused, run
+from psoup_testing.suite.sweeps import swept
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 DEADLINE = grpc.StatusCode.DEADLINE_EXCEEDED
@@ -60,6 +61,7 @@ def test_no_bytes_make_a_parser_fail() -> None:
     assert isinstance(parser(queries.InvokeRequest.FromString, 10)(valid), Unreadable)
 
 
+@pytest.mark.long
 def test_large_messages_are_refused_by_their_call() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")
@@ -76,6 +78,7 @@ def test_large_messages_are_refused_by_their_call() -> None:
     run(script)
 
 
+@pytest.mark.long
 def test_a_compressed_message_cannot_grow_past_its_limit() -> None:
     """A gzip bomb at the level of gRPC: 200 MiB of zeros in some 200 KiB."""
 
@@ -170,7 +173,10 @@ def push_message(value: int) -> ingest.PushStreamRequest:
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
-    [(Settings(port=0, stream_idle_s=0.1), "STREAM_IDLE"), (Settings(port=0, stream_age_s=0.1), "STREAM_AGE")],
+    swept(
+        [(Settings(port=0, stream_idle_s=0.1), "STREAM_IDLE"), (Settings(port=0, stream_age_s=0.1), "STREAM_AGE")],
+        fast=1,
+    ),
 )
 def test_idle_and_old_streams_are_ended(settings: Settings, reason: str) -> None:
     async def script(wire: Wire) -> None:
@@ -187,6 +193,7 @@ def test_idle_and_old_streams_are_ended(settings: Settings, reason: str) -> None
     run(script, settings)
 
 
+@pytest.mark.long
 def test_a_reader_that_stalls_is_cut() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT, t TEXT)")
@@ -208,6 +215,7 @@ async def read_all(call: Any) -> None:
         pass
 
 
+@pytest.mark.long
 def test_open_read_one_cancel_leaves_nothing() -> None:
     async def script(wire: Wire) -> None:
         await wire.create("CREATE STREAM s (x BIGINT)")

@@ -92,6 +92,7 @@ def test_what_is_not_quickly_seen_is_left_to_the_parser() -> None:
     assert split(b"", NUMBER) is None
 
 
+@pytest.mark.long
 def test_large_pushes_are_taken_wherever_their_payload_lies() -> None:
     rows = pa.table({"x": np.arange(60_000), "t": [f"text {n}" for n in range(60_000)]})
     coded = pa.table({"x": rows["x"], "t": rows["t"].dictionary_encode()})

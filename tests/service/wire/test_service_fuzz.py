@@ -42,6 +42,7 @@ from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.services.gated_service import Door, methods
 from psoup_testing.services.wire import Wire, ipc, run
 from psoup_testing.suite.budget import Budget
+from psoup_testing.suite.sweeps import swept
 
 FILES = (
     streams_pb2,
@@ -69,7 +70,6 @@ CLIENTS_OWN = 'Failed "execute_batch"'
 """What the asyncio client reports, as INTERNAL, when the server ends a stream that it is writing to."""
 
 DOCUMENTED = ({*CODES.values()} | OWN_CODES | {grpc.StatusCode.OK}) - {grpc.StatusCode.INTERNAL}
-BUDGET = Budget("calls from the descriptors", cases=2_500)
 MORE = 500
 """The most calls of a method beyond these, while all its calls have ended in the same way."""
 
@@ -243,7 +243,9 @@ class Credentials:
 
 
 @pytest.mark.seeded("bytes that are no message are a defect of the service")
-def test_every_call_ends_with_a_documented_code() -> None:
+@pytest.mark.parametrize("cases", swept([300, 2_500], fast=1))
+def test_every_call_ends_with_a_documented_code(cases: int) -> None:
+    budget = Budget("calls from the descriptors", cases=cases)
     seen: dict[str, set[grpc.StatusCode]] = {}
 
     async def asked(wire: Wire, fuzz: Fuzz, method: descriptor.MethodDescriptor, credential: Any) -> None:
@@ -264,12 +266,12 @@ def test_every_call_ends_with_a_documented_code() -> None:
         for method in METHODS:
             code, _ = await call(wire, method, [b""], owner)
             seen.setdefault(method.full_name, set()).add(code)
-        for number in BUDGET.rounds():
+        for number in budget.rounds():
             stages = [await begin(wire, stream, number, owner) for stream in "sr"]
             fuzz = Fuzz(random.Random(number), ids, stages)
             for _ in range(25):
                 await asked(wire, fuzz, fuzz.draw.choice(METHODS), credentials.drawn(fuzz.draw))
-                BUDGET.count()
+                budget.count()
             await leave(wire, fuzz.draw.choice(METHODS), owner)
             for stage in stages:
                 await wire.staging.AbortStage(staging_pb2.AbortStageRequest(stage=stage), metadata=owner)

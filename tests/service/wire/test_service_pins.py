@@ -167,6 +167,7 @@ async def _rest(call: grpc.aio.UnaryStreamCall) -> None:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.seeded("F11: stalled streams hold chunks that nobody counts")
 def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> None:
     async def script(wire: Wire) -> None:

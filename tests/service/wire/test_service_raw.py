@@ -94,6 +94,7 @@ docs/security.md, and calls under way, which hold two messages of an answer each
 LITTLE = 96 * MIB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", swept(FLOODS, fast=(0, 2, 4, 5)))
 def test_floods(place: Place, name: str) -> None:
     units, make = FLOODS[name]
@@ -110,6 +111,7 @@ def test_floods(place: Place, name: str) -> None:
     assert most - before < ROOM.get(name, LITTLE)
 
 
+@pytest.mark.long
 def test_calls_that_wait_for_the_loop_are_not_cancelled() -> None:
     """gRPC by itself cancels some where more than 1,000 of all clients wait, and from 3,000 on each."""
     each = Settings().limits().streams_per_connection
@@ -185,6 +187,7 @@ def test_connections_beyond_the_limit_of_files_are_taken_up_when_others_leave() 
 QUICK = Settings(port=0, receive_s=1.0)
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a connection that does not say what it is stays for ten seconds, whatever `receive_s` is")
 @pytest.mark.seeded("a call whose message never comes stays")
 def test_connections_that_never_end_what_they_begin_are_closed() -> None:
@@ -207,6 +210,7 @@ def test_connections_that_never_end_what_they_begin_are_closed() -> None:
         assert victim.served(ROUNDS)
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a connection that does not say what it is stays for ten seconds, whatever `receive_s` is")
 def test_a_handshake_of_tls_a_byte_at_a_time_is_ended() -> None:
     with tempfile.TemporaryDirectory(prefix="ps") as name:

@@ -27,6 +27,7 @@ from psoup_testing.services.gated_service import descriptors
 from psoup_testing.services.loop_turns import no_stalls
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.wire import Wire, ipc, refusal_of, refused, run
+from psoup_testing.suite.sweeps import swept
 
 MIB = 1024 * 1024
 CODE = grpc.StatusCode
@@ -45,7 +46,10 @@ def there() -> Iterator[Serving]:
 @pytest.mark.seeded("F5: messages that never end take memory without a bound")
 @pytest.mark.parametrize(
     ("method", "size"),
-    [("IngestService/Push", 4 * MIB), ("IngestService/PushStream", 4 * MIB), ("QueryService/Register", 2 * MIB)],
+    swept(
+        [("IngestService/Push", 4 * MIB), ("IngestService/PushStream", 4 * MIB), ("QueryService/Register", 2 * MIB)],
+        fast=1,
+    ),
 )
 def test_requests_that_never_end_are_bounded_and_end(there: Serving, method: str, size: int) -> None:
     """A stream of batches that was begun is charged as one; that it says nothing more is no reason to end it."""
@@ -59,6 +63,7 @@ def test_requests_that_never_end_are_bounded_and_end(there: Serving, method: str
     gone(there)
 
 
+@pytest.mark.long
 def test_a_name_that_is_a_lie_is_believed_for_a_moment_only(there: Serving) -> None:
     names = (("psoup-size", "1000"),)
     with half_sent(there.address, "IngestService/Push", calls=8, size=2 * MIB, names=names) as half:
@@ -122,6 +127,7 @@ def test_a_call_without_a_request_is_refused() -> None:
     run(script)
 
 
+@pytest.mark.long
 def test_streams_that_wait_make_way_and_producers_go_on() -> None:
     """Room for one: of three idle producers two lose their stream, and lose nothing by it."""
     with serving(Settings(port=0, receive_mib=16)) as service, Client(service.address) as client:

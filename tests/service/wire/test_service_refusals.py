@@ -15,6 +15,7 @@ import pytest
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, queries_pb2, queries_pb2_grpc
 from psoup_testing.services.threaded_service import serving
+from psoup_testing.suite.sweeps import swept
 
 Call = Callable[[grpc.Channel], object]
 
@@ -55,7 +56,7 @@ def client() -> Iterator[Client]:
         yield connected
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", swept(CALLS, fast=2))
 def test_no_table_outlives_a_refusal(name: str, client: Client) -> None:
     call = CALLS[name]()
     with grpc.insecure_channel(client.address) as channel:

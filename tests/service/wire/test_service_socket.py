@@ -16,6 +16,7 @@ from psoup_client import Client, Unavailable
 from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
 from psoup_testing.services.threaded_service import serving
+from psoup_testing.suite.sweeps import swept
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def refused(path: Path | str, why: str) -> InvalidInput:
 
 
 @pytest.mark.seeded("F25: anybody of the machine may listen on the port first")
-@pytest.mark.parametrize("name", ["s.sock", "with space %41 and é.sock"])
+@pytest.mark.parametrize("name", swept(["s.sock", "with space %41 and é.sock"], fast=1))
 def test_it_serves_on_its_socket_alone(folder: Path, name: str) -> None:
     path = folder / name
     with serving(Settings(socket=str(path))) as service:

@@ -21,6 +21,7 @@ from psoup_service.wire.text_rows import ndjson
 from psoup_service.wire.text_rows.csv_lines import CsvLines
 from psoup_service.wire.text_rows.faults import BadRows
 from psoup_service.wire.text_rows.reader import MOST_RECORD_BYTES, LineReader, NdjsonLines, RowReader
+from psoup_testing.suite.sweeps import swept
 
 
 def stream(columns: str = "at TIMESTAMP, name TEXT, n BIGINT") -> StreamSpec:
@@ -75,7 +76,7 @@ def test_the_most_rows_of_lines_of_json(body: bytes, rows: int) -> None:
 
 @pytest.mark.parametrize("form", ["ndjson", "csv", "csv, quoted"])
 @pytest.mark.parametrize("size", [MOST_RECORD_BYTES - 100, MOST_RECORD_BYTES + 100])
-@pytest.mark.parametrize("after", [b"", b"\n", b"\n1\n"])
+@pytest.mark.parametrize("after", swept([b"", b"\n", b"\n1\n"], fast=1))
 def test_a_row_is_too_large_however_its_body_is_divided(form: str, size: int, after: bytes) -> None:
     spec, text = stream("name TEXT"), b"x" * size
     if form == "ndjson":
@@ -210,6 +211,7 @@ def test_a_long_text_of_commas_is_one_value() -> None:
     assert reader.table()[0].column("name").to_pylist() == [None, "," * 100_000 + '",,']
 
 
+@pytest.mark.long
 def test_quotes_within_fields_take_little_memory() -> None:
     """A list of a million matches takes seconds, in which no other thread runs."""
     data = b'name,n\nx"y,' + b'"",' * 200_000 + b"1\n"

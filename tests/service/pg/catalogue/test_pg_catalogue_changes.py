@@ -31,9 +31,13 @@ _COUNTED = "SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace =
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Serving]:
-    """A service whose reads may hold 4 MiB."""
+    """A service with a stream and forty queries, whose reads may hold 4 MiB."""
     served = Serving(Settings(port=0, pg_port=0, sorts_mib=4))
     try:
+        with Client(served.address, timeout=20) as made:
+            made.execute("CREATE STREAM base (n BIGINT, t TEXT)")
+            named = [{"n": n, "name": f"m{n}"} for n in range(40)]
+            made.register_many("SELECT n FROM base WHERE n > $n", named, key="name")
         yield served
     finally:
         served.stop()
@@ -61,10 +65,9 @@ def _held(running: Serving) -> int:
     return running.service.host.counters()["sort_bytes"]
 
 
+@pytest.mark.long
 def test_a_followed_catalogue_equals_a_new_one(running: Serving, client: Client) -> None:
     rng, keys, names = random.Random(7), set[str](), {"base"}
-    client.execute("CREATE STREAM base (n BIGINT, t TEXT)")
-    client.register_many("SELECT n FROM base WHERE n > $n", [{"n": n, "name": f"m{n}"} for n in range(40)], key="name")
     keys.update(f"m{n}" for n in range(40))
     with _connected(running) as connection:
         _shown(connection)
@@ -194,6 +197,7 @@ def test_a_catalogue_whose_client_waits_for_its_turn_is_kept(running: Serving) -
         assert released(running) == 0
 
 
+@pytest.mark.long
 def test_a_catalogue_without_room_is_refused_and_the_rest_goes_on(running: Serving, client: Client) -> None:
     values = [{"t": f"{n}" * 10_000, "name": f"w{n}"} for n in range(100, 260)]
     client.register_many("SELECT n FROM base WHERE t = $t", values, key="name")
@@ -236,6 +240,7 @@ def test_the_client_learns_once_of_views_that_are_not_shown(
     released(running)
 
 
+@pytest.mark.long
 def test_hidden_streams_are_counted_while_they_exist_and_shown_once_there_is_room(
     running: Serving, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

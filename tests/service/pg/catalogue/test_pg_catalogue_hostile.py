@@ -13,6 +13,7 @@ from psoup_service.pg.catalogue.store import Running, Store
 from psoup_service.pg.contract import TEXT, Argument
 from psoup_service.pg.errors import state_of
 from psoup_testing.pg.catalogue import VALUES, VARIABLES, answer, store
+from psoup_testing.suite.sweeps import swept
 
 _ARRAY = "SELECT array(SELECT attnum FROM pg_attribute LIMIT 1900) AS q"
 _TEXTS = f"SELECT array(SELECT '{'x' * 3_000}' || attname FROM pg_attribute LIMIT 1900) AS q"
@@ -39,50 +40,56 @@ def filled() -> Store:
 
 @pytest.mark.parametrize(
     ("text", "state"),
-    [
-        (
-            "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c WHERE a.attnum + b.attnum > 1",
-            "57014",
-        ),
-        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r", "57014"),
-        ("SELECT a.* FROM pg_attribute a, pg_attribute b, pg_attribute c", "53200"),
-        ("SELECT array(SELECT generate_series(1, 1000000000))", "22023"),
-        ("SELECT count(*) FROM generate_series(1, 10000000000)", "22023"),
-        ("SELECT array_agg(a.attname) FROM pg_attribute a, pg_attribute b, pg_attribute c", "53200"),
-        ("WITH RECURSIVE r AS (SELECT array[1] AS t UNION ALL SELECT t || t FROM r) SELECT count(*) FROM r", "22023"),
-        ("WITH RECURSIVE r AS (SELECT 'x' AS t UNION ALL SELECT t || t FROM r) SELECT length(t) FROM r", "22023"),
-        ("SELECT " + "quote_ident(" * 14 + "'x'" + ")" * 14, "54001"),
-        ("SELECT " + " AND ".join(["oid = 1"] * 700) + " FROM pg_class", "54001"),
-        ("SELECT * FROM pg_class, read_csv('/etc/passwd')", "0A000"),
-        ("SELECT * FROM pg_class, '/etc/passwd'", "0A000"),
-        ("SELECT * FROM pg_class, duckdb_settings()", "42883"),
-        ("SELECT * FROM pg_class, trades", "0A000"),
-        ("SELECT * FROM pg_class, known.names", "0A000"),
-        ("SELECT read_text('/etc/passwd') FROM pg_class", "42883"),
-        ("SELECT getvariable('user') FROM pg_class", "42883"),
-        ("SELECT pg_sleep(100) FROM pg_class", "0A000"),
-        ("SELECT rpad('x', 1000000000)", "0A000"),
-        ("SELECT oid FROM pg_class ORDER BY nothing", "42703"),
-        ("SELECT x.oid FROM pg_class", "42P01"),
-        ("SELECT '{1,2'::int[]", "22P02"),
-        ("SELECT $" + "9" * 5_000, "0A000"),
-        ("SELECT " + ", ".join(["a.*"] * 70) + " FROM pg_attribute a", "54011"),
-        (f"SELECT {_each('lower(relname)', 201)} FROM pg_class", "54001"),
-        (f"WITH l AS ({_ARRAY}) SELECT {_each('q || a.attnum', 40)} FROM l, pg_attribute a", "22023"),
-        (f"WITH l AS ({_TEXTS}) SELECT q || a.attname FROM l, pg_attribute a", "22023"),
-        (f"WITH l AS ({_AGGREGATE}) SELECT array_remove(q, a.attname) FROM l, pg_attribute a", "22023"),
-        (f"WITH l AS ({_LONG}) SELECT {_each('CASE WHEN attnum > 1 THEN t ELSE t END', 20)} FROM l", "53200"),
-        (f"WITH l AS ({_LONG}) SELECT {_each(f'regexp_replace(t, {_SIGN}, {_SIGN})', 3)} FROM l", "22023"),
-        (f"WITH l AS ({_LONG}) SELECT t ~ '(x*)*y$' FROM l", "22023"),
-        ("SELECT definition ~ '(x*)*y$' FROM pg_views", "22023"),
-        ("SELECT VIEW_DEFINITION ~* '(x*)*y$' FROM information_schema.views", "22023"),
-        ("WITH v AS (SELECT * FROM pg_views) SELECT d !~ '(x*)*y$' FROM v AS w(a, b, c, d)", "22023"),
-        ("SELECT pg_get_viewdef(oid, true) ~ '(x*)*y$' FROM pg_class", "22023"),
-        ("SELECT description ~ '(x*)*y$' FROM pg_description", "22023"),
-        ("SELECT obj_description(oid, 'pg_class') ~ '(x*)*y$' FROM pg_class", "22023"),
-        (f"SELECT {_each('array(SELECT generate_series(1, 2000))', 20)} FROM pg_attribute a", "22023"),
-        (f"WITH l AS ({_ARRAY}) SELECT {_each('coalesce(q, q)', 100)} FROM l, pg_attribute a", "53200"),
-    ],
+    swept(
+        [
+            (
+                "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c WHERE a.attnum + b.attnum > 1",
+                "57014",
+            ),
+            ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r", "57014"),
+            ("SELECT a.* FROM pg_attribute a, pg_attribute b, pg_attribute c", "53200"),
+            ("SELECT array(SELECT generate_series(1, 1000000000))", "22023"),
+            ("SELECT count(*) FROM generate_series(1, 10000000000)", "22023"),
+            ("SELECT array_agg(a.attname) FROM pg_attribute a, pg_attribute b, pg_attribute c", "53200"),
+            (
+                "WITH RECURSIVE r AS (SELECT array[1] AS t UNION ALL SELECT t || t FROM r) SELECT count(*) FROM r",
+                "22023",
+            ),
+            ("WITH RECURSIVE r AS (SELECT 'x' AS t UNION ALL SELECT t || t FROM r) SELECT length(t) FROM r", "22023"),
+            ("SELECT " + "quote_ident(" * 14 + "'x'" + ")" * 14, "54001"),
+            ("SELECT " + " AND ".join(["oid = 1"] * 700) + " FROM pg_class", "54001"),
+            ("SELECT * FROM pg_class, read_csv('/etc/passwd')", "0A000"),
+            ("SELECT * FROM pg_class, '/etc/passwd'", "0A000"),
+            ("SELECT * FROM pg_class, duckdb_settings()", "42883"),
+            ("SELECT * FROM pg_class, trades", "0A000"),
+            ("SELECT * FROM pg_class, known.names", "0A000"),
+            ("SELECT read_text('/etc/passwd') FROM pg_class", "42883"),
+            ("SELECT getvariable('user') FROM pg_class", "42883"),
+            ("SELECT pg_sleep(100) FROM pg_class", "0A000"),
+            ("SELECT rpad('x', 1000000000)", "0A000"),
+            ("SELECT oid FROM pg_class ORDER BY nothing", "42703"),
+            ("SELECT x.oid FROM pg_class", "42P01"),
+            ("SELECT '{1,2'::int[]", "22P02"),
+            ("SELECT $" + "9" * 5_000, "0A000"),
+            ("SELECT " + ", ".join(["a.*"] * 70) + " FROM pg_attribute a", "54011"),
+            (f"SELECT {_each('lower(relname)', 201)} FROM pg_class", "54001"),
+            (f"WITH l AS ({_ARRAY}) SELECT {_each('q || a.attnum', 40)} FROM l, pg_attribute a", "22023"),
+            (f"WITH l AS ({_TEXTS}) SELECT q || a.attname FROM l, pg_attribute a", "22023"),
+            (f"WITH l AS ({_AGGREGATE}) SELECT array_remove(q, a.attname) FROM l, pg_attribute a", "22023"),
+            (f"WITH l AS ({_LONG}) SELECT {_each('CASE WHEN attnum > 1 THEN t ELSE t END', 20)} FROM l", "53200"),
+            (f"WITH l AS ({_LONG}) SELECT {_each(f'regexp_replace(t, {_SIGN}, {_SIGN})', 3)} FROM l", "22023"),
+            (f"WITH l AS ({_LONG}) SELECT t ~ '(x*)*y$' FROM l", "22023"),
+            ("SELECT definition ~ '(x*)*y$' FROM pg_views", "22023"),
+            ("SELECT VIEW_DEFINITION ~* '(x*)*y$' FROM information_schema.views", "22023"),
+            ("WITH v AS (SELECT * FROM pg_views) SELECT d !~ '(x*)*y$' FROM v AS w(a, b, c, d)", "22023"),
+            ("SELECT pg_get_viewdef(oid, true) ~ '(x*)*y$' FROM pg_class", "22023"),
+            ("SELECT description ~ '(x*)*y$' FROM pg_description", "22023"),
+            ("SELECT obj_description(oid, 'pg_class') ~ '(x*)*y$' FROM pg_class", "22023"),
+            (f"SELECT {_each('array(SELECT generate_series(1, 2000))', 20)} FROM pg_attribute a", "22023"),
+            (f"WITH l AS ({_ARRAY}) SELECT {_each('coalesce(q, q)', 100)} FROM l, pg_attribute a", "53200"),
+        ],
+        fast=range(0, 40, 4),
+    ),
 )
 def test_a_hostile_statement_ends_with_an_error(filled: Store, text: str, state: str) -> None:
     with pytest.raises(PSoupError) as refused:
@@ -97,13 +104,16 @@ def test_a_time_that_ends_before_the_statement_begins_ends_it(filled: Store) -> 
 
 @pytest.mark.parametrize(
     ("text", "refused"),
-    [
-        ("SELECT count(CASE WHEN attnum > 1 THEN $1::int[] END) FROM pg_attribute", True),
-        ("WITH l AS (SELECT ($1::int[]) AS q) SELECT array_remove(q, attnum) FROM l, pg_attribute", True),
-        ("SELECT 1 FROM pg_attribute WHERE attnum = ANY(CASE WHEN attnum > 1 THEN $1::int[] END)", True),
-        ("SELECT 1 FROM pg_attribute WHERE attnum = ANY($1) AND attrelid = ANY(($1::oid[]))", False),
-        ("SELECT 1 FROM unnest($1::int[]) AS u(n) WHERE n < 0", False),
-    ],
+    swept(
+        [
+            ("SELECT count(CASE WHEN attnum > 1 THEN $1::int[] END) FROM pg_attribute", True),
+            ("WITH l AS (SELECT ($1::int[]) AS q) SELECT array_remove(q, attnum) FROM l, pg_attribute", True),
+            ("SELECT 1 FROM pg_attribute WHERE attnum = ANY(CASE WHEN attnum > 1 THEN $1::int[] END)", True),
+            ("SELECT 1 FROM pg_attribute WHERE attnum = ANY($1) AND attrelid = ANY(($1::oid[]))", False),
+            ("SELECT 1 FROM unnest($1::int[]) AS u(n) WHERE n < 0", False),
+        ],
+        fast=(0, 3),
+    ),
 )
 def test_a_long_array_of_a_client_is_searched_but_not_copied(filled: Store, text: str, refused: bool) -> None:
     arguments = (Argument(f"{{{','.join(['12345'] * 5_000)}}}".encode(), TEXT, 1007),)

@@ -22,6 +22,7 @@ def test_recorded_statements_have_the_columns_and_types_of_postgresql(part: slic
     assert not wrong
 
 
+@pytest.mark.long
 def test_some_recorded_statements_are_answered(filled: Store) -> None:
     for entry in recorded()[::12]:
         table = answer(filled, entry.text, entry.arguments)

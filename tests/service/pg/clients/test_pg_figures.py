@@ -28,6 +28,7 @@ def figures(running: Serving, name: str) -> dict[str, int]:
     return {label: value for label, value in rows.items() if value}
 
 
+@pytest.mark.long
 def test_connections_are_counted_by_state_and_refusals_by_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted(Settings(port=0, pg_port=0, metrics_port=0, receive_s=0.3)) as running:
         address = pg_address(running)

@@ -16,6 +16,7 @@ from psoup_service.process.settings import Settings
 from psoup_testing.pg.script import pg_address
 from psoup_testing.pg.socket import PgSocket, cells, query
 from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.suite.sweeps import swept
 
 
 @pytest.fixture(scope="module")
@@ -64,25 +65,28 @@ def test_a_pool_resets_a_session(session: Any, sql: str) -> None:
 
 @pytest.mark.parametrize(
     ("sql", "answer"),
-    [
-        ("SELECT pg_is_in_recovery()", False),
-        ("SHOW in_hot_standby", "off"),
-        ("SELECT pg_catalog.txid_current_if_assigned()", None),
-        ("SELECT pg_blocking_pids(1)", []),
-        ("SELECT pg_postmaster_start_time() <= now()", True),
-        ("SELECT current_setting('server_version_num')::int / 10000", 15),
-        ("SELECT interval '14 months 3 days 01:00:00'", timedelta(days=428, hours=1)),
-        ("SELECT count(*) FROM pg_stat_replication", 0),
-        ("SHOW TRANSACTION ISOLATION LEVEL", "repeatable read"),
-        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; SHOW transaction_read_only", "on"),
-        ("BEGIN; SET TRANSACTION READ WRITE; SHOW transaction_read_only", "off"),
-        ("SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE; SHOW TimeZone", "<+02>-02"),
-        ("SET TIME ZONE INTERVAL '-05:30'; SHOW TimeZone", "<-05:30>+05:30"),
-        ("SET TIME ZONE -3.5; SHOW TimeZone", "<-03:30>+03:30"),
-        ("SET TIME ZONE 5; SHOW TimeZone", "<+05>-05"),
-        ("SET TIME ZONE 'Europe/Berlin'; SET TIME ZONE LOCAL; SHOW TIME ZONE", "UTC"),
-        ("SET TIME ZONE 'Europe/Berlin'; SET TIME ZONE DEFAULT; SHOW TIME ZONE", "UTC"),
-    ],
+    swept(
+        [
+            ("SELECT pg_is_in_recovery()", False),
+            ("SHOW in_hot_standby", "off"),
+            ("SELECT pg_catalog.txid_current_if_assigned()", None),
+            ("SELECT pg_blocking_pids(1)", []),
+            ("SELECT pg_postmaster_start_time() <= now()", True),
+            ("SELECT current_setting('server_version_num')::int / 10000", 15),
+            ("SELECT interval '14 months 3 days 01:00:00'", timedelta(days=428, hours=1)),
+            ("SELECT count(*) FROM pg_stat_replication", 0),
+            ("SHOW TRANSACTION ISOLATION LEVEL", "repeatable read"),
+            ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; SHOW transaction_read_only", "on"),
+            ("BEGIN; SET TRANSACTION READ WRITE; SHOW transaction_read_only", "off"),
+            ("SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE; SHOW TimeZone", "<+02>-02"),
+            ("SET TIME ZONE INTERVAL '-05:30'; SHOW TimeZone", "<-05:30>+05:30"),
+            ("SET TIME ZONE -3.5; SHOW TimeZone", "<-03:30>+03:30"),
+            ("SET TIME ZONE 5; SHOW TimeZone", "<+05>-05"),
+            ("SET TIME ZONE 'Europe/Berlin'; SET TIME ZONE LOCAL; SHOW TIME ZONE", "UTC"),
+            ("SET TIME ZONE 'Europe/Berlin'; SET TIME ZONE DEFAULT; SHOW TIME ZONE", "UTC"),
+        ],
+        fast=6,
+    ),
 )
 def test_a_check_of_a_session_is_answered(session: Any, sql: str, answer: Any) -> None:
     assert value(session, sql) == answer
@@ -105,21 +109,24 @@ def test_the_number_of_a_connection_is_the_one_for_cancel_requests(session: Any)
 
 @pytest.mark.parametrize(
     ("sql", "state", "message"),
-    [
-        ("SELECT pg_terminate_backend(1)", "0A000", r"pg_terminate_backend\(\) is not supported"),
-        ("SELECT pg_try_advisory_lock(1)", "0A000", r"pg_try_advisory_lock\(\) is not supported"),
-        ("SELECT pg_sleep(1) FROM pg_class", "0A000", r"pg_sleep\(\) beside FROM is not supported"),
-        ("SELECT pg_sleep(1 + 1)", "0A000", r"pg_sleep\(\) of an expression is not supported"),
-        ("SELECT pg_sleep('x')", "22P02", "pg_sleep takes seconds, and not 'x'"),
-        ("SELECT pg_sleep(1e9)", "57014", r"after 1 s \(default_deadline_s\)"),
-        (
-            "SET statement_timeout = '50ms'; SELECT pg_sleep(60)",
-            "57014",
-            "canceling statement due to statement timeout",
-        ),
-        ("SET TIME ZONE INTERVAL 'soon' HOUR", "42601", "the interval is not a time zone"),
-        ("SET TIME ZONE 25", "22023", "'<\\+25>-25'"),
-    ],
+    swept(
+        [
+            ("SELECT pg_terminate_backend(1)", "0A000", r"pg_terminate_backend\(\) is not supported"),
+            ("SELECT pg_try_advisory_lock(1)", "0A000", r"pg_try_advisory_lock\(\) is not supported"),
+            ("SELECT pg_sleep(1) FROM pg_class", "0A000", r"pg_sleep\(\) beside FROM is not supported"),
+            ("SELECT pg_sleep(1 + 1)", "0A000", r"pg_sleep\(\) of an expression is not supported"),
+            ("SELECT pg_sleep('x')", "22P02", "pg_sleep takes seconds, and not 'x'"),
+            ("SELECT pg_sleep(1e9)", "57014", r"after 1 s \(default_deadline_s\)"),
+            (
+                "SET statement_timeout = '50ms'; SELECT pg_sleep(60)",
+                "57014",
+                "canceling statement due to statement timeout",
+            ),
+            ("SET TIME ZONE INTERVAL 'soon' HOUR", "42601", "the interval is not a time zone"),
+            ("SET TIME ZONE 25", "22023", "'<\\+25>-25'"),
+        ],
+        fast=(0, 1, 2, 3, 4, 6, 7, 8),
+    ),
 )
 def test_a_statement_that_is_not_for_clients_is_refused_by_name(
     session: Any, sql: str, state: str, message: str

@@ -97,6 +97,7 @@ def test_portals_and_waiting_rows_have_one_limit(client: PgSocket) -> None:
     assert client.kinds() + client.kinds() == "CZCZ"
 
 
+@pytest.mark.long
 def test_a_waiting_portal_that_fails_and_is_left_writes_nothing_to_the_log(
     client: PgSocket, running: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,7 @@ from psoup_service.pg.statements.writing.insert_rows import Filling, RowReader
 from psoup_service.pg.statements.writing.not_null import NotNull
 from psoup_service.pg.statements.writing.targets import Target
 from psoup_service.pg.values.zones import Zone
+from psoup_testing.suite.sweeps import swept
 
 NOW = 1_782_909_000_000_000
 BERLIN = Zone.named("Europe/Berlin")
@@ -72,7 +73,7 @@ def outcome(text: str, *attributes: Attribute, plain: bool = True) -> Any:
         return type(problem), problem.message, problem.line, problem.column
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", swept(TYPES, fast=3))
 def test_a_plain_row_is_read_as_word_by_word(kind: str) -> None:
     attributes = (Attribute("a", TYPES[kind]), Attribute("b", TYPES["TEXT"]))
     for token, frame in product(TOKENS, ("({}, 'b')", "( {} ,'b' ) ,\n(NULL, ')')", "(NULL, 'x'), ({}\n,'b');")):

@@ -132,6 +132,7 @@ class Waits:
         return next(self._seconds)
 
 
+@pytest.mark.long
 def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
     connection: psycopg.Connection[Any], running: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

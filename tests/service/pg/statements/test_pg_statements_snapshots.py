@@ -90,6 +90,7 @@ STATEMENTS = (
 )
 
 
+@pytest.mark.long
 def test_all_statements_of_a_transaction_have_the_rows_of_one_moment(
     place: dict[str, Any], pushes: threading.Semaphore
 ) -> None:

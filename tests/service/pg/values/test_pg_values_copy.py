@@ -20,6 +20,7 @@ from psoup_service.pg.values.copy_out import SIGNATURE, CopyRows
 from psoup_service.pg.values.types import column_of
 from psoup_service.pg.values.zones import Zone
 from psoup_testing.oracles.pg_batches import STREAMED, comparable, random_batch, streamed
+from psoup_testing.suite.sweeps import swept
 
 OPTIONS: list[dict[str, str]] = [
     {},
@@ -60,7 +61,7 @@ def read(data: bytes, form: CopyForm, attributes: list[Attribute] = STREAMED, st
     return pa.Table.from_batches([part for part in (*parts, reader.end()) if part is not None], schema)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", swept(OPTIONS, fast=2), ids=str)
 def test_what_is_written_is_read_again_in_any_pieces(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     form = CopyForm.of(options)
     data = b"".join(written(ROWS, form))

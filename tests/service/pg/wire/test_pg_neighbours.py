@@ -57,6 +57,7 @@ def cancelled(hostile: psycopg.Connection[Any]) -> None:
         hostile.execute(SLOW)
 
 
+@pytest.mark.long
 def test_statements_go_on_beside_a_slow_statement_over_the_catalogue(running: Serving, address: str) -> None:
     with (
         neighbour(address) as run,
@@ -71,6 +72,7 @@ def test_statements_go_on_beside_a_slow_statement_over_the_catalogue(running: Se
         slow.result(30)
 
 
+@pytest.mark.long
 def test_statements_go_on_beside_a_huge_insert(running: Serving, address: str) -> None:
     released, piece = Event(), RowReader.piece
 

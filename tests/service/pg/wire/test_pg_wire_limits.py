@@ -30,6 +30,7 @@ from psoup_testing.pg.socket import (
     text,
 )
 from psoup_testing.services.threaded_service import Serving
+from psoup_testing.suite.sweeps import swept
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_the_statement_of_a_client_that_leaves_is_ended(served: Serving, order: 
     served.wait_until(lambda: ScriptedSession.ended == ["begun", "wait"] and not ScriptedSession.open)
 
 
-@pytest.mark.parametrize("order", [query("rows 10000000"), query("copy out 10000000")])
+@pytest.mark.parametrize("order", swept([query("rows 10000000"), query("copy out 10000000")], fast=1))
 def test_a_client_that_stops_reading_is_cut_and_rows_are_not_made_ahead_of_it(served: Serving, order: bytes) -> None:
     ScriptedSession.ended.clear()
     with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
@@ -118,6 +119,7 @@ def test_a_copy_that_ends_early_fails_and_late_data_is_left_out(client: PgSocket
     assert client.kinds() + client.kinds() == "ZTDCZ"
 
 
+@pytest.mark.long
 def test_a_message_that_is_too_long_or_does_not_end_ends_the_connection(served: Serving) -> None:
     cases = {
         b"Q\0\0\0\3": "a message of 3 bytes",
@@ -193,6 +195,7 @@ def test_a_long_statement_beside_an_insert_is_refused_before_any_runs(client: Pg
     assert client.kinds() == "CTDCCZ", "only statements of other kinds are bounded"
 
 
+@pytest.mark.long
 def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serving) -> None:
     with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
         client.send(parse("rows 0", "s"))
@@ -202,6 +205,7 @@ def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serv
     served.wait_until(lambda: not ScriptedSession.open)
 
 
+@pytest.mark.long
 def test_idle_connections_and_idle_transactions_are_ended() -> None:
     settings = Settings(port=0, pg_port=0, pg_idle_in_transaction_s=0.3, connection_idle_s=1)
     with scripted(settings) as served, ExitStack() as stack:

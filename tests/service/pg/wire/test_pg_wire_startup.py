@@ -21,6 +21,7 @@ def served() -> Iterator[Serving]:
         yield running
 
 
+@pytest.mark.long
 def test_half_a_start_up_packet_is_cut_in_time(served: Serving) -> None:
     halves = (b"", b"\0\0", b"\0\0\1\0", startup(user="x")[:-3], SSL_REQUEST[:5])
     clients = [PgSocket(pg_address(served)) for _ in range(2 * len(halves))]
