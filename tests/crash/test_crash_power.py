@@ -28,6 +28,7 @@ LIVES = 6
 """Power cuts of one history."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", swept([0, 1_000], fast=1))
 def test_power_cuts_lose_and_double_nothing(first: int, tmp_path: Path) -> None:
     budget, stored = Budget("power cuts", cases=24, first=first), 0

@@ -172,6 +172,7 @@ def test_what_ended_processes_is_left_out_and_told(soup: RestartingPSoup) -> Non
     assert f"not folded ahead: {attempts._LEFT_OUT}" in explained(soup, deadly)
 
 
+@pytest.mark.long
 def test_packs_have_a_budget_and_are_tried_again(soup: RestartingPSoup) -> None:
     statement = "SELECT max(repeat('m', 100000) || x) AS m FROM s WHERE x % 16 = ? BEGIN (START)"
     block = soup.register_many(statement, [[k] for k in range(16)])

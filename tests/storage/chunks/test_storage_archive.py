@@ -33,6 +33,7 @@ from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_testing.engines.admission_gate import rows
 from psoup_testing.engines.recorded import RecordingPSoup
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
 STEPS: dict[str, tuple[object, str]] = {
@@ -172,6 +173,7 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         soup.store.close()
 
 
+@pytest.mark.long
 def test_pushes_go_on_when_the_memory_is_full(tmp_path: Path) -> None:
     """A stream ten times as large as the memory: what is stored leaves it, whatever RETENTION says of the hot part."""
     soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path / "data", hot_bytes=20_000)
@@ -225,6 +227,7 @@ def test_an_orderly_end_leaves_no_file_of_a_chunk_that_has_expired(soup: Restart
     del held
 
 
+@pytest.mark.long
 def test_readers_and_expiry_do_not_disturb_each_other(tmp_path: Path) -> None:
     soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path / "data", cache_bytes=3_000)
     soup.execute("CREATE STREAM s (x BIGINT) RETENTION 10 ROWS ARCHIVE 640 ROWS")
@@ -253,7 +256,7 @@ def test_readers_and_expiry_do_not_disturb_each_other(tmp_path: Path) -> None:
     soup.store.close()
 
 
-@pytest.mark.parametrize("damage", ["page", "footer", "cut", "missing"])
+@pytest.mark.parametrize("damage", swept(["page", "footer", "cut", "missing"], fast=2))
 def test_a_damaged_archived_chunk_is_found_when_it_is_read(soup: RestartingPSoup, damage: str) -> None:
     make_archive(soup)
     query = soup.register("SELECT x, k, r, w FROM s WHERE r >= 0 BEGIN (START)")
@@ -300,7 +303,7 @@ def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", swept(STEPS, fast=2))
 def test_a_crash_at_any_step_on_the_way_to_the_archive(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:

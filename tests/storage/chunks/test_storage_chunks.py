@@ -30,6 +30,7 @@ from psoup_testing.engines.recorded import Player, RecordingPSoup
 from psoup_testing.engines.restarts import RestartingPSoup, making
 from psoup_testing.histories.histories import draw_history
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(
     chunk_rows=64, piece_rows=16, kept_acknowledgements=4, producer_idle=1_000 * SECOND, ahead=86_400 * SECOND
@@ -222,7 +223,7 @@ STEPS: dict[str, tuple[object, str]] = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", swept(STEPS, fast=3))
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_any_step_leaves_no_row_missing_or_double(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch, step: str, after: bool

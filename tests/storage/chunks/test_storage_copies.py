@@ -47,6 +47,7 @@ def attach_history(soup: RestartingPSoup, folder: Path) -> None:
     attach(soup, "s", "job", folder)
 
 
+@pytest.mark.long
 def test_answers_are_computed_again_from_disk(tmp_path: Path) -> None:
     soup = RestartingPSoup(CONFIG, VirtualClock(1_000 * SECOND), tmp_path / "data")
     soup.execute(STREAM)

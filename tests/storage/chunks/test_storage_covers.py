@@ -24,6 +24,7 @@ from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, archive_rows=200)
 ARCHIVED = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 100 SECONDS ARCHIVE 9900 SECONDS"
@@ -141,7 +142,7 @@ def test_explain_says_which_part_of_the_past_is_covered(soup: RestartingPSoup, t
 SPOILS = ["no manifest", "no matches", "bit", "other chunk", "other incarnation", "history", "path"]
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize("spoil", swept(SPOILS, fast=3))
 def test_a_directory_that_is_not_whole_is_refused(soup: RestartingPSoup, tmp_path: Path, spoil: str) -> None:
     query = soup.register(TEXTS[0])
     folder = tmp_path / "job"

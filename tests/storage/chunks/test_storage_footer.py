@@ -41,6 +41,7 @@ def taken(content: bytes) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_no_change_of_a_footer_ends_the_process() -> None:
     content, draw = written(), random.Random(7)
     assert taken(content)

@@ -96,6 +96,7 @@ def test_a_table_that_was_asked_for_is_there_after_a_start_and_what_came_since(s
     assert any(name.count(".") == 3 for name in os.listdir(soup.path / FOLDER))
 
 
+@pytest.mark.long
 def test_one_who_came_later_is_refused_alone_and_one_who_is_gone_leaves_nothing(soup: RestartingPSoup) -> None:
     ids = list(soup.register_many(PLAIN, [[k] for k in range(13)]))
     push(soup, 0, 200)
@@ -112,6 +113,7 @@ def test_one_who_came_later_is_refused_alone_and_one_who_is_gone_leaves_nothing(
     assert soup.store.archive_reads == 0
 
 
+@pytest.mark.long
 def test_an_id_that_was_given_again_does_not_find_the_states_of_the_one_before(soup: RestartingPSoup) -> None:
     ids = list(soup.register_many(PLAIN, [[k] for k in range(13)]))
     push(soup, 0, 200)
@@ -132,6 +134,7 @@ def test_an_id_that_was_given_again_does_not_find_the_states_of_the_one_before(s
     assert left is not None and left.ids.tolist() == np.delete(pack.ids, 2).tolist()
 
 
+@pytest.mark.long
 @in_parts(2)
 def test_tables_are_those_without_packs_whenever_the_process_ends(
     tmp_path: Path, part: slice, monkeypatch: pytest.MonkeyPatch

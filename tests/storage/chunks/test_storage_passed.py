@@ -164,13 +164,16 @@ def test_a_stream_of_which_nothing_is_left_goes_on(soup: RestartingPSoup) -> Non
 
 @pytest.mark.parametrize(
     ("retention", "change"),
-    [
-        ("193 ROWS", {}),
-        ("100 ROWS", {"unstored_chunks": 0}),
-        ("100 ROWS", {"unstored_bytes": 2_000}),
-        ("90 SECONDS", {}),
-        ("30 ROWS ARCHIVE 100 ROWS", {}),
-    ],
+    swept(
+        [
+            ("193 ROWS", {}),
+            ("100 ROWS", {"unstored_chunks": 0}),
+            ("100 ROWS", {"unstored_bytes": 2_000}),
+            ("90 SECONDS", {}),
+            ("30 ROWS ARCHIVE 100 ROWS", {}),
+        ],
+        fast=2,
+    ),
 )
 def test_what_is_long_or_large_is_stored(tmp_path: Path, retention: str, change: dict[str, int]) -> None:
     soup = RestartingPSoup(replace(CONFIG, **change), VirtualClock(0), tmp_path / "data")

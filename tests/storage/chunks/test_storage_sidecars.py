@@ -64,6 +64,7 @@ def files(soup: RestartingPSoup) -> list[str]:
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a fold is named by a number that a restart gives to another clause")
 @pytest.mark.seeded("values that could not be computed are lost on the way to the disk")
 @pytest.mark.parametrize("seed", swept([1, 2], fast=1))
@@ -182,6 +183,7 @@ def test_a_sidecar_that_is_damaged_or_foreign_is_not_found(soup: RestartingPSoup
     soup.reopen()
 
 
+@pytest.mark.long
 def test_sidecars_of_chunks_that_became_others_are_not_found(soup: RestartingPSoup, tmp_path: Path) -> None:
     """Another body of data has chunks of the same numbers, and the same query."""
     query = soup.register(QUERY)
@@ -202,7 +204,7 @@ def test_sidecars_of_chunks_that_became_others_are_not_found(soup: RestartingPSo
     plain.store.close()
 
 
-@pytest.mark.parametrize("step", ["open", "rename"])
+@pytest.mark.parametrize("step", swept(["open", "rename"], fast=1))
 def test_a_kill_while_a_sidecar_is_written_leaves_nothing_wrong(
     soup: RestartingPSoup, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +257,7 @@ def test_without_room_nothing_is_kept_and_nothing_fails(
     assert answer(soup, query) == wanted
 
 
+@pytest.mark.long
 def test_sidecars_go_with_their_chunks_and_their_stream_and_are_not_in_a_copy(
     soup: RestartingPSoup, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def asked(soup: RestartingPSoup, ids: Sequence[int], as_of: int | None, archive_
     return invoke_table(snapshot, np.array(ids), tenant=soup.tenant, now=soup.clock.now(), as_of=as_of)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_of", swept([None, 600], fast=1))
 @pytest.mark.parametrize("select", swept(range(len(SELECTS)), fast=(2,)))
 def test_what_is_on_disk_is_in_the_table(soup: RestartingPSoup, select: int, as_of: int | None) -> None:
@@ -82,6 +83,7 @@ def test_what_is_on_disk_is_in_the_table(soup: RestartingPSoup, select: int, as_
     assert whole.num_rows > (1_000 if select == 0 else len(ids) - 1)
 
 
+@pytest.mark.long
 def test_too_much_work_on_disk_is_a_failure_of_the_queries_that_need_it(soup: RestartingPSoup) -> None:
     every = [query_id for query_id, _ in soup.engine.snapshot().queries.items()]
     words = pa.table({"p": ["w1", "w2"] * 8})

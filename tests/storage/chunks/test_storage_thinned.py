@@ -43,6 +43,7 @@ from psoup_testing.engines.admission_gate import rows
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.suite.budget import SEED
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
 CREATE = "CREATE STREAM s (t TIMESTAMP, x BIGINT, name TEXT) TIMESTAMP BY t"
@@ -264,7 +265,7 @@ WRONG: dict[str, tuple[str, bytes | int | None]] = {
 }
 
 
-@pytest.mark.parametrize("said", WRONG)
+@pytest.mark.parametrize("said", swept(WRONG, fast=3))
 def test_a_wrong_place_list_is_damage_of_its_chunk_alone(soup: RestartingPSoup, said: str) -> None:
     """The doctor names the chunk and sets it aside, and the other streams go on."""
     fill(soup)
@@ -316,7 +317,7 @@ def test_place_lists_come_back() -> None:
 # A crash, and a disk that fails
 
 
-@pytest.mark.parametrize("create", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("create", swept(FORMS.values(), fast=1), ids=FORMS)
 def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, create: str) -> None:
     """A kill, or a power cut, before each operation of the disk. The doctor is content, and the next start cleans."""
     chance, images = random.Random(SEED), list[Any]()

@@ -49,7 +49,11 @@ def refused(path: Path, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "beside", [{}, {"psoup.db-wal"}, {"chunks"}, {"psoup.db-wal", "chunks"}, {"chunks", NOTE}, {"psoup.db-wal", NOTE}]
+    "beside",
+    swept(
+        [{}, {"psoup.db-wal"}, {"chunks"}, {"psoup.db-wal", "chunks"}, {"chunks", NOTE}, {"psoup.db-wal", NOTE}],
+        fast=(0, 5),
+    ),
 )
 def test_an_empty_database_beside_what_a_service_left_is_damage(data: Path, beside: set[str]) -> None:
     """`beside`: what is gone, too."""
@@ -103,7 +107,7 @@ def test_no_first_start_that_is_cut_off_is_an_obstacle(tmp_path: Path) -> None:
 # The write-ahead log
 
 
-@pytest.mark.parametrize("left", swept([None, 0, 7, 31, 32, 40], fast=(0, 3, 5)))
+@pytest.mark.parametrize("left", swept([None, 0, 7, 31, 32, 40], fast=(0, 3)))
 def test_a_log_that_is_gone_is_damage_where_the_note_names_frames_of_it(data: Path, left: int | None) -> None:
     wal = data / "psoup.db-wal"
     content = wal.read_bytes()
@@ -154,6 +158,7 @@ def history() -> list[Event]:
     return gate.events
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shrinks", [False, True])
 def test_no_moment_of_an_end_or_a_start_looks_like_a_log_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shrinks: bool

@@ -26,6 +26,7 @@ from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.attachments import write
 from psoup_testing.engines.starts import kept
 from psoup_testing.suite.budget import SEED, places
+from psoup_testing.suite.sweeps import swept
 
 
 def groups_of_events(count: int, seed: int) -> list[list[Event]]:
@@ -79,7 +80,7 @@ FAULTS = {"EIO": (EIO, False), "EIO, once": (EIO, True), "ENOSPC": (ENOSPC, Fals
 
 
 @pytest.mark.parametrize("settles", [False, True])
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", swept(FAULTS, fast=1))
 def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
     tmp_path: Path, kind: str, settles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,14 +196,17 @@ def lost(tmp_path: Path, images: list[tuple[dict[str, bytes], int]], rows: list[
     return problems
 
 
-def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bounded", swept([6, 24], fast=1))
+def test_a_power_cut_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: int
+) -> None:
     """T2: unsynced writes are lost, kept or torn at random."""
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 96 * 1024)
     groups = groups_of_events(200, SEED)
     images = cuts(tmp_path / "data", groups, SEED)
     rows: list[object] = [encode(event) for group in groups for event in group]
     assert len(images) > len(groups)
-    chosen = [images[3:][at] for at in places(len(images) - 3, bounded=24)]
+    chosen = [images[3:][at] for at in places(len(images) - 3, bounded=bounded)]
     assert lost(tmp_path, chosen, rows) == []
 
 

@@ -18,6 +18,7 @@ from psoup_storage.durable.sqlite.database import PAGE_BYTES
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, leave
 from psoup_testing.suite.budget import SCALE, SEED
+from psoup_testing.suite.sweeps import swept
 
 FLIPS = max(20, round(60 * SCALE))
 FRAME = 24 + PAGE_BYTES
@@ -39,14 +40,15 @@ def open_and_ask(path: Path) -> list[Any]:
         soup.store.close()
 
 
-def test_a_flipped_bit_is_detected_or_harmless(killed_directory: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("flips", swept([6, FLIPS], fast=1))
+def test_a_flipped_bit_is_detected_or_harmless(killed_directory: Path, tmp_path: Path, flips: int) -> None:
     chance, expected = random.Random(SEED), json.loads((killed_directory / "answers.json").read_text(encoding="utf-8"))
     found = {"detected": 0, "harmless": 0}
     files = sorted(
         path.relative_to(killed_directory / "data") for path in (killed_directory / "data").rglob("*") if path.is_file()
     )
     weights = [1 if path.suffix == ".parquet" else 4 for path in files]
-    for number in range(FLIPS):
+    for number in range(flips):
         path = shutil.copytree(killed_directory / "data", tmp_path / "flipped")
         [file] = chance.choices(files, weights)
         place = chance.randrange(8 * (path / file).stat().st_size)
@@ -62,7 +64,7 @@ def test_a_flipped_bit_is_detected_or_harmless(killed_directory: Path, tmp_path:
             assert all(same), f"flip {number}, bit {place} of {file}: a silent wrong answer"
             found["detected" if any(refused) else "harmless"] += 1
         shutil.rmtree(path)
-    assert min(found.values()) > FLIPS // 10, found
+    assert min(found.values()) > flips // 10, found
 
 
 # The write-ahead log: SQLite ends it at the first frame that is not whole
@@ -117,6 +119,7 @@ def test_a_log_that_a_crash_has_cut_off_is_no_damage(killed_directory: Path, tmp
         store.close()
 
 
+@pytest.mark.long
 def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(killed_directory: Path, tmp_path: Path) -> None:
     """Its head is new and its page is that of the older frame, which may be one bit away: the database's size."""
     count, size = frames(shutil.copytree(killed_directory / "data", tmp_path / "counted"))

@@ -19,11 +19,12 @@ from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, readings
+from psoup_testing.suite.sweeps import swept
 
 FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("format-*.tar.xz"))
 
 
-@pytest.fixture(params=FIXTURES, ids=lambda path: path.name.partition(".")[0])
+@pytest.fixture(params=swept(FIXTURES, fast=1), ids=lambda path: path.name.partition(".")[0])
 def left(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The unpacked folder: `data` and `answers.json`."""
     with tarfile.open(request.param) as packed:

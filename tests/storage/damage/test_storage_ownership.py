@@ -22,6 +22,7 @@ from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
+from psoup_testing.suite.sweeps import swept
 
 STRANGER = 54_321
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -59,14 +60,17 @@ def held(data: Path) -> apsw.Connection:
 
 @pytest.mark.parametrize(
     "use",
-    [
-        opened,
-        lambda data: LookingStore(data).close(),
-        lambda data: examine(data),
-        lambda data: examine(data, repair=True, aside=True),
-        lambda data: rotate(data),
-        lambda data: restore(data, data.parent / "copy"),
-    ],
+    swept(
+        [
+            opened,
+            lambda data: LookingStore(data).close(),
+            lambda data: examine(data),
+            lambda data: examine(data, repair=True, aside=True),
+            lambda data: rotate(data),
+            lambda data: restore(data, data.parent / "copy"),
+        ],
+        fast=2,
+    ),
     ids=["serve", "replay", "doctor", "repair", "rotate", "restore"],
 )
 def test_a_directory_whose_lock_was_removed_is_still_in_use(data: Path, use: Callable[[Path], object]) -> None:

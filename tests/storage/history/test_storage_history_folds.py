@@ -35,6 +35,7 @@ from psoup_testing.engines.fold_stream import rows as values
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 EVENTS = "CREATE STREAM t (at TIMESTAMP, n BIGINT, x DOUBLE, s TEXT) TIMESTAMP BY at"
 CREATE = f"{EVENTS} RETENTION 90 SECONDS ARCHIVE 9 DAYS"
@@ -113,6 +114,7 @@ def batch(spec: StreamSpec) -> Batch:
     return Batch(tuple(read_columns(spec, table(400, 100), EngineConfig())), times)
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a job folds other rows than the service")
 def test_folds_of_a_job_are_the_bytes_that_the_service_makes(
     soup: RestartingPSoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -215,7 +217,7 @@ SPOILED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.seeded("bytes of a job's folds are not checked")
-@pytest.mark.parametrize("spoil", [*SPOILED, "swapped", "of another job", "gone"])
+@pytest.mark.parametrize("spoil", swept([*SPOILED, "swapped", "of another job", "gone"], fast=range(0, 15, 4)))
 def test_a_sidecar_of_a_job_that_is_wrong_changes_no_answer(soup: RestartingPSoup, spoil: str) -> None:
     queries = registered(soup, [QUERY])
     folder = job(soup, queries)

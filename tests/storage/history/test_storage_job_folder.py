@@ -27,6 +27,7 @@ from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.batches import seconds
 from psoup_testing.engines.past import EVENTS, rows, values
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 empty = past.soup
 QUERY = "SELECT x FROM s WHERE x >= 150 AND x < 160 BEGIN (START)"
@@ -163,18 +164,21 @@ def test_zones_are_found_anew(soup: RestartingPSoup) -> None:
 
 @pytest.mark.parametrize(
     ("place", "value", "message"),
-    [
-        (1, 49, "it has 50 rows in groups of 50, not 49"),
-        (1, 65_537, "it has 65,537 rows, and 1 to 65,536 are a chunk"),
-        (4, 149 * SECOND, "its first and its last time are not those of the manifest"),
-        (5, 200 * SECOND, "its first and its last time are not those of the manifest"),
-        (1, "50", "the facts of a chunk have other types"),
-        (4, 2**63, "the numbers of a chunk cannot be"),
-        (2, -1, "the numbers of a chunk cannot be"),
-        (0, 7, "the facts of a chunk have other types"),
-        (9, None, "the facts of a chunk have other types"),
-        (3, True, "the facts of a chunk have other types"),
-    ],
+    swept(
+        [
+            (1, 49, "it has 50 rows in groups of 50, not 49"),
+            (1, 65_537, "it has 65,537 rows, and 1 to 65,536 are a chunk"),
+            (4, 149 * SECOND, "its first and its last time are not those of the manifest"),
+            (5, 200 * SECOND, "its first and its last time are not those of the manifest"),
+            (1, "50", "the facts of a chunk have other types"),
+            (4, 2**63, "the numbers of a chunk cannot be"),
+            (2, -1, "the numbers of a chunk cannot be"),
+            (0, 7, "the facts of a chunk have other types"),
+            (9, None, "the facts of a chunk have other types"),
+            (3, True, "the facts of a chunk have other types"),
+        ],
+        fast=4,
+    ),
 )
 def test_what_the_manifest_says_must_be_so(soup: RestartingPSoup, place: int, value: Any, message: str) -> None:
     folder = job(soup)
@@ -271,7 +275,9 @@ def test_an_index_that_was_cut_off_is_none(tmp_path: Path, size: int) -> None:
     assert not len(read_index(path, 7, 50).ranges)
 
 
-@pytest.mark.parametrize("ranges", [[[1, 2**62]], [[5, 3]], [[3, 5], [4, 6]], [[-4, 1]], [[1, 2], [9, 10]]])
+@pytest.mark.parametrize(
+    "ranges", swept([[[1, 2**62]], [[5, 3]], [[3, 5], [4, 6]], [[-4, 1]], [[1, 2], [9, 10]]], fast=2)
+)
 def test_covers_are_of_queries_that_there_are(soup: RestartingPSoup, tmp_path: Path, ranges: list[list[int]]) -> None:
     attach(soup, "s", "job", job(soup))
     query = soup.register(QUERY)

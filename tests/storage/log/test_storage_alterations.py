@@ -28,6 +28,7 @@ from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.altered_queries import choose
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 MANY = "SELECT x FROM s WHERE x > ?"
@@ -72,7 +73,7 @@ def fill(soup: RestartingPSoup, keeping: Keeping) -> list[int]:
     return [*ids, *soup.register_many(JOIN, [[n] for n in range(3)], keeping=keeping)]
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", swept(range(2), fast=1))
 def test_a_restart_restores_how_queries_are_kept(soup: RestartingPSoup, number: int) -> None:
     """Also after a kill, which leaves a copy of the directory with its write-ahead log."""
     source = random.Random(number)
@@ -98,6 +99,7 @@ def test_a_restart_restores_how_queries_are_kept(soup: RestartingPSoup, number: 
     killed.store.close()
 
 
+@pytest.mark.long
 def test_the_log_does_not_grow_with_changes(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alterations, "LEAST", 8)
     ids, source = fill(soup, Keeping(Amount.NONE)), random.Random(1)

@@ -26,6 +26,7 @@ from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.batches import seconds
 from psoup_testing.engines.past import values
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
 CLOCK = 1_000 * SECOND
@@ -97,7 +98,7 @@ def test_batches_follow_each_other_and_history_lies_before(soup: RestartingPSoup
     soup.restart()
 
 
-@pytest.mark.parametrize("kept", ["100 SECONDS", "100 ROWS"])
+@pytest.mark.parametrize("kept", swept(["100 SECONDS", "100 ROWS"], fast=1))
 def test_what_is_older_than_the_retention_goes_and_ids_go_on(soup: RestartingPSoup, kept: str) -> None:
     soup.execute(f"{EVENTS} RETENTION {kept}")
     query = soup.register("SELECT x FROM s BEGIN (START)")

@@ -25,6 +25,7 @@ from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 ONE = "SELECT x FROM s WHERE x = ?"
@@ -83,7 +84,7 @@ def churn(soup: RestartingPSoup, number: int) -> int:
 
 
 @pytest.mark.seeded("F12: queries that are gone stay in the log")
-@pytest.mark.parametrize("restarts", [0, 3])
+@pytest.mark.parametrize("restarts", swept([0, 3], fast=(1,)))
 def test_the_log_does_not_grow_with_queries_that_come_and_go(soup: RestartingPSoup, restarts: int) -> None:
     kept = soup.register("SELECT x FROM s WHERE x = 5")
     block = soup.register_many(ONE, [[n] for n in range(10)])
@@ -111,6 +112,7 @@ def examine_copy(soup: RestartingPSoup) -> Any:
     return examine(target)
 
 
+@pytest.mark.long
 def test_streams_that_come_and_go_leave_the_log_with_their_queries(soup: RestartingPSoup) -> None:
     for number in range(40):
         soup.execute(f"CREATE STREAM u (x BIGINT, y{number} TEXT)")
@@ -132,6 +134,7 @@ def test_streams_that_come_and_go_leave_the_log_with_their_queries(soup: Restart
     assert standing(soup) == [stays[0]]
 
 
+@pytest.mark.long
 def test_a_block_shows_those_that_stand_and_no_others(soup: RestartingPSoup) -> None:
     """Every form of a block, as columns and not, with answers before and after a restart."""
     soup.push("s", pa.table({"x": [3, 4, 5, 89]}))
@@ -179,6 +182,7 @@ def come_and_go(soup: RestartingPSoup, steps: int) -> None:
             soup.unregister(standing.pop(churning.randrange(len(standing))))
 
 
+@pytest.mark.long
 def test_a_crash_at_any_transaction_leads_to_the_same_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves of each moment is opened: admission, and which queries stand, are those of that moment."""
     soup = RestartingPSoup(CONFIG, VirtualClock(0), tmp_path / "data")

@@ -19,6 +19,7 @@ from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.format_fixture import START, Soup
+from psoup_testing.suite.sweeps import swept
 
 
 def rows(first: int, count: int) -> pa.Table:
@@ -57,7 +58,7 @@ def test_a_start_goes_on_after_the_log_has_forgotten_stored_rows(tmp_path: Path)
     assert examine(tmp_path / "data").findings == []
 
 
-@pytest.mark.parametrize("resume", [[], ["RESUME"], ["RESUME FROM NOW"]])
+@pytest.mark.parametrize("resume", swept([[], ["RESUME"], ["RESUME FROM NOW"]], fast=(1,)))
 def test_a_start_reads_the_stored_chunks_of_a_stream_that_was_suspended(resume: list[str], tmp_path: Path) -> None:
     soup = filled(tmp_path / "data")
     soup.execute("CREATE STREAM y AS (SELECT k FROM x) RETENTION 3650 DAYS ARCHIVE 1 DAY")
@@ -76,7 +77,7 @@ def test_a_start_reads_the_stored_chunks_of_a_stream_that_was_suspended(resume: 
     again.store.close()
 
 
-@pytest.mark.parametrize("operator", ["ISTREAM", "DSTREAM", "RSTREAM"])
+@pytest.mark.parametrize("operator", swept(["ISTREAM", "DSTREAM", "RSTREAM"], fast=1))
 def test_ticks_after_starts_have_the_rows_of_a_life_without_starts(operator: str, tmp_path: Path) -> None:
     """The windows reach into chunks that are in files only. A start makes the answer before again."""
 

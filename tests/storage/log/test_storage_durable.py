@@ -36,6 +36,7 @@ from psoup_testing.engines.admission_gate import Gate, rows
 from psoup_testing.engines.recorded import Player, answers, replayed
 from psoup_testing.histories.histories import draw_history
 from psoup_testing.suite.budget import Budget, run_cases
+from psoup_testing.suite.sweeps import swept
 
 OF_LATER_FORMATS = (
     "DROP TRIGGER log_deleted",
@@ -148,8 +149,9 @@ def rows_of(events: Sequence[Event]) -> list[LogRow]:
     return [encode(event) for event in events if not isinstance(event, GroupChanged)]
 
 
-def test_random_histories_come_back_from_disk(tmp_path: Path) -> None:
-    budget, numbers = Budget("disk", cases=30), itertools.count()
+@pytest.mark.parametrize("cases", swept([12, 30], fast=1))
+def test_random_histories_come_back_from_disk(cases: int, tmp_path: Path) -> None:
+    budget, numbers = Budget("disk", cases=cases), itertools.count()
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)
@@ -199,6 +201,7 @@ def test_a_second_service_is_refused_and_told_why(tmp_path: Path) -> None:
     DurableStore(tmp_path).close()
 
 
+@pytest.mark.long
 def test_the_lock_ends_with_the_process(tmp_path: Path) -> None:
     code = f"import os; from psoup_storage import DurableStore; DurableStore({str(tmp_path)!r}); os._exit(9)"
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -351,15 +354,18 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        "UPDATE log SET tuples = zeroblob(length(tuples)) WHERE sequence = 4",
-        "UPDATE log SET tuples = NULL WHERE sequence = 4",
-        "UPDATE log SET body = replace(body, '\"rows\":3', '\"rows\":2') WHERE sequence = 4",
-        "UPDATE log SET refused = zeroblob(16) WHERE sequence = 10",
-        "UPDATE log SET last_time = 0 WHERE sequence = 11",
-        "UPDATE log SET stream = 3 WHERE sequence = 4",
-        "UPDATE log SET kind = 'drop' WHERE sequence = 4",
-    ],
+    swept(
+        [
+            "UPDATE log SET tuples = zeroblob(length(tuples)) WHERE sequence = 4",
+            "UPDATE log SET tuples = NULL WHERE sequence = 4",
+            "UPDATE log SET body = replace(body, '\"rows\":3', '\"rows\":2') WHERE sequence = 4",
+            "UPDATE log SET refused = zeroblob(16) WHERE sequence = 10",
+            "UPDATE log SET last_time = 0 WHERE sequence = 11",
+            "UPDATE log SET stream = 3 WHERE sequence = 4",
+            "UPDATE log SET kind = 'drop' WHERE sequence = 4",
+        ],
+        fast=3,
+    ),
 )
 def test_a_damaged_row_is_found_and_named(tmp_path: Path, damage: str) -> None:
     store = DurableStore(tmp_path)

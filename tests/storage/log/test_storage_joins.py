@@ -22,6 +22,7 @@ from psoup_storage.durable.log import departures
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.small_joins import join_of
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
 OF_R, OF_S, PLAIN = ("r", "a > 5"), ("s", "b > 7"), "SELECT * FROM s WHERE b > 7"
@@ -89,7 +90,7 @@ def test_the_log_has_what_admission_decided(soup: RestartingPSoup) -> None:
     assert [*change_of(block).queries] == [*block.queries]
 
 
-@pytest.mark.parametrize(("rest", "count"), [("x1.b > $n", 300), ("(x0.b > $n OR x1.a > 3)", 20)])
+@pytest.mark.parametrize(("rest", "count"), swept([("x1.b > $n", 300), ("(x0.b > $n OR x1.a > 3)", 20)], fast=(1,)))
 def test_a_block_of_a_template_is_bound_as_it_was(soup: RestartingPSoup, rest: str, count: int) -> None:
     """By columns where that is so, and row by row; some of it is gone."""
     block = soup.register_many(f"{RSR} AND {rest}", pa.table({"n": range(count)}))
@@ -120,6 +121,7 @@ def test_names_mean_what_they_meant(soup: RestartingPSoup) -> None:
     assert stand(soup) == before
 
 
+@pytest.mark.long
 def test_the_rows_of_streams_stay_while_a_join_of_them_is_logged(soup: RestartingPSoup) -> None:
     kept = soup.register(RS)
     for number in range(16):
@@ -142,6 +144,7 @@ def test_the_rows_of_streams_stay_while_a_join_of_them_is_logged(soup: Restartin
     assert len(kinds(soup)) < 15 and {i % FIRST_SIDE for i in stand(soup)} == {kept}
 
 
+@pytest.mark.long
 def test_a_kill_at_any_event_leads_to_the_same_state(soup: RestartingPSoup) -> None:
     def look() -> None:
         admission = Admission(CONFIG)

@@ -95,6 +95,7 @@ def test_large_events_are_logged_in_slices_and_come_back_whole(store: DurableSto
     again.close()
 
 
+@pytest.mark.long
 def test_a_block_without_one_of_its_slices_is_damaged_and_not_half_there(store: DurableStore) -> None:
     store.append(large_events().events)
     store.close()
@@ -111,6 +112,7 @@ def test_a_block_without_one_of_its_slices_is_damaged_and_not_half_there(store: 
     again.close()
 
 
+@pytest.mark.long
 def test_slices_go_with_what_they_belong_to(store: DurableStore) -> None:
     gate = large_events()
     for query in range(1, 1_305):

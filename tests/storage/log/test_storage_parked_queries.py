@@ -130,6 +130,7 @@ def test_a_start_binds_no_parked_query(soup: RestartingPSoup, monkeypatch: pytes
     assert texts(soup, single[2:3]) == ["SELECT x FROM s WHERE x > 2"] == bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(scaled(6)))
 def test_random_parking_changes_no_answer(soup: RestartingPSoup, tmp_path: Path, number: int) -> None:
     """The same queries in two engines. The first parks and wakes them, and is started again all the time."""

@@ -218,6 +218,7 @@ def test_without_memory_one_push_is_refused(store: DurableStore, monkeypatch: py
     store.append([event])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", swept([EIO, ENOSPC], fast=1), ids=["broken", "full"])
 def test_a_disk_that_fails_at_any_write_keeps_all_or_nothing(tmp_path: Path, fault: Fault) -> None:
     refused = 0

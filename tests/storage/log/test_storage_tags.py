@@ -31,6 +31,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaced.Succession.__init__, "__defaults__", (KEPT,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columnar", swept([1, 1_000], fast=1))
 def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columnar: int) -> None:
     met = set[str]()

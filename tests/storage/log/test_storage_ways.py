@@ -17,6 +17,7 @@ from psoup.sql.templates.ladder import way_of
 from psoup.work.clock import VirtualClock
 from psoup_storage.durable.log import blocks
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 MANY = 300
 COLUMNS = EngineConfig(columnar_queries=1)
@@ -79,7 +80,7 @@ def block_of(soup: RestartingPSoup, where: str, rows: Any) -> RegisteredMany:
     return event
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", swept(CASES, fast=range(0, 20, 3)))
 def test_a_replay_goes_the_way_of_the_registration(case: str, soups: Callable[[EngineConfig], RestartingPSoup]) -> None:
     config, where, rows, way = CASES[case]
     soup = soups(config)

@@ -20,6 +20,7 @@ from psoup_storage.replica.restore import RestoredCopy, Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import AFTER, BEFORE, FailingTarget, copied, store_of, wait_for_copy
 from psoup_testing.engines.format_fixture import END, Soup
+from psoup_testing.suite.sweeps import swept
 
 
 def push(soup: Soup, *values: int) -> None:
@@ -45,7 +46,7 @@ def restored_values(target: DirectoryTarget, path: Path, wanted: Wanted | None =
 
 
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
-@pytest.mark.parametrize("operation", ["create", "add_file", "read"])
+@pytest.mark.parametrize("operation", swept(["create", "add_file", "read"], fast=1))
 def test_each_request_may_fail_once(tmp_path: Path, operation: str, when: str) -> None:
     failed = set[str]()
 
@@ -203,12 +204,15 @@ def swapped(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "why"),
-    [
-        (flipped, "its checksum is wrong"),
-        (torn, "its checksum is wrong"),
-        (swapped, "does not follow"),
-        (Path.unlink, "is missing"),
-    ],
+    swept(
+        [
+            (flipped, "its checksum is wrong"),
+            (torn, "its checksum is wrong"),
+            (swapped, "does not follow"),
+            (Path.unlink, "is missing"),
+        ],
+        fast=1,
+    ),
 )
 def test_a_damaged_segment_is_refused(tmp_path: Path, damage: Callable[[Path], None], why: str) -> None:
     target = DirectoryTarget(tmp_path / "copy")
