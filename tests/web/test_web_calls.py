@@ -286,6 +286,7 @@ def test_requests_in_a_row_are_answered_in_order(page: Page) -> None:
     assert replies.count(b"HTTP/1.1 200") == 4 and replies.endswith(b"serving\n")
 
 
+@pytest.mark.long
 def test_a_watch_tells_what_comes_and_how_it_ends(page: Page, served: Serving) -> None:
     made = page.call("QueryService/Register", {"statement": "SELECT n FROM s WHERE n > 5"})["query"]["queryId"]
     with page.events("SyncService/Watch", {"wants": [{"queryId": made}], "progressSeconds": 1}) as events:
@@ -332,6 +333,7 @@ def test_pages_that_leave_at_any_moment_leave_no_watcher(served: Serving, page: 
     assert not served.service._servicers.sync._rounds._watchers
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a page that does not read is waited for, with its messages or with the last word")
 def test_a_page_that_does_not_read_is_cut_and_others_are_not(served: Serving, query: str) -> None:
     page = Page(served.service)

@@ -52,6 +52,7 @@ def test_the_schemas_are_those_of_the_messages(document: Any) -> None:
     assert schemas["Completeness"]["properties"]["sequence"]["description"].startswith("The last event")
 
 
+@pytest.mark.long
 def test_the_document_is_valid(document: Any) -> None:
     openapi = pytest.importorskip("openapi_spec_validator")
     openapi.validate(document)

@@ -176,6 +176,7 @@ def test_the_gate_holds_and_a_drain_ends_event_streams(tmp_path: Path) -> None:
             assert [(kind, data["reason"]) for kind, data, _ in replies if data] == [("error", "DRAINING")]
 
 
+@pytest.mark.long
 def test_a_browser_follows(tab: Opened) -> None:
     page = tab.page
     page.evaluate(

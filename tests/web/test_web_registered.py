@@ -15,6 +15,7 @@ from psoup_testing.browser.browser import SKIPPED, Opened, Site, executable
 pytestmark = pytest.mark.skipif(executable() is None, reason=SKIPPED)
 
 
+@pytest.mark.long
 def test_a_wrong_query_is_mended_and_registered(tab: Opened, site: Site) -> None:
     page = tab.page
     page.get_by_role("link", name="New query").first.click()

@@ -271,6 +271,7 @@ def test_arrow_goes_in(rows: Rows) -> None:
     assert rows.refused(b"no arrow", {**headers, "idempotency-key": "other"})[0] == 400
 
 
+@pytest.mark.long
 def test_arrow_that_inflates_is_refused_by_its_declared_size(rows: Rows) -> None:
     rows.create("name TEXT")
     repeated = pa.table({"name": ["x" * 1_000_000] * 300})
@@ -368,6 +369,7 @@ def test_csvs_that_are_refused(rows: Rows, body: bytes, line: int, words: str) -
     assert "--" not in refusal["message"]
 
 
+@pytest.mark.long
 def test_a_refusal_of_very_many_bad_rows_is_quick(rows: Rows) -> None:
     rows.create()
     for line in (b"%d.x,a,1,1", b"2024-05-01,a,%dx,1", b"2024-05-01,a,1,%dx"):

@@ -68,6 +68,7 @@ def test_an_answer_whose_reader_was_cancelled_does_not_look_whole(running: Servi
     asyncio.run(read())
 
 
+@pytest.mark.long
 def test_a_cancelled_push_of_a_stage_ends_its_producer(
     running: Serving, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ loop.close()
 """
 
 
+@pytest.mark.long
 def test_a_producer_whose_loop_is_closed_says_what_is_lost(running: Serving, stream: str) -> None:
     command = [sys.executable, "-c", PROGRAM, running.address, stream]
     done = subprocess.run(

@@ -59,6 +59,7 @@ def a_call_is_open(running: Serving, calls: int = 1) -> Coroutine[Any, Any, None
     return asyncio.to_thread(running.wait_until, lambda: under_way.open >= calls)
 
 
+@pytest.mark.long
 @RUNNERS
 def test_a_thousand_tasks_are_answered(running: Serving, stream: str, run: Runner) -> None:
     async def asked() -> list[int]:
@@ -142,6 +143,7 @@ def test_a_stream_that_is_left_is_cancelled(running: Serving, stream: str) -> No
     no_call_is_open(running)
 
 
+@pytest.mark.long
 def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
     async def watched(first: Serving) -> None:
         async with AsyncClient(first.address) as client:

@@ -16,7 +16,6 @@ from psoup_testing.services.async_shim import ShimClient
 
 CLIENTS = Path(__file__).resolve().parents[1]
 HERE = (
-    "copies/test_client_copies_now.py",
     "push/test_client_patches.py",
     "push/test_client_position.py",
     "push/test_client_refused.py",

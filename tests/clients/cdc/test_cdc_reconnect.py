@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from psoup_testing.suite.sweeps import swept
+
 pytest.importorskip("psycopg2", reason="psycopg2 is not installed (the extra psoup[postgres])")
 
 from psoup_cdc import SourceTable, Start, TableFeed, TargetTable, producer_name, text_of
@@ -109,7 +111,7 @@ class ScriptedChanges:
 
 
 @pytest.mark.seeded("a change applied twice after a reconnect")
-@pytest.mark.parametrize("resends", [True, False])
+@pytest.mark.parametrize("resends", swept([True, False], fast=1))
 def test_transactions_that_come_again_after_a_lost_connection_are_applied_once(
     client: Client, monkeypatch: pytest.MonkeyPatch, resends: bool
 ) -> None:

@@ -35,6 +35,7 @@ from psoup_proto.csv_rows.field import CsvField
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.dirty_file import Dirty
 from psoup_testing.services.dirty_files import COLUMNS, CORPUS, endless
+from psoup_testing.suite.sweeps import swept
 
 _BEGIN = dt.datetime(2026, 7, 1, tzinfo=dt.UTC)
 _TYPES: dict[str, pa.DataType] = {
@@ -74,7 +75,7 @@ def test_the_corpus_has_fifty_files_and_more() -> None:
     assert len({dirty.name for dirty in CORPUS}) == len(CORPUS) >= 50
 
 
-@pytest.mark.parametrize("dirty", CORPUS, ids=lambda dirty: dirty.name)
+@pytest.mark.parametrize("dirty", swept(CORPUS, fast=range(0, 200, 2)), ids=lambda dirty: dirty.name)
 def test_a_dirty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: Dirty) -> None:
     """Without rejects the first row that does not fit is an error; with them it is named in the same words."""
     monkeypatch.chdir(tmp_path)
@@ -292,6 +293,7 @@ TOKENS = [
 ]
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_read_or_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes are put in, taken out and changed: without rejects no more rows are taken than with them."""
     drawn = random.Random(7)

@@ -87,6 +87,7 @@ def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
     assert "tuple -1 is not in stream" in ran.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unbuffered", swept(["", "1"], fast=1))
 def test_a_reader_of_the_output_that_leaves_is_no_error(
     running: Serving, psoup: Psoup, filled: str, unbuffered: str
@@ -147,6 +148,7 @@ def test_an_interrupt_that_a_finalizer_loses_comes_again(busy: str) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted\n", "")
 
 
+@pytest.mark.long
 def test_a_push_that_waits_for_a_quota_says_so_before(
     psoup: Psoup, stream: str, client: Client, running: Serving, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_the_sentence_is_about_the_command(missing: str | None, arguments: list[
     assert lacking(ModuleNotFoundError("x", name=missing), arguments) == said
 
 
+@pytest.mark.long
 def test_commands_of_clients_need_no_engine() -> None:
     done = run((*ENGINE_AND_SERVER, "pyspark"), "invoke", "q-1", "--address", "unix:/nowhere/psoup.sock")
     assert (done.returncode, done.stdout) == (3, "")

@@ -74,6 +74,7 @@ def test_each_tuple_is_a_line_and_the_position_file_goes_on(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["position"]
 
 
+@pytest.mark.long
 def test_a_closed_pipe_ends_it_quietly_and_a_group_keeps_its_position(
     client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_closed_pipe_ends_it_quietly_and_a_group_keeps_its_position(
         assert next(iter(next(worker))).tuple["n"] == 2, "what could not be written was not confirmed"
 
 
+@pytest.mark.long
 def test_after_counts_until_there_is_a_position_file(
     client: Client, ads: str, started: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ def test_after_counts_until_there_is_a_position_file(
     assert json.loads(process.stdout.readline())["tuple"]["n"] == 2, "the file wins over --after"
 
 
+@pytest.mark.long
 def test_unknown_labels_are_noted(client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]) -> None:
     process = started("follow", ads, "--label", "user=unknown", "--name", "pager")
     assert process.stderr is not None
@@ -165,6 +168,7 @@ def test_what_is_not_followed_is_told(psoup: Psoup, client: Client, ads: str) ->
         assert repr(feed) == f"<Following of {ads}: iterate for batches of new matches>"
 
 
+@pytest.mark.long
 def test_a_command_says_how_many_queries_it_leaves_out(
     client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -20,7 +20,7 @@ from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.columns.convert import to_table
 from psoup_service.wire.json_answers import rows_json
 from psoup_service.wire.json_rows import read_rows
-from psoup_testing.suite.sweeps import in_parts
+from psoup_testing.suite.sweeps import in_parts, swept
 
 TYPES = {
     "BOOLEAN": BOOLEAN,
@@ -96,7 +96,7 @@ def drawn(random_of: random.Random) -> Iterator[list[str]]:
         yield [random_of.choice(few) for _ in range(random_of.randint(2, 4))]
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", swept(TYPES, fast=3))
 @in_parts(2)
 def test_the_command_and_the_service_read_the_same(name: str, part: slice, tmp_path: Path) -> None:
     seed = int(os.environ.get("PSOUP_TEST_SEED", "43"))

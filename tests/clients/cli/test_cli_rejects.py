@@ -16,6 +16,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_testing.services.command import Psoup
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 
@@ -91,7 +92,7 @@ WAYS: list[tuple[str, list[str]]] = [(kind, []) for kind in LINES]
 WAYS += [(kind, [way]) for kind in ("csv.gz", "parquet") for way in ("--whole", "--ids")]
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
+@pytest.mark.parametrize(("kind", "way"), swept(WAYS, fast=3))
 def test_rows_refused_for_their_times_are_written_down(
     psoup: Psoup, client: Client, events: str, tmp_path: Path, kind: str, way: list[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_rows_refused_for_their_times_are_written_down(
     assert numbers(client, events) == [0, 1, 3, 6]
 
 
+@pytest.mark.long
 def test_of_several_files_and_pieces(
     psoup: Psoup, client: Client, events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_long_value_pushes_the_rest_of_its_row() -> None:
     assert _printed(rows)[-2:] == ["1   a long one   2", "3   b      4"]
 
 
+@pytest.mark.long
 def test_many_rows_take_seconds_not_minutes() -> None:
     started = time.thread_time()
     _printed([(number, "some text", 2.5) for number in range(100_000)])

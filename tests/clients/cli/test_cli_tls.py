@@ -57,6 +57,7 @@ def test_commands_look_where_the_service_listens_on_this_machine(psoup: Psoup, m
     assert rows["address"] == ("unix:other.sock", "PSOUP_LISTEN")
 
 
+@pytest.mark.long
 def test_a_handshake_that_fails_is_told_in_one_line() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
     with serving(Settings(listen=("127.0.0.1:0",))) as service:

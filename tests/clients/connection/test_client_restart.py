@@ -22,6 +22,7 @@ from psoup_client.channel.patience import Patience
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving
+from psoup_testing.suite.sweeps import swept
 
 QUICK = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.05)
 ROWS = [(1,), (2,)]
@@ -159,7 +160,7 @@ def test_every_streaming_call_of_the_contract_is_called_after_a_restart() -> Non
     assert set(CALLS) == set(streaming())
 
 
-@pytest.mark.parametrize("name", [*CALLS, *OTHERS])
+@pytest.mark.parametrize("name", swept([*CALLS, *OTHERS], fast=3))
 def test_the_first_call_waits_for_the_restart(name: str, restarted: Restarted, tmp_path: Path) -> None:
     call, wanted = {**CALLS, **OTHERS}[name]
     with Client(restarted.address, timeout=30, options=ClientOptions(retry=QUICK)) as client:

@@ -13,6 +13,7 @@ from psoup_client import AnswerCopy, Client
 from psoup_client.copies import answer_copy as copies_module
 from psoup_client.copies.moments import Moment, elapsed, moment, step
 from psoup_testing.services.threaded_service import serving
+from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
     pytest.mark.seeded("rows are deleted by the client's clock"),
@@ -59,7 +60,7 @@ def shown(copy: AnswerCopy) -> list[tuple[object, ...]]:
     return copy.rows(now=copy.estimated_now)
 
 
-@pytest.mark.parametrize("retention", ["", " RETENTION 40 SECONDS"])
+@pytest.mark.parametrize("retention", swept(["", " RETENTION 40 SECONDS"], fast=1))
 def test_what_is_shown_is_the_answer_of_later(here: Here, retention: str) -> None:
     clock = VirtualClock(START)
     with serving(clock=clock) as service, Client(service.address) as client:
@@ -153,13 +154,16 @@ def test_moments_are_told_apart() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "ages"),
-    [
-        ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 SECONDS)", True),
-        ("BEGIN (START)", "BEGIN (NOW - 12 SECONDS)", True),
-        ("BEGIN (START)", "BEGIN (START)", True),
-        ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 ROWS)", False),
-        ("BEGIN (NOW - 20 SECONDS) END (NOW - 2 SECONDS)", "BEGIN (START)", False),
-    ],
+    swept(
+        [
+            ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 SECONDS)", True),
+            ("BEGIN (START)", "BEGIN (NOW - 12 SECONDS)", True),
+            ("BEGIN (START)", "BEGIN (START)", True),
+            ("BEGIN (NOW - 20 SECONDS)", "BEGIN (NOW - 8 ROWS)", False),
+            ("BEGIN (NOW - 20 SECONDS) END (NOW - 2 SECONDS)", "BEGIN (START)", False),
+        ],
+        fast=2,
+    ),
 )
 def test_a_joined_row_is_hidden_with_the_first_of_its_tuples(here: Here, first: str, second: str, ages: bool) -> None:
     clock = VirtualClock(START)

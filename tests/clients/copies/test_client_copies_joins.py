@@ -26,6 +26,7 @@ def stream(make_stream: MakeStream) -> str:
     return make_stream("(sym TEXT, price DOUBLE, n BIGINT)")
 
 
+@pytest.mark.long
 def test_a_join_comes_in_pages_and_then_only_what_is_new(client: Client, stream: str) -> None:
     """A page ends within a step; windows move in between; one row in a reply is still one."""
     sources = f"{stream} AS a [BEGIN (NOW - 90 ROWS)], {stream} AS b [BEGIN (START)]"

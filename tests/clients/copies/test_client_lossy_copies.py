@@ -5,29 +5,35 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import pytest
+
 from psoup_client import Client, ClientOptions, PSoupError, RetryOptions
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.proxy import Cut, cutting
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.suite.budget import SEED, places
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 OPTIONS = ClientOptions(retry=RetryOptions(attempts=1, first_pause_seconds=0.01, longest_pause_seconds=0.01))
 ROWS = 40
 
 
-def cuts(most: int, up: int) -> list[Cut]:
+def cuts(count: int, most: int, up: int) -> list[Cut]:
     """Where connections are cut: most of them within a reply, some within what is sent."""
     draw = random.Random(SEED)
-    ways = [draw.randrange(5) == 0 for _ in places(5_000, 30)]
+    ways = [draw.randrange(5) == 0 for _ in places(5_000, count)]
     return [Cut(draw.randrange(1, up if way else most), way) for way in ways]
 
 
-def test_copies_go_on_after_a_line_that_is_cut(running: Serving, client: Client, make_stream: MakeStream) -> None:
+@pytest.mark.parametrize("count", swept([8, 30], fast=1))
+def test_copies_go_on_after_a_line_that_is_cut(
+    running: Serving, client: Client, make_stream: MakeStream, count: int
+) -> None:
     """One row comes between two syncs; a sync brings what has come since the last that arrived, and nothing twice."""
     stream = make_stream("(n BIGINT, t TEXT)")
     query = client.register(f"SELECT n, t FROM {stream} BEGIN (START)")
-    some = cuts(1_500, 1_500)
+    some = cuts(count, 1_500, 1_500)
     with cutting(running.address, some) as proxy, Client(proxy.address, options=OPTIONS) as lossy:
         copy, failed, came, number, begun = lossy.copy(query), 0, 0, 0, False
         while proxy.connections <= len(some):
@@ -51,11 +57,12 @@ def test_copies_go_on_after_a_line_that_is_cut(running: Serving, client: Client,
     assert len(copy) == number
 
 
+@pytest.mark.long
 def test_a_watch_goes_on_after_a_line_that_is_cut(running: Serving, client: Client, make_stream: MakeStream) -> None:
     """Each row comes once, whatever is cut."""
     stream = make_stream("(n BIGINT, t TEXT)")
     query = client.register(f"SELECT n, t FROM {stream} BEGIN (START)")
-    some = cuts(3_000, 300)
+    some = cuts(30, 3_000, 300)
     with cutting(running.address, some) as proxy, Client(proxy.address, options=OPTIONS) as lossy:
         copy, came, number = lossy.copy(query), 0, 0
         with lossy.watch([copy], patience=60) as changes:

@@ -52,6 +52,7 @@ def follow(changes: Iterator[tuple[AnswerCopy, Synced]], pairs: Sequence[tuple[A
         assert synced.error is None and any(copy is own for own, _ in pairs)
 
 
+@pytest.mark.long
 def test_watched_copies_are_the_answers(client: Client, make_stream: MakeStream) -> None:
     draw, stream = random.Random(3), make_stream("(sym TEXT, n BIGINT)")
     queries = [client.register(statement.format(s=stream)) for statement in STATEMENTS]
@@ -92,6 +93,7 @@ def test_mistakes_are_named(client: Client, make_stream: MakeStream) -> None:
             client.watch(copies, progress=progress)
 
 
+@pytest.mark.long
 def test_a_watch_goes_on_after_a_drain(tmp_path: Path) -> None:
     service = Serving(Settings(port=0), store=DurableStore(tmp_path))
     with Client(service.address, options=QUICK) as client:
@@ -185,6 +187,7 @@ def test_a_call_that_is_over_is_made_anew_without_patience(client: Client, make_
     messages.close()
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_know_watch_is_asked_again_and_again(
     client: Client, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

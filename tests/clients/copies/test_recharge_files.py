@@ -22,6 +22,7 @@ from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.crash.faults import EIO, ENOSPC, Disk, Fault, failing
 from psoup_testing.services.threaded_service import serving
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 FORMAT_1 = """
@@ -77,7 +78,7 @@ def on(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
 
 
 @pytest.mark.seeded("the token is stored in another transaction than the rows")
-@pytest.mark.parametrize("fault", [EIO, ENOSPC], ids=["error", "full"])
+@pytest.mark.parametrize("fault", swept([EIO, ENOSPC], fast=1), ids=["error", "full"])
 def test_a_disk_that_fails_leaves_the_copy_as_it_was(
     client: Client, path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ) -> None:
@@ -186,6 +187,7 @@ with file.changing():
 """
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_in_a_transaction_leaves_the_copy_as_it_was(client: Client, path: Path) -> None:
     before = path.read_bytes()
     child = subprocess.Popen(

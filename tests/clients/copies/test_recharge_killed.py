@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import pytest
 
 from psoup_client import Client
 from psoup_client.copies.answer_copy import changes
@@ -52,6 +53,7 @@ for number in range(parts):
 """
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_at_any_moment_leaves_all_of_a_change_or_nothing(
     client: Client, make_stream: MakeStream, tmp_path: Path
 ) -> None:

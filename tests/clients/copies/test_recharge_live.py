@@ -69,6 +69,7 @@ def test_changes_come_while_connected(client: Client, store: Store, make_stream:
     assert len(list(changes)) <= 2, "what had come is given, and then it ends"
 
 
+@pytest.mark.long
 def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, store: Store) -> None:
     service, lost = Serving(Settings(port=0), store=DurableStore(tmp_path / "data")), list[PSoupError]()
     with Client(service.address, options=QUICK) as client:

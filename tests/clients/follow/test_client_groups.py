@@ -25,6 +25,7 @@ from psoup_client.errors import AlreadyExists
 from psoup_testing.services.group_workers import Account, GroupMember, Pair, drain
 from psoup_testing.services.threaded_service import Serving
 from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.sweeps import swept
 
 Make = Callable[[str], str]
 
@@ -109,6 +110,7 @@ def test_a_batch_is_confirmed_by_the_next_one_and_not_by_an_exception(
         assert [match.tuple["n"] for match in next(worker)] == [4]
 
 
+@pytest.mark.long
 def test_a_worker_whose_lease_is_over_is_told_so(client: Client, make_stream: Make) -> None:
     stream = make_stream("(n BIGINT, kind BIGINT)")
     wanted = pushed(client, stream, [], 0, 0)
@@ -192,13 +194,15 @@ def test_missed_tuples_are_reported_though_their_confirmation_is_interrupted(
         assert [match.tuple["n"] for match in next(worker)] == list(range(30, 40))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
-def test_each_pair_is_told_and_none_after_its_confirmation(client: Client, make_stream: Make, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), swept([(0, 20), (0, 60), (1, 60), (2, 60)], fast=1))
+def test_each_pair_is_told_and_none_after_its_confirmation(
+    client: Client, make_stream: Make, seed: int, steps: int
+) -> None:
     chance, stream, account = random.Random(seed), make_stream("(n BIGINT, kind BIGINT)"), Account()
     queries, wanted, rows = registered(client, stream), set[Pair](), 0
     members = [GroupMember(client, stream, account) for _ in range(4)]
     members[0].take(confirm=False)
-    for _ in range(60):
+    for _ in range(steps):
         member = chance.choice(members)
         match chance.randrange(6):
             case 0:

@@ -61,6 +61,7 @@ class Running:
         return self.figures
 
 
+@pytest.mark.long
 @pytest.mark.seeded("partitions that are added while the feed runs are read from the end")
 def test_partitions_that_are_added_are_read_from_their_first_record(
     client: Client, make_stream: MakeStream, kafka: MockKafka, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +81,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     assert sorted(rows(client, stream, "n")) == [(3,), (4,), (5,)]
 
 
+@pytest.mark.long
 def test_of_two_feeds_of_one_name_the_later_one_goes_on(
     client: Client, make_stream: MakeStream, kafka: MockKafka
 ) -> None:
@@ -123,6 +125,7 @@ def test_options_have_a_default() -> None:
     assert FeedOptions().start is None and not FeedOptions().until_end
 
 
+@pytest.mark.long
 def test_rows_that_are_too_late_are_counted(client: Client, make_stream: MakeStream, kafka: MockKafka) -> None:
     stream, topic = make_stream("(at TIMESTAMP) TIMESTAMP BY at LATENESS INTERVAL '1' MINUTE"), kafka.topic()
     kafka.produce(topic, ['{"at":"2026-01-01T12:00:00Z"}'])

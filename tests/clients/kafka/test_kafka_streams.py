@@ -16,6 +16,7 @@ from psoup_kafka import KafkaSource, Quarantine
 from psoup_kafka.cluster import Cluster
 from psoup_testing.services.kafka import PARTITIONS, MockKafka
 from psoup_testing.services.kafka_feeds import feed, lines, numbers, place, rows
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 
@@ -188,6 +189,7 @@ def test_times_that_count_have_a_unit(client: Client, make_stream: MakeStream, k
 # The start -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_first_start_begins_where_it_is_told(client: Client, make_stream: MakeStream, kafka: MockKafka) -> None:
     topic = kafka.topic()
     kafka.produce(topic, numbers(0, 5))
@@ -204,6 +206,7 @@ def test_the_first_start_begins_where_it_is_told(client: Client, make_stream: Ma
         assert got[: len(expected)] == expected
 
 
+@pytest.mark.long
 def test_records_that_kafka_removed_are_an_error_until_the_user_chooses(
     client: Client, make_stream: MakeStream, kafka: MockKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +233,7 @@ def test_records_that_kafka_removed_are_an_error_until_the_user_chooses(
     assert place(client, stream, topic).next == 9
 
 
-@pytest.mark.parametrize("size", [2, 9], ids=["shorter", "longer"])
+@pytest.mark.parametrize("size", swept([2, 9], fast=1), ids=["shorter", "longer"])
 def test_a_topic_that_was_made_anew_is_noticed(
     client: Client, make_stream: MakeStream, kafka: MockKafka, size: int
 ) -> None:
@@ -259,6 +262,7 @@ def test_a_position_of_another_program_is_an_error(client: Client, make_stream: 
     assert feed(client, kafka.brokers, topic, stream, name="other").rows == 1
 
 
+@pytest.mark.long
 def test_a_stream_that_was_made_anew_is_noticed_by_the_group(
     client: Client, make_stream: MakeStream, kafka: MockKafka
 ) -> None:
@@ -273,6 +277,7 @@ def test_a_stream_that_was_made_anew_is_noticed_by_the_group(
     assert feed(client, kafka.brokers, topic, stream, start="earliest").rows == 3
 
 
+@pytest.mark.long
 def test_values_are_the_same_read_together_or_one_by_one(
     client: Client, make_stream: MakeStream, kafka: MockKafka, tmp_path: Path
 ) -> None:

@@ -234,6 +234,7 @@ def test_mixed_values(form: str, part: slice) -> None:
     assert 10 < taken < TRIALS // 2 - 10
 
 
+@pytest.mark.long
 @in_parts(2)
 def test_mixed_values_in_a_frame_of_pandas(part: slice) -> None:
     store, taken = Store(), 0
@@ -277,6 +278,7 @@ def test_mixed_values_in_an_array_of_arrow_or_polars(part: slice) -> None:
     assert taken > 10
 
 
+@pytest.mark.long
 @in_parts(2)
 def test_mixed_values_in_a_csv(part: slice, tmp_path: Path) -> None:
     store, taken = Store(), 0

@@ -21,6 +21,7 @@ MakeStream = Callable[[str], str]
 BATCHES = round(400 * SCALE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", swept(range(4), fast=1))
 def test_a_producer_over_a_breaking_connection(
     running: Serving, client: Client, make_stream: MakeStream, number: int
@@ -58,6 +59,7 @@ def test_single_pushes_over_a_breaking_connection(
     assert [row[0] for row in again(query.invoke, wait_for=last).rows()] == list(range(60)), f"cuts {cuts}"
 
 
+@pytest.mark.long
 def test_registration_over_a_breaking_connection_makes_one_query(
     running: Serving, client: Client, make_stream: MakeStream
 ) -> None:
@@ -84,6 +86,7 @@ def test_an_answer_that_is_cut_is_an_error_and_not_a_short_answer(
     assert len(query.invoke()) == 100_000
 
 
+@pytest.mark.long
 def test_a_call_ends_soon_when_the_service_is_not_there_any_more(
     running: Serving, client: Client, make_stream: MakeStream
 ) -> None:

@@ -31,6 +31,7 @@ from psoup_client import (
 from psoup_client.payload import read
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, streams_pb2, streams_pb2_grpc, types_pb2
 from psoup_service.wire.status import status_of
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 
@@ -125,7 +126,7 @@ def test_batches_arrive_in_order(script: Script, scripted: Client) -> None:
     assert scripted.last_sequence == 5
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+@pytest.mark.parametrize("code", swept([grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED], fast=1))
 def test_a_lost_connection_doubles_and_loses_nothing(script: Script, scripted: Client, code: grpc.StatusCode) -> None:
     """CANCELLED is what a call may see of a service that ends."""
     script.code = code
@@ -235,6 +236,7 @@ def test_an_exception_in_the_block_is_not_replaced(script: Script, scripted: Cli
         fail()
 
 
+@pytest.mark.long
 def test_the_end_of_the_interpreter_names_what_is_lost(running: Any, make_stream: MakeStream) -> None:
     """Without `close`: batches that the end overtakes, and a stage that is not committed."""
     program = f"""

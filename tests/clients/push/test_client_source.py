@@ -25,6 +25,7 @@ from psoup_testing.oracles.questions import again
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.proxy import Cut, cutting
 from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.suite.sweeps import swept
 
 MakeStream = Callable[[str], str]
 
@@ -164,7 +165,7 @@ def test_an_upsert_has_a_position(client: Client, make_stream: MakeStream) -> No
 
 
 @pytest.mark.seeded("a change applied twice after a reconnect")
-@pytest.mark.parametrize("positions", [True, False])
+@pytest.mark.parametrize("positions", swept([True, False], fast=1))
 def test_entries_whose_replies_are_lost_come_once(
     running: Serving, client: Client, make_stream: MakeStream, positions: bool
 ) -> None:

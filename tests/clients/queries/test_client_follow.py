@@ -211,6 +211,7 @@ def told_across(client: Client, restart: Callable[[], None]) -> None:
         assert left == [(1, "all"), (2, "all"), (3, "all"), (4, "all"), (4, "four")]
 
 
+@pytest.mark.long
 @pytest.mark.seeded("a follower keeps its place when the service restarts")
 def test_followers_go_on_after_a_drain(tmp_path: Path) -> None:
     with serving(store=DurableStore(tmp_path)) as first, Client(first.address, options=QUICK) as client:
@@ -242,6 +243,7 @@ def test_followers_go_on_after_a_kill(tmp_path: Path) -> None:
             told_across(client, restart)
 
 
+@pytest.mark.long
 def test_data_that_were_put_back_lose_positions(tmp_path: Path) -> None:
     path, before = tmp_path / "data", tmp_path / "before"
     with serving(store=DurableStore(path)) as service, Client(service.address) as client:

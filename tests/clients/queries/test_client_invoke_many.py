@@ -27,6 +27,7 @@ def queries(client: Client, make_stream: MakeStream) -> list[Query]:
     return standing
 
 
+@pytest.mark.long
 def test_answers_come_in_order_over_several_calls(client: Client, queries: list[Query]) -> None:
     order = [queries[(31 * place) % 700] for place in range(1_500)]
     answers = list(client.invoke_many(query.id if place % 2 else query for place, query in enumerate(order)))

@@ -136,6 +136,7 @@ def test_parked_queries_expire_unless_they_are_asked(tmp_path: Path) -> None:
         assert parked(client) == ["many/2"] and client.query(key="many/2").invoke().rows() == []
 
 
+@pytest.mark.long
 def test_a_webhook_tells_the_changes_of_a_parked_query(tmp_path: Path) -> None:
     with (
         Receiver() as receiver,

@@ -71,6 +71,7 @@ def test_a_label_name_that_no_query_has_is_an_error_for_calls_that_remove(client
     assert client.unregister_many(client.queries()) == 13
 
 
+@pytest.mark.long
 def test_all_or_none(client: Client) -> None:
     ids = tagged(client)
     client.unregister(ids[4])
