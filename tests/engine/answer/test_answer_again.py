@@ -27,7 +27,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_testing.copies.positions import PositionClient, answer, rows_of
-from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.budget import Budget, unscaled
 from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
@@ -149,7 +149,7 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
 
 @pytest.mark.parametrize("count", swept([2, 6, 24], fast=1))
 def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
-    met, histories = Counter[str](), Budget("answers computed again: histories", round(count / min(SCALE, 1)))
+    met, histories = Counter[str](), Budget("answers computed again: histories", unscaled(count))
     for seed in histories.rounds():
         run_histories([seed], met)
         histories.count()

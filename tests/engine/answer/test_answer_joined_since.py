@@ -27,7 +27,7 @@ from psoup.work.clock import VirtualClock
 from psoup_testing.copies.join_copies import EVERYTHING, Client
 from psoup_testing.histories.join_statements import JoinQuery
 from psoup_testing.oracles.join_duel import JoinDuel
-from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.budget import Budget, unscaled
 from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
@@ -187,7 +187,7 @@ WANTED += ["tuples later than NOW"]
 
 @pytest.mark.parametrize("count", swept([1, 4, 14], fast=1))
 def test_a_client_holds_the_answer_after_any_history(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    met, histories = Counter[str](), Budget("joins since: histories", round(count / min(SCALE, 1)))
+    met, histories = Counter[str](), Budget("joins since: histories", unscaled(count))
     for seed in histories.rounds():
         monkeypatch.setattr(module, "_SLICE", (4_096, 7)[seed % 2])
         run_histories([seed], met)

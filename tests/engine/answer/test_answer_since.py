@@ -29,7 +29,7 @@ from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
-from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.budget import Budget, unscaled
 from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
@@ -203,7 +203,7 @@ def run_histories(seeds: Iterable[int], met: Counter[str]) -> None:
 
 @pytest.mark.parametrize("count", swept([4, 14], fast=1))
 def test_a_client_holds_the_answer_after_any_history(count: int) -> None:
-    met, histories = Counter[str](), Budget("what has changed since: histories", round(count / min(SCALE, 1)))
+    met, histories = Counter[str](), Budget("what has changed since: histories", unscaled(count))
     for seed in histories.rounds():
         run_histories([seed], met)
         histories.count()

@@ -22,7 +22,7 @@ from psoup.published.snapshot import StreamView
 from psoup.results.sets import WantedClauses
 from psoup.sql import window_clause
 from psoup.work.clock import VirtualClock
-from psoup_testing.suite.budget import SCALE, Budget
+from psoup_testing.suite.budget import Budget, unscaled
 from psoup_testing.suite.sweeps import swept
 
 pytestmark = [
@@ -97,7 +97,7 @@ class Rig:
 
 @pytest.mark.parametrize("count", swept([4, 12], fast=1))
 def test_each_clause_with_a_new_match_is_named(count: int) -> None:
-    met, histories = Counter[str](), Budget("news of watched clauses: histories", round(count / min(SCALE, 1)))
+    met, histories = Counter[str](), Budget("news of watched clauses: histories", unscaled(count))
     for seed in histories.rounds():
         rig = Rig(random.Random(seed))
         for _ in range(40):

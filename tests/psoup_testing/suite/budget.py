@@ -12,6 +12,7 @@ goes through the places of a fixed script (`places`) visits all of them. A failu
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -81,6 +82,11 @@ def places(total: int, bounded: int) -> list[int]:
     """Which of the places 0 … total - 1 of a fixed script a test visits: `bounded`, times the scale, or all."""
     count = total if SCALE >= ALL_PLACES else min(total, max(bounded, round(bounded * SCALE)))
     return sorted(random.Random(SEED).sample(range(total), count))
+
+
+def unscaled(count: int) -> int:
+    """The cases to give a `Budget` that has `count` of them at all scales up to 1."""
+    return math.ceil(count / min(SCALE, 1))
 
 
 def scaled(count: int) -> int:

@@ -30,11 +30,11 @@ from psoup_testing.copies.copy_desk import Manner
 from psoup_testing.copies.copy_live import KEPT_WATCHED, KeptWatchingMachine
 from psoup_testing.copies.copy_machine import ACTS, STEPS, TUPLES, CopiesMachine
 from psoup_testing.copies.copy_watchers import WATCHED, WatchingMachine
-from psoup_testing.suite.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings
+from psoup_testing.suite.budget import ALL_PLACES, SCALE, SEED, Budget, replayable, round_settings, unscaled
 
 TOGETHER = 2
 """Random machines of one run."""
-MACHINES = Budget("copies: state machines", round(TOGETHER / min(SCALE, 1)))
+MACHINES = Budget("copies: state machines", unscaled(TOGETHER))
 SWEPT = (
     ([step for step in STEPS if step not in ("batch", "heartbeat")], {}),
     (["heartbeat"], {"event": True}),
