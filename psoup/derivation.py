@@ -49,7 +49,8 @@ class DerivedSource:
 class Halt(NamedTuple):
     """A pump that does not run: it is suspended (ALTER STREAM x SUSPEND), or stopped because its steps failed.
 
-    `since`: the time of the event, in microseconds. `why`: the failure that stopped it; "" if it is suspended.
+    `since`: the time of the event, in microseconds. If it is stopped because it found no room in memory: the
+    time of the first step without room. `why`: the failure that stopped it; "" if it is suspended.
     `released`: whether its pins are released, so that the stream can only RESUME FROM NOW.
     """
 

@@ -1,7 +1,8 @@
 """Halts of derived streams: SUSPEND and RESUME, pumps that fail, and pins of pumps that do not run.
 
     running ── ALTER STREAM x SUSPEND ──> suspended ──┬── LAG AT MOST has passed ──> its pins are released
-       │    └─ a step has failed three times ─> stopped ─┘                                │
+       │ │  └─ a step has failed three times ─> stopped ─┘                                │      ^
+       │ └─ its rows wait for room in memory: for longer than LAG AT MOST ─> stopped ─────│──────┘
        └<────────── ALTER STREAM x RESUME ─────────┘<──────── RESUME FROM NOW ────────────┘
 
 RESUME goes on with the first instant that is not derived. RESUME FROM NOW leaves out the instants up to the last closed
@@ -77,13 +78,15 @@ def decide_stop(command: StopPump, streams: Streams, sequence: int, now: int) ->
 def decide_release(command: ReleasePins, streams: Streams, sequence: int, now: int) -> Prepared:
     """The decision to release the pins of a pump, without an event if they must stay. `sequence`: of the last event.
 
-    Raises NotFound if the stream was dropped.
+    A pump that waits for room in memory is stopped, too. Raises NotFound if the stream was dropped.
     """
     stream = known_stream(streams, command.stream_id)
     derived = stream.spec.derived
-    if derived is None or derived.halt is None or not derived.pins_may_go(min(command.at, now)):
+    halt = None if derived is None else derived.halt or command.halt
+    if derived is None or halt is None or not replace(derived, halt=halt).pins_may_go(min(command.at, now)):
         return _nothing(stream, sequence)
-    return _only(stream, replace(derived, halt=derived.halt._replace(released=True)), SUSPEND, sequence, now)
+    halt = halt._replace(why=halt.why[:MOST_REASON], released=True)
+    return _only(stream, replace(derived, halt=halt), SUSPEND, sequence, now)
 
 
 def _from_now(

@@ -28,6 +28,7 @@ from psoup.events.events import QueriesAltered, QueryEvent, Registered, Register
 from psoup.published.answer_room import AnswerRoom
 from psoup.published.automatic import AutomaticAmounts
 from psoup.published.followed_places import FollowedPlaces
+from psoup.published.room_waits import RoomWaits
 from psoup.results.offers import OfferBox
 from psoup.values.columns import Array
 
@@ -71,14 +72,15 @@ class Rooms:
         """The places of the followers of tables, which readers note."""
         self.automatic = AutomaticAmounts(self.kept.room)
         """The AUTO queries, and the notes of readers about them."""
+        self._waits = RoomWaits()
         parts = self.keys, self.folds, self.packs, self.allowance, self.offers, self.followed
         self.shared = SharedRooms(*parts)
         """The caches that all streams share."""
 
     @property
-    def published(self) -> tuple[FollowedPlaces, AnswerRoom, AutomaticAmounts]:
+    def published(self) -> tuple[FollowedPlaces, AnswerRoom, AutomaticAmounts, RoomWaits]:
         """The parts that a snapshot has, in the order of its fields."""
-        return self.followed, self.answers, self.automatic
+        return self.followed, self.answers, self.automatic, self._waits
 
     def begin(self, event: QueryEvent) -> None:
         """Prepare for a change of queries: for the work of new clauses, and by what the event says about amounts."""

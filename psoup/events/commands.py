@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from psoup.data.archived_chunk import ArchivedChunk
+from psoup.derivation import Halt
 from psoup.events.lists import ListCommand
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT, StreamSpec
@@ -234,12 +235,14 @@ class ReleasePins:
     """Let go what the sources keep for a derived stream whose pump has not run for too long. The host commands it, not
     a client.
 
-    `at`: the host's time, in microseconds. It may be before the clock, which a host may distrust after a start.
+    `at`: the host's time, in microseconds. It may be before the clock, which a host may distrust after a start. `halt`:
+    why and since when a running pump finds no room in memory. The command stops it.
     """
 
     stream_id: int
     at: int
     tenant: str = DEFAULT_TENANT
+    halt: Halt | None = None
 
 
 PumpCommand = CloseInstants | PushDerived | StopPump | ReleasePins

@@ -5,9 +5,8 @@
              │         {side ID: QueryRecord}       (a join's selection of one of its streams; hidden from clients)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
-             ├ tokens, tenants    the valid access tokens; the tenants, each with its quotas
-             ├ groups of followers, with their confirmed positions
-             ├ webhooks, with their positions
+             ├ tokens, tenants    the valid access tokens by their IDs; the tenants by their names
+             ├ groups of followers and webhooks, with their confirmed positions
              └ gone    reasons of removed queries
 
 A reader takes the root once. It never waits for the writer, nor the writer for it.
@@ -59,6 +58,7 @@ from psoup.published.match_room import MatchRoom
 from psoup.published.paged_map import PagedMap
 from psoup.published.reader_notes import NoteKind, ReaderNotes
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
+from psoup.published.room_waits import RoomWaits
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import OfferBox
@@ -260,9 +260,7 @@ class Snapshot:
     pairs: KeptPairs = NO_PAIRS
     """The pairs of joins that the engine maintains."""
     tokens: Mapping[str, AccessToken] = field(default_factory=dict)
-    """The valid access tokens, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
-    """The tenants, by their names."""
     groups: Mapping[GroupKey, FollowerGroup] = field(default_factory=dict)
     """The groups of followers."""
     webhooks: Mapping[int, Webhook] = field(default_factory=dict)
@@ -273,6 +271,8 @@ class Snapshot:
     """The kept answers of COMPLETE queries. Readers put them here; it is not frozen."""
     automatic: AutomaticAmounts = field(default_factory=AutomaticAmounts)
     """The AUTO queries. Readers note invocations here; it is not frozen."""
+    waits: RoomWaits = field(default_factory=RoomWaits)
+    """The derived streams that wait for room in memory. Pumps note them here; it is not frozen."""
     alterations: int = 0
     """The number of changes of how queries are kept, or of the clauses of idle ones."""
     eager: EagerQueries = field(default_factory=EagerQueries)

@@ -21,6 +21,7 @@ Files, in reading order:
     pump         the position of one stream, and its next step
     tick_answers, ticks    with EVERY: the answer at an instant; the pump that compares successive answers
     room         the memory that rows and states of derived streams may take
+    waits        the streams that have waited for room for too long
     progress, status    the counts of a pump, and the status of a derived stream
     status_text, window_text    the status of a stream, and the windows of its sources, in words
     pumps        all pumps of a service or of a process, and which of them goes next

@@ -16,6 +16,7 @@ from psoup.pumps.instants import NO_PROMISE, Promise
 from psoup.pumps.pump import Due, Pump
 from psoup.pumps.room import NO_ROOM, STATE_LIMIT, Room
 from psoup.pumps.ticks import TickPump
+from psoup.pumps.waits import expired_waits
 from psoup.work.read_budget import ReadBudget
 
 Submit = Callable[[PumpCommand], Acknowledgement]
@@ -83,10 +84,13 @@ class Pumps:
         return min([rest for pump in self.by_id.values() if (rest := pump.rest(now)) is not None], default=None)
 
     def releases(self, snapshot: Snapshot, now: int) -> list[ReleasePins]:
-        """The commands that release the pins of pumps which have not run for longer than LAG AT MOST. O(pumps)."""
+        """The commands that release the pins of pumps that have not run for longer than LAG AT MOST. O(pumps).
+
+        The same for pumps that have found no room for so long.
+        """
         halted = [(i, snapshot.by_id[i]) for i, pump in self.by_id.items() if pump.halt and i in snapshot.by_id]
         late = [(i, view) for i, view in halted if view.spec.derived is not None and view.spec.derived.pins_may_go(now)]
-        return [ReleasePins(i, now, view.tenant) for i, view in late]
+        return [*(ReleasePins(i, now, view.tenant) for i, view in late), *expired_waits(snapshot, now)]
 
     def holding_back(self, snapshot: Snapshot, now: int) -> set[int]:
         """The derived streams that hold another one back, as their position is not logged yet. O(derived streams).
@@ -125,15 +129,19 @@ class Pumps:
         count, moved, self.failed = 0, bool(self.by_id), {}
         for release in self.releases(snapshot(), now()) if moved else ():
             submit(release)
+            snapshot().waits.end(release.stream_id)
         while moved:
             moved = False
             for pump, due in self.due(snapshot(), now(), self.failed):
                 count += 1
                 try:
                     moved |= advance(pump, due, snapshot, submit, budget())
+                    snapshot().waits.end(pump.stream_id)
                 except Internal:
                     raise
                 except PSoupError as problem:
+                    if problem.reason == NO_ROOM:
+                        snapshot().waits.begin(pump.stream_id, now(), problem.message)
                     self.failed[pump.stream_id] = problem.with_traceback(None)  # its frames have the rows of the step
         return count
 

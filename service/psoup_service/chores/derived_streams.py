@@ -6,8 +6,9 @@
 
 The writer and the event loop do none of this work. A step that finds no room in memory waits for it; readers do not. A
 step that fails is done again after the seconds in `RETRIES_S`. One more failure stops the pump, until ALTER STREAM x
-RESUME. Pumps that have not run for longer than LAG AT MOST let go what sources keep for them. Once in `INSTANT_S`
-seconds, the last closed instant of each stream is logged, if queries stand on the stream. Steps with rows come between.
+RESUME. Pumps that have not run for longer than LAG AT MOST let go what sources keep for them. So do pumps that have
+found no room for so long. Once in `INSTANT_S` seconds, the last closed instant of each stream is logged, if queries
+stand on the stream. Steps with rows come between.
 """
 
 from __future__ import annotations
@@ -215,7 +216,10 @@ class DerivedStreams:
         """Release the pins of pumps that have not run for too long. What fails is done again in a second."""
         edge, now = self._edge(), self._host.clock.now()
         for command in self._pumps.releases(snapshot, now if edge is None else min(now, edge)):
-            self._tried(command)
+            if self._tried(command) and command.halt is not None:
+                self._not_waiting(command.stream_id)
+                why = {"stream": command.stream_id, "why": command.halt.why}
+                _log.error("a derived stream stops: it has found no room in memory for too long", extra=why)
 
     def _tried(self, command: StopPump | ReleasePins) -> bool:
         """Log a command. Returns False, and reports it, if that is refused now."""
@@ -265,6 +269,7 @@ class DerivedStreams:
                 return True
             self.reasons[pump.stream_id] = problem.message
             self._without_room_since.setdefault(pump.stream_id, time.monotonic())
+            self._host.snapshot().waits.begin(pump.stream_id, self._host.clock.now(), problem.message)
             self._without_room[pump.stream_id] = time.monotonic() + (_NO_ROOM_S if pump.holds else INSTANT_S)
             return True
         finally:
@@ -274,9 +279,14 @@ class DerivedStreams:
             pump.calm()
         self.steps += 1
         self._failures.pop(pump.stream_id, None)
-        self._without_room_since.pop(pump.stream_id, None)
-        self.reasons.pop(pump.stream_id, None)
+        self._not_waiting(pump.stream_id)
         return moved
+
+    def _not_waiting(self, stream_id: int) -> None:
+        """Note that a stream does not wait for room in memory: its last step was done, or it is stopped."""
+        self._without_room_since.pop(stream_id, None)
+        self._host.snapshot().waits.end(stream_id)
+        self.reasons.pop(stream_id, None)
 
     def _check(self, pump: Pump, until: float) -> None:
         """End a step whose service stops: a restart makes its rows again. Divide a step that takes too long."""

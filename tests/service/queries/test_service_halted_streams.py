@@ -197,3 +197,31 @@ def test_no_read_waits_for_a_stream_that_finds_no_room(monkeypatch: pytest.Monke
         assert client.describe("x").derived.failure == "it is full"  # type: ignore[union-attr]
         pump.step = step  # type: ignore[method-assign]
         asked_until(lambda: [row["k"] for row in rows_of(client, "y")], lambda read: read == [1, 2])
+
+
+def test_a_service_stops_a_stream_that_finds_no_room_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived_streams, "INSTANT_S", 0.01)
+    with serving() as served, Client(served.address) as client:
+        client.create_stream("CREATE STREAM t (k BIGINT)")
+        client.execute("CREATE STREAM x AS (SELECT k FROM t) LAG AT MOST 1 HOUR")
+        client.push("t", [{"k": 1}])
+        assert rows_of(client, "x")
+        pumps, ahead = served.service.regular.derived, [0]
+        pump = pumps.pumps[served.service.host.snapshot().stream("x", "default").stream_id]
+        step, now = pump.step, pumps._host.clock.now
+        monkeypatch.setattr(pumps._host.clock, "now", lambda: now() + ahead[0])
+        pump.step = lambda *_, **__: throw(ResourceExhausted("it is full", reason=NO_ROOM))  # type: ignore[method-assign]
+        client.push("t", [{"k": 2}])
+        served.wait_until(lambda: bool(served.service.host.snapshot().waits.items()))
+        assert halt_of(served) is None
+        ahead[0] = 3_601 * SECOND
+        served.wait_until(lambda: (halt := halt_of(served)) is not None and halt.released)
+        derived = client.describe("x").derived
+        assert derived is not None and derived.state == "stopped"
+        assert derived.failure == "it waited for room in memory for longer than its LAG AT MOST 1 HOUR: it is full"
+        served.wait_until(lambda: not served.service.host.snapshot().waits.items())
+        pump.step = step  # type: ignore[method-assign]
+        client.execute("ALTER STREAM x RESUME FROM NOW")
+        client.push("t", [{"k": 3}])
+        asked_until(lambda: [row["k"] for row in rows_of(client, "x")], lambda read: read == [1, 3])
+        assert len(client.ask("SELECT k FROM x").completeness.gaps) == 1
