@@ -25,7 +25,7 @@ from psoup_client.completeness import Completeness, SourceCompleteness
 from psoup_client.copies.answer_copy import AnswerCopy, AnyCopy, Synced
 from psoup_client.copies.watch import Watching
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
-from psoup_client.derivations import DerivationInfo, GapInfo, PinInfo
+from psoup_client.derivations import DelayInfo, DerivationInfo, GapInfo, PinInfo
 from psoup_client.errors import (
     AccessDenied,
     AlreadyExists,
@@ -116,6 +116,7 @@ __all__ = [
     "CoverSide",
     "StreamInfo",
     "DerivationInfo",
+    "DelayInfo",
     "GapInfo",
     "PinInfo",
     "QueryInfo",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from psoup_client import html
-from psoup_client.derivations import GapInfo
+from psoup_client.derivations import DelayInfo, GapInfo
 from psoup_client.phrases import counted, verb
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
@@ -46,6 +46,7 @@ class SourceCompleteness(html.Facts):
     older_dropped: bool = False
     halt: str = ""
     gaps: tuple[GapInfo, ...] = ()
+    delay: DelayInfo | None = None
 
     @staticmethod
     def of(message: types_pb2.SourceCompleteness) -> SourceCompleteness:
@@ -79,9 +80,9 @@ class Completeness(html.Facts):
     `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,
     `watermark`, `begin` and `end` are the least of the sources' values, and the counts are sums.
 
-    `halt`: "suspended" or "stopped" for a derived stream that gets no rows at present, else "". `gaps`: the instants of
-    the window for which a derived stream may lack rows. For a join, `halt` is of the first such source, and `gaps` of
-    all sources.
+    `halt`: "suspended", "stopped" or "waiting" (for room in memory) for a derived stream that gets no rows at present,
+    else "". `delay`: the stream, the time and the reason. `gaps`: the instants of the window for which a derived stream
+    may lack rows. For a join, `halt` and `delay` are of the first such source, and `gaps` of all sources.
     """
 
     sequence: int
@@ -104,6 +105,7 @@ class Completeness(html.Facts):
     unknown: int = 0
     halt: str = ""
     gaps: tuple[GapInfo, ...] = ()
+    delay: DelayInfo | None = None
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -177,8 +179,8 @@ def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[s
     parts = _waiting(source, final)
     parts += _refused(source.late, source.late_in_window, "came too late")
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
-    if source.halt:
-        parts.append(f"the stream is {source.halt}, so it gets no rows")
+    if source.delay is not None:
+        parts.append(source.delay.phrase(source.halt))
     if source.gaps:
         parts.append(f"the stream lacks rows {' and '.join(gap.phrase() for gap in source.gaps)}")
     if source.truncated:
@@ -235,6 +237,7 @@ def _shared(message: types_pb2.Completeness | types_pb2.SourceCompleteness) -> d
         "pending_in_window": _count(message, "pending_in_window"),
         "halt": message.halt,
         "gaps": tuple(map(GapInfo.of, message.gaps)),
+        "delay": DelayInfo.of(message.delay) if message.HasField("delay") else None,
     }
 
 

@@ -33,6 +33,30 @@ class GapInfo(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class DelayInfo(html.Facts):
+    """Why a derived stream gets no rows at present.
+
+    `stream`: the stream that is suspended or stopped, or that waits for room in memory. It is the derived stream
+    itself, or one from which it derives. `why`: the failure, or why there is no room; "" if it is suspended.
+    """
+
+    stream: str
+    since: dt.datetime
+    why: str
+
+    @staticmethod
+    def of(message: types_pb2.Delay) -> DelayInfo:
+        """Convert the message on the wire."""
+        return DelayInfo(message.stream, from_proto(message.since), message.why)
+
+    def phrase(self, halt: str) -> str:
+        """The same in words. `halt`: the state of the stream."""
+        state = "waits for room in memory" if halt == "waiting" else f"is {halt}"
+        why = f": {self.why}" if self.why else ""
+        return f"stream {self.stream} {state} since {_text(self.since)}, so no rows come{why}"
+
+
+@dataclass(frozen=True, slots=True)
 class PinInfo(html.Facts):
     """The tuples that a source keeps for a derived stream, whatever its RETENTION.
 
@@ -60,16 +84,17 @@ class DerivationInfo(html.Facts):
     CREATE. `reached`: the instant up to which it is derived, None if nothing is. `lag`: from there to the newest tuple
     of a source. `held_by`: the source whose watermark holds it back, "" if none does. `tuples`: tuples of the sources
     that were read. `rows`: rows that were derived. `errors`: values that could not be computed. `unknown`: rows without
-    a version of a table, which is older than HISTORY. `failure`: why it is stopped, or why its last step failed, which
-    is done again; else "".
+    a version of a table, which is older than HISTORY. `failure`: why it is stopped, or why its rows find no room. Or
+    why its last step failed, which is done again. "" without a failure.
 
     `operator`: ISTREAM, DSTREAM or RSTREAM. `every`: the time between two instants, None for all instants. `lag_limit`:
     LAG AT MOST, None without it, which means a day. `state_limit`: STATE AT MOST in bytes, 0 without it.
 
-    `state`: "running", "rebuilding", "suspended" or "stopped". `since`: when it was suspended or stopped, None while it
-    runs. `late`: its lag is more than LAG AT MOST. `gaps`: instants for which it may lack rows, as it was resumed from
-    a later one. `pins`: what its sources keep for it. `state_rows`, `state_bytes`: what its operators keep.
-    `state_bound`: the bound of that state in words, "" before the first step.
+    `state`: "running", "rebuilding", "waiting" (for room in memory), "suspended" or "stopped". `since`: when it was
+    suspended or stopped, or began to wait; None while it runs. `late`: its lag is more than LAG AT MOST. `gaps`:
+    instants for which it may lack rows, as it was resumed from a later one. `pins`: what its sources keep for it.
+    `state_rows`, `state_bytes`: what its operators keep. `state_bound`: the bound of that state in words, "" before the
+    first step.
     """
 
     select: str

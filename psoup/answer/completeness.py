@@ -22,7 +22,8 @@ from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
 from psoup.plan.absences import absences
 from psoup.plan.nodes import Node, partitioned
-from psoup.published.snapshot import StreamView
+from psoup.published.delays import Delay, delay_of
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 
 
@@ -42,8 +43,8 @@ class SourcePart(NamedTuple):
     `may_take_away`: whether tuples of this source take rows away from the answer. `older_dropped`: whether retention
     dropped tuples of such a source whose window begins at START. They may have taken rows away.
 
-    `halt`: "suspended" or "stopped" for a derived stream that gets no rows at present, else "". `gaps`: the instants of
-    the window for which a derived stream may lack rows.
+    `delay`: why a derived stream gets no rows at present; None if it gets them. `gaps`: the instants of the window for
+    which a derived stream may lack rows.
     """
 
     watermark: int | None
@@ -61,7 +62,7 @@ class SourcePart(NamedTuple):
     idle: bool = False
     may_take_away: bool = False
     older_dropped: bool = False
-    halt: str = ""
+    delay: Delay | None = None
     gaps: tuple[Gap, ...] = ()
 
 
@@ -83,18 +84,19 @@ class Completeness(NamedTuple):
         return all(part.final for part in self.sources)
 
 
-def parts_of(plan: Node, seen: Sequence[Reach]) -> tuple[SourcePart, ...]:
+def parts_of(snapshot: Snapshot, plan: Node, seen: Sequence[Reach]) -> tuple[SourcePart, ...]:
     """The parts for all sources of an answer. `seen`: by place."""
     places, windows = absences(plan), partitioned(plan)
-    parts = [_of_absence(reach) if place in places else part_of(reach) for place, reach in enumerate(seen)]
+    parts = [part_of(snapshot, reach) for reach in seen]
+    parts = [_of_absence(part, seen[place]) if place in places else part for place, part in enumerate(parts)]
     for place, source in windows.items():
         parts[place] = parts[place]._replace(window_kind=source.window_kind)
     return tuple(parts)
 
 
-def _of_absence(reach: Reach) -> SourcePart:
+def _of_absence(part: SourcePart, reach: Reach) -> SourcePart:
     """The part for a source that may take rows away."""
-    return part_of(reach)._replace(may_take_away=True, older_dropped=_older_dropped(reach))
+    return part._replace(may_take_away=True, older_dropped=_older_dropped(reach))
 
 
 def _older_dropped(reach: Reach) -> bool:
@@ -106,7 +108,7 @@ def _older_dropped(reach: Reach) -> bool:
     return timeline.dropped_time is not None or edge > timeline.first_id
 
 
-def part_of(reach: Reach) -> SourcePart:
+def part_of(snapshot: Snapshot, reach: Reach) -> SourcePart:
     """The part for one source of an answer."""
     view, extent, derived = reach.view, reach.range, reach.view.spec.derived
     watermark = view.last_time if view.spec.time_attribute is None else view.watermark
@@ -140,7 +142,7 @@ def part_of(reach: Reach) -> SourcePart:
         inside[1],
         inside[2],
         reach.idle,
-        halt="" if derived is None or derived.halt is None else derived.halt.word,
+        delay=None if derived is None else delay_of(snapshot, view),
         gaps=() if derived is None else tuple([gap for gap in derived.gaps if gap.meets(extent.begin, end)]),
     )
 

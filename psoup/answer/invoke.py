@@ -128,7 +128,7 @@ def answer_over(
     texts = config.texts
     plan = record.query.plan
     matched, between = WINDOW.take(plan, WindowCase(view, clause, low, high, plan, snapshot, budget))
-    part = part_of(seen)
+    part = part_of(snapshot, seen)
     if windows := partitioned(plan):
         of_chunks = [match for match in matched if isinstance(match, ChunkMatches)]  # folds serve no such window
         limits = limits_of(snapshot, view.tenant, budget)
@@ -175,7 +175,7 @@ def answer_seen(
 
     def completeness() -> Completeness:
         errors = sum([errors_of(matches) for matches in matches_of_sides])
-        return Completeness(snapshot.sequence, seen[0].now, errors, parts_of(record.query.plan, seen))
+        return Completeness(snapshot.sequence, seen[0].now, errors, parts_of(snapshot, record.query.plan, seen))
 
     return Answer(record, completeness, reading, [view.stream_id for view in views], made_of)
 
@@ -191,7 +191,7 @@ def _placed_answer(snapshot: Snapshot, record: QueryRecord, place: Placed, clock
     reading = Reading(place.located(), now, config.texts, budget, *limits)
 
     def completeness() -> Completeness:
-        return Completeness(snapshot.sequence, now, 0, parts_of(record.query.plan, place.seen(clock)))
+        return Completeness(snapshot.sequence, now, 0, parts_of(snapshot, record.query.plan, place.seen(clock)))
 
     return Answer(record, completeness, reading, place.streams, place.ranges)
 

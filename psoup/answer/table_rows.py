@@ -187,7 +187,7 @@ class TableQuestion:
                     f"the queries have more than {MOST_GROUPS:,} different streams and windows; ask in several calls",
                     reason="TOO_MANY_WINDOWS",
                 )
-            completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(alike.plan, seen))
+            completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(snapshot, alike.plan, seen))
             existing = by_window[key] = Group(completeness, query)
         shape = shape_of(alike.plan)
         if joined and (can_be_together(alike.plan, seen) or (shape is not None and can_be_grouped(shape, seen))):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from psoup.derivation import EVERYTHING, Derivation, Gap
+from psoup.derivation import EVERYTHING, Derivation, Gap, Halt
+from psoup.published.delays import WAITING, delay_below
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps.progress import NOT_BEGUN, Progress
 
@@ -31,13 +32,14 @@ class SourcePin(NamedTuple):
 class DerivedStatus(NamedTuple):
     """The definition and the status of a derived stream. Times and spans are microseconds.
 
-    `state`: running, rebuilding, suspended or stopped. `since`: the time at which it was suspended or stopped.
-    `reason`: the failure that stopped it, or the last failure of a pump that tries again; "" without one. `late`:
+    `state`: running, rebuilding, waiting (for room in memory), suspended or stopped. `since`: the time at which it was
+    suspended or stopped, or began to wait. `reason`: the failure that stopped it, or why it finds no room. Or the
+    last failure of a pump that tries again; "" without one. `late`:
     whether the lag is more than LAG AT MOST, `limit`.
 
     `reached`: the instant up to which the stream has all rows. `lag`: from there to the newest tuple of a source that
     is a stream. It is 0 if only tuples at the watermark are left. `held_by`: the source whose watermark holds the
-    stream back, "" if none does. It is a stream that does not run, if there is one below, directly or not.
+    stream back, "" if none does. It is a stream that does not run or waits, if there is one below, directly or not.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
     out. `progress`: the counts of the pump since the start of the process.
@@ -61,7 +63,7 @@ class DerivedStatus(NamedTuple):
     def catches_up(self) -> bool:
         """Whether it runs, and has not derived all that its sources have closed."""
         every = self.derived.every or 0
-        return self.lag > every and not self.held_by and self.derived.halt is None
+        return self.lag > every and not self.held_by and self.since is None
 
 
 def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = None) -> DerivedStatus | None:
@@ -83,17 +85,19 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
     if closed is not None and not waits and derived.every is None:
         lag = 0
     held_by = slowest.spec.name if slowest is not None and waits and (closed is not None or _opens(slowest)) else ""
-    halt = derived.halt
+    wait = None if derived.halt is not None else snapshot.waits.of(view.stream_id)
+    halt = derived.halt if wait is None else Halt(wait.since, wait.why)
+    below = delay_below(snapshot, derived.source_ids)
     return DerivedStatus(
         derived=derived,
-        state=halt.word if halt is not None else REBUILDING if progress.rebuilding else RUNNING,
+        state=WAITING if wait else halt.word if halt else REBUILDING if progress.rebuilding else RUNNING,
         since=None if halt is None else halt.since,
         reason=progress.failure if halt is None else halt.why,
         late=lag > derived.most_lag,
         limit=derived.most_lag,
         reached=position,
         lag=lag,
-        held_by=_halted(snapshot, derived) or held_by,
+        held_by=held_by if below is None else below.stream,
         sources=tuple([source.spec.name for source in sources]),
         pins=tuple([_pin(derived, source, view.watermark, position) for source in sources]),
         gaps=derived.gaps,
@@ -120,20 +124,6 @@ def _ends(sources: Sequence[StreamView]) -> tuple[int, int] | None:
     last = [source.last_time for source in streams if source.last_time is not None]
     last += [int(run[-1]) for run in runs]
     return (min([*first, *(int(run[0]) for run in runs), *last]), max(last)) if last else None
-
-
-def _halted(snapshot: Snapshot, derived: Derivation) -> str:
-    """The first stream that does not run among those from which a stream derives, directly or not. "" if all run."""
-    ahead, seen = list(derived.source_ids), set[int]()
-    while ahead:
-        view = snapshot.by_id.get(stream_id := ahead.pop(0))
-        if view is None or view.spec.derived is None or stream_id in seen:
-            continue
-        if view.spec.derived.halt is not None:
-            return view.spec.name
-        seen.add(stream_id)
-        ahead += view.spec.derived.source_ids
-    return ""
 
 
 def _slowest(sources: Sequence[StreamView]) -> StreamView | None:

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { plain } from "../src/api/plain";
 import { bytes, digitsOf, instant, instantUtc, microsOf, shownValue, span } from "../src/format";
 import { amountFacts } from "../src/parts/amounts";
-import { lagCause } from "../src/parts/derived";
+import { lackWords, lagCause } from "../src/parts/derived";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
 import { telling } from "../src/parts/telling";
@@ -98,6 +98,17 @@ test("a lag says why a derived stream is behind", () => {
   assert.equal(lagCause({ ...running, every: "60s" }), "", "the next tick is not closed yet");
   assert.equal(lagCause({ ...running, lag: "0s" }), "");
   assert.equal(lagCause({ ...running, state: "suspended" }), "");
+});
+
+test("an answer says which derived stream gets no rows, and why", () => {
+  const delay = { stream: "calls", since: "2026-03-01T10:00:00Z", why: "it is full" };
+  showUtc(true);
+  const waits = ". The derived stream calls waits for room in memory since 2026-03-01 10:00: it is full";
+  assert.equal(lackWords({ halt: "waiting", delay }), waits);
+  const suspended = lackWords({ halt: "suspended", delay: { ...delay, why: "" }, gaps: [{}] });
+  const words = ". The derived stream calls is suspended since 2026-03-01 10:00. It lacks rows from the beginning on";
+  assert.equal(suspended, words);
+  assert.equal(lackWords({}), "");
 });
 
 test("JSON names each column once, and loses no digit", () => {

@@ -258,8 +258,8 @@ class Derivation(_message.Message):
     from_now: _builtins.bool
     """The stream began when it was created, not with all tuples that its sources kept."""
     held_by: _builtins.str
-    """The source whose watermark holds the stream back, or a suspended or stopped stream from which it derives. Empty if
-    none does.
+    """The source whose watermark holds the stream back, or a suspended, stopped or waiting stream from which it derives.
+    Empty if none does.
     """
     tuples: _builtins.int
     """Tuples of the sources that were read."""
@@ -270,14 +270,16 @@ class Derivation(_message.Message):
     unknown: _builtins.int
     """Rows without a version of a table, because the version is older than HISTORY."""
     failure: _builtins.str
-    """Why it is stopped, or why its last step failed, which is done again. Empty without a failure."""
+    """Why it is stopped, why its rows find no room, or why its last step failed, which is done again. Empty without a
+    failure.
+    """
     operator: _builtins.str
     """Which rows of the answers are pushed: ISTREAM, DSTREAM or RSTREAM."""
     state_limit: _builtins.int
     """STATE AT MOST, in bytes. 0 without it."""
     state: _builtins.str
-    """"running"; "rebuilding", while it reads its sources to have its state again; "suspended"; or "stopped", as its steps
-    failed.
+    """"running"; "rebuilding", while it reads its sources to have its state again; "waiting", while its rows find no room in
+    memory; "suspended"; or "stopped", as its steps failed.
     """
     late: _builtins.bool
     """Its lag is more than LAG AT MOST."""
@@ -311,7 +313,7 @@ class Derivation(_message.Message):
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """When it was suspended or stopped. Unset while it runs."""
+        """When it was suspended or stopped, or began to wait. Unset while it runs."""
 
     @_builtins.property
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Gap]:

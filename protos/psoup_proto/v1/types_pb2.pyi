@@ -265,6 +265,7 @@ class Completeness(_message.Message):
     UNKNOWN_FIELD_NUMBER: _builtins.int
     HALT_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    DELAY_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the answer reflects. All events up to it are in, none after it."""
     final: _builtins.bool
@@ -301,8 +302,9 @@ class Completeness(_message.Message):
     come late. Known when select_errors is known.
     """
     halt: _builtins.str
-    """Of a derived stream that gets no rows at present: "suspended", or "stopped" as its steps failed. Empty for any other
-    stream. Of a join, of the first such source.
+    """Of a derived stream that gets no rows at present: "suspended"; "stopped", as its steps failed; or "waiting", as its
+    rows find no room in memory. Also if this holds for a stream from which it derives. Empty for any other stream. Of a
+    join, of the first such source.
     """
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
@@ -330,6 +332,10 @@ class Completeness(_message.Message):
         of all sources.
         """
 
+    @_builtins.property
+    def delay(self) -> Global___Delay:
+        """More about `halt`. Unset without one."""
+
     def __init__(
         self,
         *,
@@ -353,10 +359,11 @@ class Completeness(_message.Message):
         unknown: _builtins.int = ...,
         halt: _builtins.str = ...,
         gaps: _abc.Iterable[Global___Gap] | None = ...,
+        delay: Global___Delay | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "delay", b"delay", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "gaps", b"gaps", "halt", b"halt", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "unknown", b"unknown", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "delay", b"delay", "end", b"end", "errors", b"errors", "final", b"final", "gaps", b"gaps", "halt", b"halt", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "select_errors", b"select_errors", "sequence", b"sequence", "sources", b"sources", "truncated", b"truncated", "unknown", b"unknown", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
@@ -372,6 +379,38 @@ class Completeness(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_in_window) -> _WhichOneofReturnType__pending_in_window | None: ...
 
 Global___Completeness: _TypeAlias = Completeness  # noqa: Y015
+
+@_typing.final
+class Delay(_message.Message):
+    """Why a derived stream gets no rows at present."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream that is suspended or stopped, or that waits: the derived stream itself, or one from which it derives."""
+    why: _builtins.str
+    """The failure that stopped it, or why its rows find no room. Empty if it is suspended."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Since when."""
+
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        why: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "stream", b"stream", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Delay: _TypeAlias = Delay  # noqa: Y015
 
 @_typing.final
 class Gap(_message.Message):
@@ -428,6 +467,7 @@ class SourceCompleteness(_message.Message):
     OLDER_DROPPED_FIELD_NUMBER: _builtins.int
     HALT_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    DELAY_FIELD_NUMBER: _builtins.int
     alias: _builtins.str
     """The name of the source in the statement."""
     stream: _builtins.str
@@ -464,7 +504,7 @@ class SourceCompleteness(_message.Message):
     rows away.
     """
     halt: _builtins.str
-    """Of a derived stream that gets no rows at present: "suspended" or "stopped"."""
+    """Of a derived stream that gets no rows at present: "suspended", "stopped" or "waiting"."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """No tuple of the stream below this time can come any more. Unset: it has seen nothing yet."""
@@ -480,6 +520,10 @@ class SourceCompleteness(_message.Message):
     @_builtins.property
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gap]:
         """Instants of the window of this source for which the derived stream may lack rows."""
+
+    @_builtins.property
+    def delay(self) -> Global___Delay:
+        """More about `halt`. Unset without one."""
 
     def __init__(
         self,
@@ -503,10 +547,11 @@ class SourceCompleteness(_message.Message):
         older_dropped: _builtins.bool = ...,
         halt: _builtins.str = ...,
         gaps: _abc.Iterable[Global___Gap] | None = ...,
+        delay: Global___Delay | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "delay", b"delay", "end", b"end", "late_in_window", b"late_in_window", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "end", b"end", "final", b"final", "gaps", b"gaps", "halt", b"halt", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "may_take_away", b"may_take_away", "older_dropped", b"older_dropped", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "alias", b"alias", "begin", b"begin", "delay", b"delay", "end", b"end", "final", b"final", "gaps", b"gaps", "halt", b"halt", "idle", b"idle", "late", b"late", "late_in_window", b"late_in_window", "may_take_away", b"may_take_away", "older_dropped", b"older_dropped", "pending", b"pending", "pending_in_window", b"pending_in_window", "stream", b"stream", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
     _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015

@@ -171,7 +171,7 @@ def again(
         and not plan_reads_now(record.query.plan)
         and not any_moved(snapshot, record, sides, former.ranges, ranges, budget)
     ):
-        completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(record.query.plan, seen))
+        completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts_of(snapshot, record.query.plan, seen))
         return Unchanged(
             completeness, replace(former, ranges=ranges, now=seen[0].now), is_behind(sides, former.ranges, ranges)
         )

@@ -189,7 +189,8 @@ class JoinedSince:
         self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])
         self._before = held or HeldBox(tuple([(low, low) for low, _ in self._windows]))
         self._held = self._before.within(self._windows)
-        self.completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        parts = tuple([part_of(snapshot, part) for part in seen])
+        self.completeness = Completeness(snapshot.sequence, seen[0].now, 0, parts)
         self.select_errors = 0
         """Values of the SELECT list that could not be computed, in the rows read so far."""
 

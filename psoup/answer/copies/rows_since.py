@@ -158,7 +158,8 @@ def since(
     have, keep = union([*stay.complete, *added]), stay.keep
     if len(have) > MOST_INTERVALS:
         have, keep, matches = _fewer(have, keep, matches)
-    completeness = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
+    errors = sum(match.errors for match in matches)
+    completeness = Completeness(snapshot.sequence, seen.now, errors, (part_of(snapshot, seen),))
     reading = Reading([matches], seen.now, snapshot.config.texts, search.budget, snapshot.config.sort_rows)
     rows = sum(match.count for match in matches)
     search.budget.found = rows

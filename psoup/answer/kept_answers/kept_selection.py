@@ -85,7 +85,7 @@ class SelectionRead:
         return Reading([matches], self._seen.now, config.texts, self._budget, config.sort_rows, groups=groups)
 
     def _completeness(self) -> Completeness:
-        return Completeness(self._snapshot.sequence, self._seen.now, 0, (part_of(self._seen),))
+        return Completeness(self._snapshot.sequence, self._seen.now, 0, (part_of(self._snapshot, self._seen),))
 
     def _sent(
         self, pieces: Sequence[Array]

@@ -188,6 +188,7 @@ class UnionRead:
         extent = RowRange([part.view.stream_id for part in seen], [part.range[:2] for part in seen])
 
         def completeness() -> Completeness:
-            return Completeness(self._snapshot.sequence, seen[0].now, 0, parts_of(record.query.plan, seen))
+            parts = parts_of(self._snapshot, record.query.plan, seen)
+            return Completeness(self._snapshot.sequence, seen[0].now, 0, parts)
 
         return record, completeness, reading, extent, figures

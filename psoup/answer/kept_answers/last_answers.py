@@ -57,8 +57,9 @@ class LastAnswerRead:
         extent = RowRange(streams, ranges if self._slot.record.sqc_id == NO_CLAUSE else ())
 
         def completeness() -> Completeness:
-            plan, seen = self._slot.record.query.plan, self._seen
-            parts = (part_of(seen[0]),) if self._slot.record.sqc_id != NO_CLAUSE else parts_of(plan, seen)
-            return Completeness(self._snapshot.sequence, seen[0].now, messages.figures.errors, parts)
+            record, snapshot, seen = self._slot.record, self._snapshot, self._seen
+            alone = record.sqc_id != NO_CLAUSE
+            parts = (part_of(snapshot, seen[0]),) if alone else parts_of(snapshot, record.query.plan, seen)
+            return Completeness(snapshot.sequence, seen[0].now, messages.figures.errors, parts)
 
         return SentAnswer(self._slot.record, completeness, reading, extent, messages.figures, lambda _: messages.parts)

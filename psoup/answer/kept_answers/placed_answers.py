@@ -43,7 +43,7 @@ def current_answer(snapshot: Snapshot, record: QueryRecord, value: object, quest
     extent = RowRange(place.streams, place.ranges)
 
     def completeness() -> Completeness:
-        parts = parts_of(record.query.plan, place.seen(question.now))
+        parts = parts_of(snapshot, record.query.plan, place.seen(question.now))
         return Completeness(snapshot.sequence, now, figures.errors, parts)
 
     return SentAnswer(record, completeness, reading, extent, figures, lambda _: messages)

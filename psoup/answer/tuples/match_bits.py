@@ -198,7 +198,7 @@ def stretch(
     low = low if first is None else max(low, first)
     high = max(high if stop is None else min(high, stop), low)
     low = low if last is None else max(low, view.left.back(high, last))
-    return Stretch(low, high, Completeness(snapshot.sequence, current, 0, (part_of(seen),)))
+    return Stretch(low, high, Completeness(snapshot.sequence, current, 0, (part_of(snapshot, seen),)))
 
 
 def bits_of(

@@ -33,6 +33,10 @@ FIGURES: dict[str, tuple[str, Callable[[DerivedStatus], float]]] = {
         "1 while a derived stream is stopped, as its steps failed, else 0",
         lambda status: status.state == "stopped",
     ),
+    "waiting": (
+        "1 while the next rows of a derived stream find no room in memory, else 0",
+        lambda status: status.state == "waiting",
+    ),
     "rebuilding": (
         "1 while a derived stream reads its sources to have its state again, else 0",
         lambda status: status.progress.rebuilding,

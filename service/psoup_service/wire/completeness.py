@@ -8,6 +8,7 @@ from psoup.answer.completeness import Completeness, SourcePart
 from psoup.derivation import Gap
 from psoup.plan.nodes import Source
 from psoup.plan.standing_query import StandingQuery
+from psoup.published.delays import WAITING
 from psoup_proto.v1 import types_pb2
 from psoup_service.wire.convert import WINDOW_KINDS, joint_kind, timestamp
 from psoup_service.wire.json_messages import timestamp_text
@@ -16,6 +17,16 @@ from psoup_service.wire.json_messages import timestamp_text
 def gap(left_out: Gap) -> types_pb2.Gap:
     """The message of instants that a derived stream has left out."""
     return types_pb2.Gap(begin=timestamp(left_out.begin), end=timestamp(left_out.end))
+
+
+def _halt(part: SourcePart) -> str:
+    return "" if part.delay is None else part.delay.state
+
+
+def _delay(part: SourcePart) -> types_pb2.Delay | None:
+    if part.delay is None:
+        return None
+    return types_pb2.Delay(stream=part.delay.stream, since=timestamp(part.delay.since), why=part.delay.why)
 
 
 def completeness_message(contents: Completeness, query: StandingQuery | None = None) -> types_pb2.Completeness:
@@ -39,7 +50,8 @@ def completeness_message(contents: Completeness, query: StandingQuery | None = N
         late_in_window=source.late_inside,
         ahead_in_window=source.ahead_inside,
         pending_in_window=source.pending_inside,
-        halt=source.halt,
+        halt=_halt(source),
+        delay=_delay(source),
         gaps=map(gap, source.gaps),
     )
 
@@ -64,7 +76,8 @@ def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Complete
         ahead_in_window=_together(sum, [part.ahead_inside for part in parts]),
         pending_in_window=sum(part.pending_inside for part in parts),
         sources=[_part(part, source) for part, source in zip(parts, query.sources, strict=True)],
-        halt=next((part.halt for part in parts if part.halt), ""),
+        halt=next(filter(None, map(_halt, parts)), ""),
+        delay=next(filter(None, map(_delay, parts)), None),
         gaps=[gap(each) for part in parts for each in part.gaps],
     )
 
@@ -94,15 +107,19 @@ def _part(part: SourcePart, source: Source) -> types_pb2.SourceCompleteness:
         idle=part.idle,
         may_take_away=part.may_take_away,
         older_dropped=part.older_dropped,
-        halt=part.halt,
+        halt=_halt(part),
+        delay=_delay(part),
         gaps=map(gap, part.gaps),
     )
 
 
 def derived_phrases(contents: types_pb2.Completeness) -> list[str]:
-    """The phrases about derived streams that an answer lacks rows of: "the derived stream is suspended"."""
-    halt = [f"the derived stream is {contents.halt}"] if contents.halt else []
-    return [*halt, *(f"the derived stream lacks rows {_span(gap)}" for gap in contents.gaps)]
+    """The phrases about derived streams that an answer lacks rows of: "the derived stream x is suspended since …"."""
+    delay = contents.delay
+    state = "waits for room in memory" if contents.halt == WAITING else f"is {contents.halt}"
+    why = f": {delay.why}" if delay.why else ""
+    halt = [f"the derived stream {delay.stream} {state} since {timestamp_text(delay.since)}{why}"]
+    return [*(halt if contents.halt else ()), *(f"the derived stream lacks rows {_span(gap)}" for gap in contents.gaps)]
 
 
 def _span(left_out: types_pb2.Gap) -> str:

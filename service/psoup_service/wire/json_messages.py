@@ -26,6 +26,8 @@ def plain_fields(message: Message) -> dict[str, Any]:
     for field, value in message.ListFields():
         if isinstance(value, Timestamp):
             plain[field.name] = timestamp_text(value)
+        elif isinstance(value, Message):
+            plain[field.name] = plain_fields(value)
         elif field.enum_type is not None:
             plain[field.name] = field.enum_type.values_by_number[value].name
         elif field.message_type is not None:

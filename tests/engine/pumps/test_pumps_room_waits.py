@@ -12,6 +12,8 @@ from psoup.errors import FailedPrecondition
 from psoup.events.commands import ReleasePins
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.pumps.status import status_of
+from psoup.pumps.status_text import status_lines
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.format_fixture import START
 
@@ -102,3 +104,41 @@ def test_the_host_cannot_stop_a_stream_early(soup: LocalPSoup) -> None:
     view = soup.engine.snapshot().stream("pairs", soup.tenant)
     soup.submit(ReleasePins(view.stream_id, 2**60, halt=Halt(soup.clock.now(), "it is full")))
     assert derived(soup).halt is None, "the clock decides, too"
+
+
+def delays(soup: LocalPSoup, sql: str) -> list[tuple[str, str, int] | None]:
+    """The state, the stream and the time of the delay of each source of an answer."""
+    parts = soup.ask(sql).completeness.sources
+    return [None if part.delay is None else (part.delay.state, part.delay.stream, part.delay.since) for part in parts]
+
+
+def test_answers_say_which_stream_waits_and_since_when(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM over AS (SELECT k FROM pairs WHERE k > 99)")
+    advance(soup, 5)
+    soup.push("t", few(100))
+    waits = ("waiting", "pairs", START)
+    assert delays(soup, "SELECT k FROM t") == [None]
+    assert delays(soup, "SELECT k FROM pairs") == delays(soup, "SELECT k FROM over") == [waits]
+    assert delays(soup, "SELECT p.k FROM pairs p JOIN over o ON p.k = o.k") == [waits, waits]
+    (part,) = soup.ask("SELECT k FROM over").completeness.sources
+    assert part.delay is not None and part.delay.why.startswith("rows of derived streams may take 1,000,000 bytes")
+    soup.execute("ALTER STREAM pairs SUSPEND")
+    suspended = ("suspended", "pairs", soup.clock.now())
+    assert delays(soup, "SELECT k FROM over") == [suspended]
+    soup.execute("ALTER STREAM over SUSPEND")
+    assert delays(soup, "SELECT k FROM over") == [("suspended", "over", soup.clock.now())]
+
+
+def test_the_status_says_which_stream_waits_and_since_when(soup: LocalPSoup) -> None:
+    soup.execute("CREATE STREAM over AS (SELECT k FROM pairs WHERE k > 99)")
+    soup.execute("CREATE STREAM free AS (SELECT k FROM t)")
+    advance(soup, 5)
+    soup.push("t", few(100))
+    snapshot = soup.engine.snapshot()
+    pairs, over, free = [status_of(snapshot, snapshot.stream(name, soup.tenant)) for name in ("pairs", "over", "free")]
+    assert pairs is not None and over is not None and free is not None
+    assert (pairs.state, pairs.since, pairs.held_by, pairs.catches_up) == ("waiting", START, "", False)
+    assert pairs.reason.startswith("rows of derived streams may take")
+    assert "waiting since 2" in status_lines(pairs)[0]
+    assert (over.state, over.held_by) == ("running", "pairs")
+    assert (free.state, free.since, free.held_by) == ("running", None, "")

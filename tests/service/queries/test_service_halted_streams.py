@@ -13,7 +13,7 @@ from psoup.derivation import Halt
 from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.events.commands import StopPump
 from psoup.pumps import NO_ROOM, Pump
-from psoup_client import Client
+from psoup_client import Client, DelayInfo
 from psoup_client.errors import FailedPrecondition
 from psoup_service.chores import derived_streams
 from psoup_storage import DurableStore
@@ -84,7 +84,9 @@ def test_a_step_that_fails_stops_its_pump_until_resume(
         assert rows_of(client, "x") == []
         answer = client.ask("SELECT k FROM x")
         assert answer.completeness.halt == "stopped"
-        assert "the stream is stopped, so it gets no rows" in answer.completeness.sentence()
+        delay = answer.completeness.delay
+        assert delay is not None and (delay.stream, delay.since) == ("x", derived.since) and reason in delay.why
+        assert "tream x is stopped since" in answer.completeness.sentence()
         pumps.pumps[bad].step, pumps.pumps[bad]._derived = step, select  # type: ignore[method-assign]
         pumps.pumps[bad]._form = None
         client.execute("ALTER STREAM x RESUME")
@@ -129,7 +131,9 @@ def test_a_suspended_stream_holds_up_no_read_and_its_answers_say_so() -> None:
         completeness = client.ask("SELECT k FROM x").completeness
         assert (completeness.halt, completeness.gaps) == ("suspended", ())
         both = client.ask("SELECT x.k FROM x JOIN y ON x.k = y.k").completeness
-        assert (both.halt, [source.halt for source in both.sources]) == ("suspended", ["suspended", ""])
+        assert (both.halt, [source.halt for source in both.sources]) == ("suspended", ["suspended", "suspended"])
+        assert [source.delay and source.delay.stream for source in both.sources] == ["x", "x"], "y gets none either"
+        assert "y: stream x is suspended since" in both.sentence()
         client.execute("ALTER STREAM x RESUME")
         assert [row["k"] for row in rows_of(client, "y")] == [2, 3]
         assert client.ask("SELECT k FROM x").completeness.halt == ""
@@ -194,9 +198,18 @@ def test_no_read_waits_for_a_stream_that_finds_no_room(monkeypatch: pytest.Monke
         pump.step = lambda *_, **__: throw(ResourceExhausted("it is full", reason=NO_ROOM))  # type: ignore[method-assign]
         client.push("t", [{"k": 2}])
         assert [row["k"] for row in rows_of(client, "x")] == [row["k"] for row in rows_of(client, "y")] == [1]
-        assert client.describe("x").derived.failure == "it is full"  # type: ignore[union-attr]
+        derived = client.describe("x").derived
+        assert derived is not None and (derived.state, derived.failure) == ("waiting", "it is full")
+        assert client.describe("y").derived.held_by == "x"  # type: ignore[union-attr]
+        for name in ("x", "y"):
+            answer = client.ask(f"SELECT k FROM {name}").completeness
+            assert (answer.halt, answer.delay) == ("waiting", DelayInfo("x", derived.since, "it is full"))  # type: ignore[arg-type]
+            assert "tream x waits for room in memory since" in answer.sentence()
+            assert answer.sentence().endswith("so no rows come: it is full.")
         pump.step = step  # type: ignore[method-assign]
         asked_until(lambda: [row["k"] for row in rows_of(client, "y")], lambda read: read == [1, 2])
+        assert client.ask("SELECT k FROM y").completeness.delay is None
+        assert client.describe("x").derived.state == "running"  # type: ignore[union-attr]
 
 
 def test_a_service_stops_a_stream_that_finds_no_room_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 /** How a stream is derived: its SELECT, its pump, its lag, and what its sources keep for it. */
 import type { ComponentChildren } from "preact";
 import type { DerivationJson, SourcePinJson } from "psoup-client/contract/psoup_proto/v1/streams_pb";
-import type { GapJson } from "psoup-client/contract/psoup_proto/v1/types_pb";
+import type { DelayJson, GapJson } from "psoup-client/contract/psoup_proto/v1/types_pb";
 import { bytes, counted, instant, microsOf, number, span } from "../format";
 import { Facts } from "./basics";
 
@@ -73,11 +73,19 @@ function gapWords(gap: GapJson): string {
   return gap.end === undefined ? `from ${begin} on` : `from ${begin} to ${instant(microsOf(gap.end))}`;
 }
 
-/** What an answer lacks of a derived stream. Empty for any other answer. */
-export function lackWords(completeness: { halt?: string; gaps?: GapJson[] }): string {
-  const halt = completeness.halt ?? "";
+/** Why an answer lacks rows of a derived stream, and which ones. Empty for any other answer. */
+export function lackWords(completeness: { halt?: string; delay?: DelayJson; gaps?: GapJson[] }): string {
   const gaps = (completeness.gaps ?? []).map(gapWords).join(" and ");
-  return `${halt === "" ? "" : `. A derived stream is ${halt}`}${gaps === "" ? "" : `. It lacks rows ${gaps}`}`;
+  return `${delayWords(completeness)}${gaps === "" ? "" : `. It lacks rows ${gaps}`}`;
+}
+
+/** Why an answer gets no rows of a derived stream. Empty if it gets them. */
+function delayWords({ halt = "", delay = {} }: { halt?: string; delay?: DelayJson }): string {
+  if (halt === "") return "";
+  const state = halt === "waiting" ? "waits for room in memory" : `is ${halt}`;
+  const since = delay.since === undefined ? "" : ` since ${instant(microsOf(delay.since))}`;
+  const why = (delay.why ?? "") === "" ? "" : `: ${delay.why}`;
+  return `. The derived stream ${delay.stream ?? ""} ${state}${since}${why}`;
 }
 
 function seconds(duration: string): number {

@@ -24,7 +24,10 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   every: ["Every", ""],
   derived_up_to: ["Derived up to", "The service has derived all rows up to this time. It is NOW in an answer."],
   lag: ["Lag", "The time from there to the newest row of the sources."],
-  lag_limit: ["Late after", "LAG AT MOST. The sources of a suspended or stopped stream keep its rows for so long."],
+  lag_limit: [
+    "Late after",
+    "LAG AT MOST. The sources keep the rows of a stream that does not run, or waits, for so long.",
+  ],
   rows_in: ["Rows read", "Rows of the sources that were read since the start of the service."],
   rows_out: ["Rows derived", "Rows that the stream has got since the start of the service."],
   derived_state: ["State", "Rows that operators such as DISTINCT keep to derive the next rows."],

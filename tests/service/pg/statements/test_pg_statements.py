@@ -234,14 +234,17 @@ def test_the_notice_of_a_table_says_that_rows_may_leave() -> None:
 def test_the_notice_and_the_facts_name_what_is_missing_of_a_derived_stream() -> None:
     gap = types_pb2.Gap()
     gap.end.FromJsonString("2026-03-01T00:05:00Z")
-    contents = types_pb2.Completeness(sequence=7, halt="suspended", gaps=[gap])
+    delay = types_pb2.Delay(stream="x", why="it is full")
+    delay.since.FromJsonString("2026-03-01T00:06:00Z")
+    contents = types_pb2.Completeness(sequence=7, halt="waiting", delay=delay, gaps=[gap])
     missing = (
-        "the derived stream is suspended; the derived stream lacks rows from the beginning to 2026-03-01T00:05:00Z"
+        "the derived stream x waits for room in memory since 2026-03-01T00:06:00Z: it is full; the derived stream lacks"
+        " rows from the beginning to 2026-03-01T00:05:00Z"
     )
     assert notice_of(contents).message == f"complete up to event 7; rows may still come; {missing}"
     facts = completeness_facts(contents)
     assert facts.said == f"The answer reflects event 7, and may change; {missing}."
-    assert facts.halt == "suspended"
+    assert facts.halt == "waiting"
 
 
 def test_prepared_statements_of_sql(session: Any) -> None:
