@@ -44,6 +44,10 @@ class StreamCalls(Session):
         Existing tuples have NULL in them. Standing queries do not see the new columns. Raises AlreadyExists for an
         existing column; with `ADD COLUMN IF NOT EXISTS` only if it has another type. Raises InvalidStatement, which
         shows the place.
+
+        `ALTER STREAM delayed SUSPEND`, `RESUME` or `RESUME FROM NOW` stops and starts a derived stream. Raises
+        FailedPrecondition for another stream (reason NOT_DERIVED), or if its sources have not kept what a RESUME needs
+        (PINS_RELEASED).
         """
         request = streams_pb2.AlterStreamRequest(statement=sql)
         return self._defined(self.connection.call(self.connection.streams.AlterStream, request, repeat=False))

@@ -75,7 +75,7 @@ def create(
         message(f"{done} with {columns}{key}.")
 
 
-@app.command("alter", short_help="Add columns to a stream, or change how its time works.")
+@app.command("alter", short_help="Add columns to a stream, change its time, or suspend and resume a derived stream.")
 def alter(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="ALTER STREAM ...", show_default=False)],
     as_json: AsJson = False,
@@ -89,13 +89,17 @@ def alter(
       psoup stream alter "ALTER STREAM clicks LATENESS 30 SECONDS"
       psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
       psoup stream alter "ALTER STREAM clicks WATERMARK BY CLOCK"
-      psoup stream alter "ALTER STREAM derived SUSPEND"
+      psoup stream alter "ALTER STREAM delayed SUSPEND"
+      psoup stream alter "ALTER STREAM delayed RESUME"
+      psoup stream alter "ALTER STREAM delayed RESUME FROM NOW"
 
     Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
     queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
     the time of a tuple may lie; AHEAD DEFAULT takes it back. WATERMARK BY CLOCK lets the watermark go on when no row
-    comes; BY ROWS ends that. LATENESS is the time for which tuples wait for older ones. SUSPEND lets a derived stream
-    get no rows until RESUME; RESUME FROM NOW leaves out the rows in between.
+    comes; BY ROWS ends that. LATENESS is the time for which tuples wait for older ones.
+
+    A derived stream gets no rows between SUSPEND and RESUME. RESUME derives the rows that it lacks, also after it was
+    stopped. RESUME FROM NOW leaves them out. After LAG AT MOST its sources do not keep them: use RESUME FROM NOW.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)
