@@ -137,6 +137,22 @@ def test_conditions_stand_by_their_selectivity_which_follows_the_stream(tab: Ope
         query.unregister()
 
 
+def test_the_plan_shows_the_bound_of_the_state_of_each_step(tab: Opened, site: Site) -> None:
+    page = tab.page
+    with site.client() as soup:
+        hour = soup.register("SELECT DISTINCT n FROM ticks BEGIN (NOW - 1 HOUR)", key="bound by a window")
+        ever = soup.register("SELECT DISTINCT n FROM ticks BEGIN (START)", key="without a bound")
+        for query, text in (
+            (hour, "the tuples of ticks of 1 HOUR"),
+            (ever, "unbounded, as tuples of 'ticks' never leave it"),
+        ):
+            page.goto(f"{site.address}#/plan/{query.id}")
+            expect(page.locator("[data-operator=distinct] [data-fact=state_bound]")).to_have_text(text)
+        expect(page.locator("[data-operator=project] [data-fact=state_bound]")).to_have_count(0)
+        for query in (hour, ever):
+            query.unregister()
+
+
 def test_the_console_turns_pages_of_many_queries_and_finds_them_by_label(tab: Opened, site: Site) -> None:
     page = tab.page
     with site.client() as soup:

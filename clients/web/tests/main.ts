@@ -7,6 +7,7 @@ import { amountFacts } from "../src/parts/amounts";
 import { lackWords, lagCause } from "../src/parts/derived";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
+import { boundFacts } from "../src/parts/patterns";
 import { telling } from "../src/parts/telling";
 import { movedTo, windowAt } from "../src/parts/window_bar";
 import { partsOf, textOf, windowOf } from "../src/sync/window";
@@ -98,6 +99,14 @@ test("a lag says why a derived stream is behind", () => {
   assert.equal(lagCause({ ...running, every: "60s" }), "", "the next tick is not closed yet");
   assert.equal(lagCause({ ...running, lag: "0s" }), "");
   assert.equal(lagCause({ ...running, state: "suspended" }), "");
+});
+
+test("a step has the bound of its state, unless it takes none", () => {
+  const text = "unbounded, as ticks has no RETENTION";
+  assert.deepEqual(boundFacts({ text, unbounded: "ticks has no RETENTION" }), [["state_bound", text]]);
+  assert.deepEqual(boundFacts({ rows: "5", text: "at most 5 rows" }), [["state_bound", "at most 5 rows"]]);
+  assert.deepEqual(boundFacts({ rows: "0", bytes: "0", text: "no state" }), []);
+  assert.deepEqual(boundFacts(undefined), []);
 });
 
 test("an answer says which derived stream gets no rows, and why", () => {

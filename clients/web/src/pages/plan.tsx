@@ -5,7 +5,7 @@ import { ask, PSoupError, words } from "../api/call";
 import { instant, microsOf, number } from "../format";
 import { amountFacts } from "../parts/amounts";
 import { Choice, Head, Problem } from "../parts/basics";
-import { patternWords } from "../parts/patterns";
+import { boundFacts, patternWords } from "../parts/patterns";
 import { Term, termName, termRank } from "../parts/terms";
 import { kept, to } from "../state";
 
@@ -88,7 +88,7 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
         {patternWords(node.updatePattern) !== "" && <p class="quiet small">Rows {patternWords(node.updatePattern)}.</p>}
         <Figures figures={figures.map(([name, value]) => [name, Number(value)])} />
         <Factors node={node} />
-        <Facts facts={facts} />
+        <Facts facts={[...boundFacts(node.state), ...facts]} />
       </article>
       {inputs.length > 0 && (
         <ul>

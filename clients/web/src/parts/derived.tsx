@@ -39,6 +39,7 @@ function facts(derived: DerivationJson): [string, ComponentChildren][] {
     ["rows_in", number(Number(derived.tuples ?? 0))],
     ["rows_out", number(Number(derived.rows ?? 0))],
     ["derived_state", stateWords(derived)],
+    ...lines("state_bound", derived.stateBound ? [derived.stateBound] : []),
     ...lines("gap", (derived.gaps ?? []).map(gapWords)),
     ...lines("pin", (derived.pins ?? []).map(pinWords)),
   ];

@@ -67,6 +67,7 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   key_bytes: ["Bytes of the groups' keys", ""],
   state_bytes: ["Bytes of a group's results", ""],
   // Facts of a plan.
+  state_bound: ["Bound of the state", "What it takes at most to keep the rows of this step up to date."],
   stream: ["Stream", ""],
   alias: ["Name in the statement", ""],
   clause: ["Rows", ""],
