@@ -1395,10 +1395,12 @@ class StateBound(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     UNBOUNDED_FIELD_NUMBER: _builtins.int
     rows: _builtins.int
-    """The most rows. Not set without a bound, or if it depends on the number of tuples, as that of a window in time does."""
+    """The number of rows that the state never exceeds. Unset if the state has no bound. Also unset if the number
+    depends on how many tuples come, as for a window in time.
+    """
     bytes: _builtins.int
-    """The most bytes of the values of these rows. Not set as for `rows`, or if a value has no fixed size. The tables that
-    find the rows come on top.
+    """The bytes that the values of these rows never exceed. Unset if `rows` is unset, or if a value has no fixed size, as a
+    TEXT. The tables in which the service looks these rows up take further memory.
     """
     text: _builtins.str
     """The bound for people: "no state", "the tuples of trades of 1 HOUR"."""
