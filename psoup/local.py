@@ -316,7 +316,8 @@ class LocalPSoup(LocalQueries):
 
         def derived_status(view: StreamView) -> Sequence[str]:
             pump = self._pumps.by_id.get(view.stream_id)
-            status = status_of(snapshot, view, None if pump is None else pump.progress)
+            progress = None if pump is None else pump.progress._replace(clock=self.clock.now())
+            status = status_of(snapshot, view, progress)
             return () if status is None else (*status_lines(status), *window_lines(snapshot, status.derived))
 
         return explain(snapshot, query_id, tenant=self.tenant, now=self.clock.now(), derived_status=derived_status)

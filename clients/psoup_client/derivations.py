@@ -82,7 +82,7 @@ class DerivationInfo(html.Facts):
 
     `select`: the SELECT whose new rows are the tuples. `sources`: what it reads. `from_now`: the stream began at its
     CREATE. `reached`: the instant up to which it is derived, None if nothing is. `lag`: from there to the newest tuple
-    of a source. `held_by`: the source whose watermark holds it back, "" if none does. `tuples`: tuples of the sources
+    of a source. `held_by`: the source that holds it back, "" if none does. `tuples`: tuples of the sources
     that were read. `rows`: rows that were derived. `errors`: values that could not be computed. `unknown`: rows without
     a version of a table, which is older than HISTORY. `failure`: why it is stopped, or why its rows find no room. Or
     why its last step failed, which is done again. "" without a failure.

@@ -25,7 +25,8 @@ class Progress(NamedTuple):
     rows that it has pushed. `errors`: values that could not be computed. `unknown`: rows of unknown versions of a
     table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to
     rebuild that state. `failure`: why its last step failed, "" if it did not. `state_bound`: the bound of that state in
-    words, "" before the pump has begun. `behind`: whether closed instants are left that may have rows.
+    words, "" before the pump has begun. `behind`: whether closed instants are left that may have rows. `clock`: the
+    present time of the service, None if it is not known.
     """
 
     reached: int | None = None
@@ -39,6 +40,7 @@ class Progress(NamedTuple):
     failure: str = ""
     state_bound: str = ""
     behind: bool = False
+    clock: int | None = None
 
 
 NOT_BEGUN = Progress()

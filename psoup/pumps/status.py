@@ -38,8 +38,9 @@ class DerivedStatus(NamedTuple):
     whether the lag is more than LAG AT MOST, `limit`.
 
     `reached`: the instant up to which the stream has all rows. `lag`: from there to the newest tuple of a source that
-    is a stream. It is 0 if only tuples at the watermark are left. `held_by`: the source whose watermark holds the
-    stream back, "" if none does. It is a stream that does not run or waits, if there is one below, directly or not.
+    is a stream. It is 0 if only tuples at the watermark are left. `held_by`: the source that holds the stream back, ""
+    if none does. Its watermark does, or the clock, if it is a table in system time beside a stream in event time. If a
+    stream below does not run or waits, directly or not, it is that stream.
 
     `sources`: the names of the sources, each once. `pins`: one for each of them. `gaps`: the instants that were left
     out. `progress`: the counts of the pump since the start of the process.
@@ -76,15 +77,16 @@ def status_of(snapshot: Snapshot, view: StreamView, progress: Progress | None = 
         return None
     sources = [snapshot.by_id[i] for i in derived.source_ids if i in snapshot.by_id]
     position = max([at for at in (progress.reached, view.watermark) if at is not None], default=None)
-    ends, slowest = _ends(sources), _slowest(sources)
+    ends, slowest = _ends(sources), _slowest(sources, progress.clock)
     newest = None if ends is None else ends[1]
     closed = None if progress.behind else _closed(derived, sources, slowest, position, newest)
     position = position if closed is None else closed
     lag = 0 if ends is None else max(0, ends[1] - (ends[0] if position is None else position))
-    waits = slowest is not None and newest is not None and (slowest.watermark is None or slowest.watermark < newest)
+    waits = slowest is not None and newest is not None and slowest.holds_back(newest)
     if closed is not None and not waits and derived.every is None:
         lag = 0
-    held_by = slowest.spec.name if slowest is not None and waits and (closed is not None or _opens(slowest)) else ""
+    waits = waits and (closed is not None or slowest is None or slowest.end is None)
+    held_by = slowest.source.spec.name if waits and slowest is not None else ""
     wait = None if derived.halt is not None else snapshot.waits.of(view.stream_id)
     halt = derived.halt if wait is None else Halt(wait.since, wait.why)
     below = delay_below(snapshot, derived.source_ids)
@@ -126,27 +128,41 @@ def _ends(sources: Sequence[StreamView]) -> tuple[int, int] | None:
     return (min([*first, *(int(run[0]) for run in runs), *last]), max(last)) if last else None
 
 
-def _slowest(sources: Sequence[StreamView]) -> StreamView | None:
-    """The source in event time whose last closed instant is the least one. None without a source in event time."""
-    timed = [source for source in sources if source.spec.event_time]
-    return min(timed, key=lambda source: -(2**63) if _opens(source) else _end(source), default=None)
+class _Closing(NamedTuple):
+    """A source with the last instant that it has closed. `end`: None if it has closed none."""
+
+    source: StreamView
+    end: int | None
+
+    def holds_back(self, time: int) -> bool:
+        """Whether tuples of this time wait for this source. Tuples at its watermark do not: their instant is open."""
+        is_open = self.source.spec.event_time and self.source.spec.derived is None
+        return self.end is None or self.end + is_open < time
 
 
-def _opens(source: StreamView) -> bool:
-    """Whether no instant of a source is closed."""
-    return source.watermark is None
+def _slowest(sources: Sequence[StreamView], clock: int | None) -> _Closing | None:
+    """The source whose last closed instant is the least one. None if all sources are in system time.
+
+    Beside a source in event time, a table in system time closes the instants that the clock has reached.
+    """
+    if not any(source.spec.event_time for source in sources):
+        return None
+    closing = [_Closing(source, _end(source)) for source in sources if source.spec.event_time]
+    if clock is not None:
+        ends = [(source, source.last_time) for source in sources if not source.spec.event_time]
+        closing += [_Closing(source, clock if last is None else max(clock, last)) for source, last in ends]
+    return min(closing, key=lambda each: -(2**63) if each.end is None else each.end)
 
 
-def _end(source: StreamView) -> int:
-    """The last closed instant of a source with a watermark."""
-    assert source.watermark is not None
-    return source.watermark - (source.spec.derived is None)
+def _end(source: StreamView) -> int | None:
+    """The last closed instant of a source in event time. None if none is closed."""
+    return None if source.watermark is None else source.watermark - (source.spec.derived is None)
 
 
 def _closed(
     derived: Derivation,
     sources: Sequence[StreamView],
-    slowest: StreamView | None,
+    slowest: _Closing | None,
     position: int | None,
     newest: int | None,
 ) -> int | None:
@@ -154,9 +170,9 @@ def _closed(
 
     With EVERY, it is a tick. None for a stream that does not run.
     """
-    if derived.halt is not None or (slowest is not None and _opens(slowest)):
+    if derived.halt is not None:
         return None
-    at = newest if slowest is None else _end(slowest)
+    at = newest if slowest is None else slowest.end
     if at is None:
         return None
     at = at if derived.every is None else at // derived.every * derived.every

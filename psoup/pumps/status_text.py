@@ -26,7 +26,7 @@ def status_lines(status: DerivedStatus) -> tuple[str, ...]:
 
 def _position(status: DerivedStatus) -> str:
     reached = "nothing derived yet" if status.reached is None else f"derived up to {time_text(status.reached)}"
-    cause = f", held back by the watermark of {status.held_by}" if status.held_by else ""
+    cause = f", held back by {status.held_by}" if status.held_by else ""
     cause = ", catching up" if status.catches_up else cause
     late = f", late, as LAG AT MOST is {describe_duration(status.limit)}" if status.late else ""
     return f"{reached}, {status.lag / SECOND:,.1f} s behind{cause}{late}"

@@ -3,7 +3,8 @@
     calls: read with END (NOW - 10 MINUTES), a tuple is in the state for 10 MINUTES
     bound of the state of ANTI JOIN …: the tuples of calls of 10 MINUTES and the tuples of replies of 10 MINUTES
 
-The part after the comma says how long a tuple is in the state. The last line is the bound of the state.
+The part after the comma says how long a tuple is in the state. The last line is the bound of the state. Beside a stream
+in event time, a table in system time has a line of its own. It says when instants are closed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from psoup.pumps.form import Form, form_of
 
 
 def window_lines(snapshot: Snapshot, derived: Derivation) -> tuple[str, ...]:
-    """The line of each source that is read late, or whose tuples are in a state. The last line bounds the state.
+    """The lines about instants and sources: those read late, or with tuples in a state. The last line bounds the state.
 
     () if the SELECT cannot be bound.
     """
@@ -26,7 +27,18 @@ def window_lines(snapshot: Snapshot, derived: Derivation) -> tuple[str, ...]:
         form = form_of(derived, snapshot.by_id)
     except SqlError:
         return ()
-    return (*_source_lines(form), _state_line(form))
+    return (*_closing_lines(form), *_source_lines(form), _state_line(form))
+
+
+def _closing_lines(form: Form) -> Iterator[str]:
+    """The line about closed instants, if a table in system time stands beside a stream in event time."""
+    timed = dict.fromkeys([spec.name for spec in form.specs if spec.event_time])
+    timeless = dict.fromkeys([spec.name for spec in form.specs if not spec.event_time])
+    if timed and timeless:
+        tables = f"{' and '.join(timeless)} {'is' if len(timeless) == 1 else 'are'}"
+        marks = "watermark of {} has" if len(timed) == 1 else "watermarks of {} have"
+        passed = f"the {marks.format(' and '.join(timed))} passed it"
+        yield f"an instant is closed once {passed}, and the clock has reached it, as {tables} in system time"
 
 
 def _source_lines(form: Form) -> Iterator[str]:

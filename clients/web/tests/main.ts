@@ -95,7 +95,7 @@ test("a plan says what is kept of the answer, or why it was given up", () => {
 test("a lag says why a derived stream is behind", () => {
   const running = { state: "running", lag: "35.500s" };
   assert.equal(lagCause(running), ", catching up");
-  assert.equal(lagCause({ ...running, heldBy: "arrivals" }), ", held back by the watermark of arrivals");
+  assert.equal(lagCause({ ...running, heldBy: "arrivals" }), ", held back by arrivals");
   assert.equal(lagCause({ ...running, every: "60s" }), "", "the next tick is not closed yet");
   assert.equal(lagCause({ ...running, lag: "0s" }), "");
   assert.equal(lagCause({ ...running, state: "suspended" }), "");

@@ -258,8 +258,9 @@ class Derivation(_message.Message):
     from_now: _builtins.bool
     """The stream began when it was created, not with all tuples that its sources kept."""
     held_by: _builtins.str
-    """The source whose watermark holds the stream back, or a suspended, stopped or waiting stream from which it derives.
-    Empty if none does.
+    """The source that holds the stream back, by its watermark. A table in system time beside a stream in event time does so
+    while the clock has not reached the instants. Or a suspended, stopped or waiting stream from which it derives. Empty
+    if none holds it back.
     """
     tuples: _builtins.int
     """Tuples of the sources that were read."""

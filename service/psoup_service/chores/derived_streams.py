@@ -105,7 +105,9 @@ class DerivedStreams:
     def progress(self, stream_id: int) -> Progress | None:
         """The present counts of the pump of a stream, from any thread. None if there is none."""
         pump = self.pumps.get(stream_id)
-        return None if pump is None else pump.progress._replace(failure=self.reasons.get(stream_id, ""))
+        if pump is None:
+            return None
+        return pump.progress._replace(failure=self.reasons.get(stream_id, ""), clock=self._host.clock.now())
 
     def start(self) -> None:
         """Start the thread. It first derives what came before the start."""

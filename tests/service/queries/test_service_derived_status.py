@@ -65,13 +65,11 @@ def test_show_explain_list_and_metrics_have_the_same_facts() -> None:
         assert next(each for each in client.streams() if each.name == "x").derived == derived
         shown = dict(_described(client.describe("x")))
         assert shown["derivation"] == "running"
-        assert "held back by the watermark of f; late, as that is more than LAG AT MOST 10 seconds" in shown["lag"]
+        assert "held back by f; late, as that is more than LAG AT MOST 10 seconds" in shown["lag"]
         assert shown["state"] == "0 rows, 0 bytes"
         explained = query.explain()
         text = "\n".join(explained.lines)
-        assert (
-            "running; derived up to 1970-01-01 00:00:08.999999Z, 11.0 s behind, held back by the watermark of f" in text
-        )
+        assert "running; derived up to 1970-01-01 00:00:08.999999Z, 11.0 s behind, held back by f" in text
         assert "late, as LAG AT MOST is 10 SECONDS" in text
         assert "2 tuples read, 1 row derived; state of 0 rows, 0 bytes" in text
         assert "f keeps its tuples from" in text
@@ -229,3 +227,35 @@ def test_an_addition_of_a_column_says_to_create_the_stream_again() -> None:
 def test_the_lag_is_shown_in_seconds_or_days() -> None:
     shown = [_rounded(dt.timedelta(microseconds=span)) for span in (0, 11_000_001, 359_041_000_001)]
     assert shown == ["0 seconds", "11.0 seconds", "4 days, 3:44:01"]
+
+
+def test_beside_a_stream_in_event_time_a_table_in_system_time_closes_instants_by_the_clock() -> None:
+    """A heartbeat may be ahead of the clock. Then versions of the table may still come at the instants in between."""
+    soup = LocalPSoup(clock=VirtualClock(100 * SECOND))
+    soup.execute(f"CREATE STREAM e {TIMED}")
+    soup.execute("CREATE TABLE c (k BIGINT PRIMARY KEY, name TEXT)")
+    soup.execute("CREATE STREAM x AS (SELECT e.k, c.name FROM e JOIN c AS OF e ON c.k = e.k)")
+    soup.execute("CREATE STREAM tick AS (SELECT k FROM e [RANGE 1 HOUR] JOIN c USING (k)) EVERY 7 SECONDS")
+    soup.execute("CREATE STREAM plain AS (SELECT k FROM e)")
+    soup.push("c", pa.table({"k": [1, 2], "name": ["a", "b"]}))
+    soup.push("e", rows((1, 50), (2, 200)))
+    soup.heartbeat("e", 250 * SECOND)
+
+    def seen(name: str) -> tuple[int | None, int, str]:
+        pump = soup._pumps.by_id[soup.engine.snapshot().stream(name, soup.tenant).stream_id]
+        status = told(soup, name, pump.progress._replace(clock=soup.clock.now()))
+        return status.reached, status.lag, status.held_by
+
+    assert seen("plain") == (250 * SECOND - 1, 0, "")
+    assert seen("x") == (100 * SECOND, 100 * SECOND, "c"), "the watermark has passed it, and the clock has not"
+    reached, lag, held_by = seen("tick")
+    assert reached is not None and reached <= 100 * SECOND and (lag, held_by) == (200 * SECOND - reached, "c")
+    soup.clock.advance(seconds=300)  # type: ignore[attr-defined]
+    soup.heartbeat("e", 250 * SECOND)
+    assert seen("x") == (250 * SECOND - 1, 0, ""), "now the watermark is the lesser one"
+    assert seen("tick") == seen("x")
+    lines = soup.explain(soup.register("SELECT k FROM x")).nodes[1].facts["derived_status"].split("; ")
+    closed = "an instant is closed once the watermark of e has passed it, and the clock has reached it"
+    assert f"{closed}, as c is in system time" in lines
+    plain = soup.explain(soup.register("SELECT k FROM plain")).nodes[1].facts["derived_status"]
+    assert "the clock" not in plain

@@ -47,7 +47,7 @@ function facts(derived: DerivationJson): [string, ComponentChildren][] {
 
 /** Why a stream is behind: a source holds it back, or it has closed rows to read. Empty if it is not, or does not run. */
 export function lagCause(derived: DerivationJson): string {
-  if ((derived.heldBy ?? "") !== "") return `, held back by the watermark of ${derived.heldBy}`;
+  if ((derived.heldBy ?? "") !== "") return `, held back by ${derived.heldBy}`;
   const behind = seconds(derived.lag ?? "0s") > seconds(derived.every ?? "0s");
   return derived.state === "running" && behind ? ", catching up" : "";
 }
