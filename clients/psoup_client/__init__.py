@@ -59,7 +59,7 @@ from psoup_client.queries import AnyQueries, Queries
 from psoup_client.query import AnyQuery, Query
 from psoup_client.query_info import QueryInfo, QuerySource
 from psoup_client.results import Results
-from psoup_client.schema import ColumnInfo, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
+from psoup_client.schema import ColumnInfo, CopyState, QueryCounts, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
 from psoup_client.tuple_reasons import Why, WhyStep
@@ -122,6 +122,7 @@ __all__ = [
     "QueryInfo",
     "QuerySource",
     "QueryCounts",
+    "CopyState",
     "ServerInfo",
     "SuppliedFunction",
     "ColumnInfo",

@@ -255,6 +255,25 @@ class QueryCounts(html.Facts):
 
 
 @dataclass(frozen=True, slots=True)
+class CopyState(html.Facts):
+    """The copy of a service's events in object storage, or in a directory.
+
+    `lag_events`: the events that it lacks. `lag`: how long it has lacked the oldest of them. `problem`: why; "" if
+    nothing is wrong.
+    """
+
+    place: str
+    lag_events: int
+    lag: dt.timedelta
+    problem: str = ""
+
+    @staticmethod
+    def of(message: server_pb2.CopyState) -> CopyState:
+        """Convert the message on the wire."""
+        return CopyState(message.place, message.lag_events, message.lag.ToTimedelta(), message.problem)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo(html.Facts):
     """A service and its state. `memory`: bytes by structure. `durable`: whether pushes survive a restart.
 
@@ -284,9 +303,11 @@ class ServerInfo(html.Facts):
     acknowledged: int = 0
     """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
     refusing: str = ""
-    """The reason why changes are refused at present, such as a full disk; "" if they are taken."""
+    """The reason why changes are refused at present, as a full disk, or a copy that is behind; "" if they are taken."""
     queries: QueryCounts | None = None
     """The numbers of queries; None if the service does not report them, and from `wait_ready`."""
+    copy: CopyState | None = None
+    """The copy of the events; None without one, and for a tenant other than `default`."""
 
     @property
     def not_visible(self) -> int:
@@ -326,6 +347,7 @@ class ServerInfo(html.Facts):
             acknowledged=message.acknowledged,
             refusing=message.refusing,
             queries=QueryCounts.of(message.queries) if message.HasField("queries") else None,
+            copy=CopyState.of(message.copy) if message.HasField("copy") else None,
         )
 
 

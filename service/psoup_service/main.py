@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -34,6 +35,7 @@ from psoup_service.process.settings_sources import load
 
 if TYPE_CHECKING:
     from psoup_service.service import Service
+    from psoup_storage import Replication
 
 _MIB = 1024 * 1024
 EXIT_OK = 0
@@ -135,8 +137,7 @@ async def _until_stopped(service: Service, manager: ServiceManager, stop: asynci
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
     check_extras(settings)
-    from psoup_service.process.clock import wall_time
-    from psoup_storage import Replication, open_store  # imports the kernels, whose folder must be chosen first
+    from psoup_storage import open_store  # imports the kernels, whose folder must be chosen first
 
     store = open_store(  # it decodes chunks while the modules below are loaded
         settings.data_dir,
@@ -144,9 +145,7 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
         cache_bytes=settings.archive_cache_mib * _MIB,
         hot_bytes=settings.memory_mib * _MIB // 2,
         remembered=settings.engine_config().remembered,
-        replication=None
-        if not settings.replicate
-        else Replication(settings.replicate, settings.replicate_queue_mib * _MIB, settings.replicate_base_s, wall_time),
+        replication=_replication(settings),
     )
     from psoup_service.chores.directory_version import note_version
     from psoup_service.service import Service
@@ -154,6 +153,18 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
 
     note_version(store, server_version())
     return Service(settings, store=store, quarantine=quarantine)
+
+
+def _replication(settings: Settings) -> Replication | None:
+    """The place and the limits of the copy; None without one."""
+    if not settings.replicate:
+        return None
+    from psoup_service.process.clock import wall_time
+    from psoup_storage import Replication
+
+    most = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
+    size, every = settings.replicate_queue_mib * _MIB, settings.replicate_base_s
+    return Replication(settings.replicate, size, every, wall_time, lag_most_s=most)
 
 
 def announce(service: Service) -> None:

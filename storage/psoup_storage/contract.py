@@ -8,7 +8,7 @@ after a crash. Duty of the caller: one thread at a time calls `append`.
 
 Errors: after any exception of `append` the store may hold none, some or all of the events. Then no event may be
 acknowledged or appended until the next start (fail-stop). ResourceExhausted is different: the store holds none of the
-events, and they may be appended again.
+events, and they may be appended again. So is Unavailable: the copy of the events is too far behind.
 """
 
 from __future__ import annotations
@@ -44,6 +44,26 @@ def at_once(work: Callable[[], T], /) -> T:
 def new_incarnation() -> str:
     """A name for the incarnation of new data: eight random hexadecimal digits."""
     return secrets.token_hex(4)
+
+
+class CopyGate:
+    """Whether the copy of a store's events lets them be acknowledged. This class is the gate of a store without a copy:
+    it is always open.
+    """
+
+    def reason(self) -> str:
+        """The reason why nothing may be acknowledged at present; "" if events may. O(1), any thread."""
+        return ""
+
+    def check(self) -> None:
+        """Raise Unavailable while nothing may be acknowledged. O(1), any thread.
+
+        The sequencer refuses every command then, also those that make room.
+        """
+
+
+NO_COPY = CopyGate()
+"""The gate of a store without a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +129,13 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def copy_gate(self) -> CopyGate:
+        """Whether the copy of the events lets them be acknowledged."""
+        ...
+
     def shortage(self) -> str:
-        """The reason why the store has no room for events at present; "" if it has. O(1), any thread."""
+        """The reason why the store takes no events now: no room, or the copy; "" if it takes them. O(1), any thread."""
         ...
 
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
@@ -138,7 +163,7 @@ class Store(Protocol):
 
         Their sequences must increase, and be greater than all earlier ones. Otherwise, and in a closed store, raises
         Internal. Raises any error of the medium; then every later append raises, too. Raises ResourceExhausted without
-        room; the call may be repeated later.
+        room, and Unavailable as `CopyGate.check`; the call may be repeated later.
         """
         ...
 

@@ -48,7 +48,7 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array, Batch
 from psoup_storage.alterations import LEAST, needed
-from psoup_storage.contract import InTurn, Spooled, new_incarnation
+from psoup_storage.contract import NO_COPY, InTurn, Spooled, new_incarnation
 
 _EVENT_BYTES = 500
 """Bytes charged for the objects of an event, in addition to its texts and tuples."""
@@ -65,6 +65,7 @@ class MemoryStore:
     name = "memory"
     durable = False
     guarded = False
+    copy_gate = NO_COPY
 
     def __init__(self, *, keep_pushes: bool = False) -> None:
         self._keep_all = keep_pushes

@@ -307,6 +307,42 @@ class ClockState(_message.Message):
 Global___ClockState: _TypeAlias = ClockState  # noqa: Y015
 
 @_typing.final
+class CopyState(_message.Message):
+    """The copy of the service's events in object storage, or in a directory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    LAG_EVENTS_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """Where it is: "s3://bucket/prefix"."""
+    lag_events: _builtins.int
+    """The events that are on the service's disk and that the copy lacks."""
+    problem: _builtins.str
+    """Why the copy lacks them: the storage is away, or nothing is copied any more. Empty: nothing is wrong."""
+    @_builtins.property
+    def lag(self) -> _duration_pb2.Duration:
+        """How long the copy has lacked the oldest of them."""
+
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        lag_events: _builtins.int = ...,
+        lag: _duration_pb2.Duration | None = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag", "lag_events", b"lag_events", "place", b"place", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopyState: _TypeAlias = CopyState  # noqa: Y015
+
+@_typing.final
 class GetServerInfoResponse(_message.Message):
     """What the server is and how it is."""
 
@@ -352,6 +388,7 @@ class GetServerInfoResponse(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     REFUSING_FIELD_NUMBER: _builtins.int
     QUERIES_FIELD_NUMBER: _builtins.int
+    COPY_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -377,8 +414,8 @@ class GetServerInfoResponse(_message.Message):
     say.
     """
     refusing: _builtins.str
-    """Why pushes and other changes are refused at present, though calls that read are served: the disk is full. Empty: they
-    are taken.
+    """Why pushes and other changes are refused at present, though calls that read are served: the disk is full, or the copy
+    is too far behind. Empty: they are taken.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -412,6 +449,10 @@ class GetServerInfoResponse(_message.Message):
     def queries(self) -> Global___QueryCounts:
         """With `with_queries`: the standing queries of the caller's tenant."""
 
+    @_builtins.property
+    def copy(self) -> Global___CopyState:
+        """The copy of the events. Not set: there is none, or the caller is of a tenant other than "default"."""
+
     def __init__(
         self,
         *,
@@ -435,10 +476,11 @@ class GetServerInfoResponse(_message.Message):
         acknowledged: _builtins.int = ...,
         refusing: _builtins.str = ...,
         queries: Global___QueryCounts | None = ...,
+        copy: Global___CopyState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "limits", b"limits", "queries", b"queries", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock", b"clock", "copy", b"copy", "limits", b"limits", "queries", b"queries", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "queries", b"queries", "refusing", b"refusing", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "bill", b"bill", "calls", b"calls", "clock", b"clock", "copy", b"copy", "durable", b"durable", "features", b"features", "functions", b"functions", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "queries", b"queries", "refusing", b"refusing", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version", "watchers", b"watchers", "web_address", b"web_address"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

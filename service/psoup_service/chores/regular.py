@@ -8,6 +8,7 @@ row expiry     every second        rows of tables that have expired are deleted
 folding        every 2 s           aggregates are folded ahead
 derived        after publications  the rows of derived streams are made, on a thread of their own
 eager answers  after publications  kept answers of eager queries are updated, on a thread of their own
+copy           every second        a copy of the events that is behind is reported in the log
 arrival watch  every half minute   queries that take much of the writer's time are reported
 auto           every 10 s          the amounts of AUTO queries are chosen
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
@@ -33,7 +34,8 @@ from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
 from psoup_service.chores.supervisor import Supervisor
-from psoup_service.figures.copy_figures import copy_figures, copy_notice
+from psoup_service.figures import copy_figures
+from psoup_service.figures.copy_figures import CopyWatch, copy_notice
 from psoup_service.gate import certificates, credentials
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import NOT_UPDATED, UPDATING, FoldNotes
@@ -93,6 +95,7 @@ class RegularWork:
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         if isinstance(self._store, ReplicatedStore):
             self._store.uploader.start()
+            start("copy", CopyWatch(self._store).run, copy_figures.EVERY_S)
         self.eager.start()
         self.derived.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
@@ -114,7 +117,7 @@ class RegularWork:
             "clock_heartbeats": self.heartbeats.count,
             "rows_expired": self.row_expiry.expired,
             **self.derived.figures(),
-            **copy_figures(self._store),
+            **copy_figures.copy_figures(self._store),
         }
 
     def notice(self) -> str:

@@ -12,9 +12,9 @@ writes. One kind is an `Errand`, a transaction of maintenance that takes the tur
 it, because the waiting thread has a low priority. The other kind is work that the store has postponed, such as a
 checkpoint (`settle`).
 
-A full store refuses the events and stores none of them. The groups then wait, and the sequencer refuses new commands
-until the store has room. Any other error ends the stage. A store without a disk makes no command wait. So there the
-sequencer's thread appends the events itself.
+A full store refuses the events and stores none of them, and so does a store whose copy is too far behind. The groups
+then wait, and the sequencer refuses new commands until the store takes events. Any other error ends the stage. A store
+without a disk makes no command wait. So there the sequencer's thread appends the events itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from psoup.errors import PSoupError, ResourceExhausted
+from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.events import Event
 from psoup_service.figures.call_notes import moment
@@ -159,33 +159,34 @@ class Committer(StageThread):
         """The number of large groups that wait or are being written."""
         self._pausing = False
         self._ended = False
-        self._full: ResourceExhausted | None = None
+        self._full: ResourceExhausted | Unavailable | None = None
+        """The error of a store that refuses the events that wait."""
         self.groups = 0
         self.events = 0
 
     @property
     def writing(self) -> bool:
-        """Whether groups are on their way to the disk, and it has room for them. From any thread."""
+        """Whether groups are on their way to the disk, and the store takes them. From any thread."""
         return bool(self._taken or self._groups or self._pausing) and self._full is None
 
     @property
     def writing_large(self) -> bool:
-        """Whether a large group waits or is being written, and the disk has room for it. From any thread."""
+        """Whether a large group waits or is being written, and the store takes it. From any thread."""
         return self._large > 0 and self._full is None
 
     @property
     def due(self) -> bool:
-        """Whether the store has something to settle, and room to do so. From any thread."""
+        """Whether the store has something to settle, and takes events. From any thread."""
         return self._store.due and self._full is None
 
     def check_room(self) -> None:
-        """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
+        """Raise ResourceExhausted or Unavailable while groups wait for the store to take them. From any thread."""
         full = self._full
         if full is not None:
-            raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
+            raise type(full)(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
 
     def shortage(self) -> str:
-        """The reason why events are refused for want of room in the store; "" if they are taken. From any thread."""
+        """The reason why the store refuses events at present; "" if it takes them. From any thread."""
         full = self._full
         return self._store.shortage() if full is None else full.message
 
@@ -284,12 +285,12 @@ class Committer(StageThread):
         self._writer.put([entry for group in taken for entry in group.events], traces)
 
     def _append(self, events: list[Event]) -> bool:
-        """Log events; while the store is full, try again. Returns False if the stage is stopped meanwhile."""
+        """Log events; while the store refuses them, try again. Returns False if the stage is stopped meanwhile."""
         while True:
             began = time.perf_counter()
             try:
                 self._store.append(events)
-            except ResourceExhausted as full:
+            except (ResourceExhausted, Unavailable) as full:
                 self._log_full(full)
                 with self.condition:
                     if self._stopping and not self._finishing:
@@ -298,16 +299,16 @@ class Committer(StageThread):
             else:
                 self._times.add(time.perf_counter() - began)
                 if self._full is not None:
-                    _log.warning("the store has room again")
+                    _log.warning("the store takes events again")
                     self._full = None
                 return True
 
-    def _log_full(self, full: ResourceExhausted) -> None:
+    def _log_full(self, full: ResourceExhausted | Unavailable) -> None:
         first, self._full = self._full is None, full
         with self.condition:
             _waive([*self._taken, *self._groups])  # errands may make room
         if first:
-            _log.error("commands wait for room in the store: %s", full.message)
+            _log.error("commands wait for the store to take events: %s", full.message)
             self._written()
 
     def _refuse(self, groups: list[CommitGroup]) -> None:

@@ -229,8 +229,7 @@ class Sequencer(StageThread):
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
-        used = self._admission.used_bytes
-        self._admission.give_back(self._pins.settle(used))
+        self._admission.give_back(self._pins.settle(self._admission.used_bytes))
         self._prepare_group(self._quick_ones())
         if self._may_pause():
             with self.condition:
@@ -372,7 +371,7 @@ class Sequencer(StageThread):
         return True
 
     def shortage(self) -> str:
-        """The reason why commands are refused for want of room in the store; "" if they are taken. From any thread."""
+        """The reason why the store refuses commands at present; "" if it takes them. From any thread."""
         return self._committer.shortage()
 
     def _check_room(self, size: int) -> None:
@@ -382,6 +381,7 @@ class Sequencer(StageThread):
     def _prepare(self, submission: Submission) -> Prepared:
         command, ahead = submission.command, submission.ahead
         ready, foreseen = self._store.make_ready, None
+        self._store.copy_gate.check()
         if ahead is not None:
             if ahead.refusal is not None:
                 raise ahead.refusal

@@ -21,12 +21,15 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 def allowed(field: FieldInfo) -> str:
     """The allowed values of a setting, as words for the operator that gave another one."""
-    kind = _kind(field.annotation)
+    kinds = _kinds(field.annotation)
+    if len(kinds) > 1:
+        return ", or ".join(allowed(FieldInfo.from_annotation(kind)) for kind in kinds)
+    kind = kinds[0]
     if get_origin(kind) is tuple:
         return "a list of texts"
     if get_origin(kind) is Literal:
         *others, last = map(str, get_args(kind))
-        return f"{', '.join(others)} or {last}"
+        return f"{', '.join(others)} or {last}" if others else last
     limits = {
         name: limit
         for bound in field.metadata
@@ -44,11 +47,11 @@ def _range(ge: float | None = None, gt: float | None = None, le: float | None = 
     return ""
 
 
-def _kind(annotation: Any) -> Any:
-    """The type without None, which stands for a setting that is not set."""
+def _kinds(annotation: Any) -> list[Any]:
+    """The types of a setting, without None, which stands for a setting that is not set."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return next(kind for kind in get_args(annotation) if kind is not type(None))
-    return annotation
+        return [kind for kind in get_args(annotation) if kind is not type(None)]
+    return [annotation]
 
 
 def check_collector(endpoint: str) -> None:

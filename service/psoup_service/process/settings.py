@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -62,6 +62,9 @@ class Settings(ListenSettings):
 
     replicate_base_s: int = Field(default=3_600, ge=10)
     """time between two base images of the copy, from which restores begin"""
+
+    replicate_lag_most: Annotated[int, Field(ge=1)] | Literal["off"] = 60
+    """seconds that the copy may be behind before nothing is acknowledged any more; off: no limit"""
 
     memory_mib: int = Field(default=4_096, ge=0)
     """budget for tuples, queries and results; pushes and registrations beyond it are refused; 0 refuses all"""

@@ -14,6 +14,7 @@ from psoup.expressions.supplied_functions import Supplied
 from psoup.plan.amounts import Amount
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_service.figures.copy_figures import copy_state
 from psoup_service.gate.principal import Principal
 from psoup_service.host.reads.pins import Pins
 from psoup_service.servicers.backend import Backend
@@ -118,6 +119,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             web_address=self._web_address(),
             clock=clock_state(backend.clock.state()),
             refusing=host.shortage(),
+            copy=copy_state(backend.store) if principal.serves else None,
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
 

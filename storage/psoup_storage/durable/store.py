@@ -27,7 +27,7 @@ from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.retry_memory import REMEMBERED, Remembered
-from psoup_storage.contract import InTurn, at_once
+from psoup_storage.contract import NO_COPY, InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.attachments import Adopted, adopt, give_up, place_sidecars
 from psoup_storage.durable.chunks.chunk_loader import Restoring
@@ -78,8 +78,8 @@ class DurableStore:
     stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
     """
 
-    name = "disk"
-    durable = True
+    name, durable = "disk", True
+    copy_gate = NO_COPY
 
     def __init__(
         self,

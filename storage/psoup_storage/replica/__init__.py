@@ -7,6 +7,7 @@
     event_queue       events that wait for the uploader, within a limit
     base_image        a copy of the data directory as of one event
     uploader          the thread that writes segments and base images
+    gate              whether events may be acknowledged: not while the copy is too far behind
     replicated_store  the store on disk with an uploader
     restore           a data directory from a copy, as of any event
     report            the events that a copy can restore, and whether all of it is sound

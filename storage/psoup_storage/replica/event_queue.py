@@ -5,6 +5,9 @@
 `put` only appends, since acknowledgements wait for the committer. While storage is away, the queue grows up to its
 limit, and then forgets all its events. They are in the data directory, and a base image will have them. So memory is
 bounded, and the service goes on.
+
+The copy is behind from the arrival of the oldest event that it lacks: one that waits, is being sent, or was forgotten.
+A base image covers forgotten events.
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ class EventQueue:
         self._committed = 0
         self._size = 0
         self._closed = False
+        self._behind: tuple[int, float] | None = None
+        """The event before the oldest one that the copy lacks, and when that arrived, by the monotonic clock."""
+        self._gap = -1
+        """The last event that was forgotten, and that no base image covers; -1 without one."""
         self.dropped = 0
         """The times that the queue was over its limit."""
 
@@ -68,7 +75,10 @@ class EventQueue:
                 self._groups.clear()
                 self._size = 0
                 self.dropped += 1
+                self._gap = after
             self._groups.append(EventGroup(after, events, committed, time.monotonic(), size))
+            if self._behind is None:
+                self._behind = after, self._groups[-1].arrived
             self._size += size
             if self._size >= SEGMENT_BYTES:
                 self._condition.notify_all()
@@ -123,10 +133,30 @@ class EventQueue:
         with self._condition:
             return self._groups[0].after if self._groups else last
 
-    def waiting(self) -> tuple[int, float]:
-        """The number of waiting events, and the seconds since the oldest arrived. Any thread."""
+    def sent(self) -> None:
+        """Note that the copy has the groups that the last `take` returned."""
         with self._condition:
-            if not self._groups:
-                return 0, 0.0
-            events = sum(len(group.events) for group in self._groups)
-            return events, time.monotonic() - self._groups[0].arrived
+            if self._gap < 0:
+                first = self._groups[0] if self._groups else None
+                self._behind = None if first is None else (first.after, first.arrived)
+
+    def covered(self, sequence: int) -> None:
+        """Note that the copy has a base image as of an event. No group may be on its way to the copy."""
+        with self._condition:
+            if self._gap > sequence:
+                return
+            self._gap = -1
+        self.sent()
+
+    def behind(self) -> tuple[int, float] | None:
+        """The event before the oldest one that the copy lacks, and the seconds since that arrived. Any thread.
+
+        None if the copy has all events.
+        """
+        with self._condition:
+            return None if self._behind is None else (self._behind[0], time.monotonic() - self._behind[1])
+
+    def waiting(self) -> int:
+        """The number of waiting events. Any thread."""
+        with self._condition:
+            return sum(len(group.events) for group in self._groups)

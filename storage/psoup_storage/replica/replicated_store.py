@@ -1,10 +1,13 @@
 """The store on disk whose events are also copied; see the package.
 
 append     the events are on the disk ─> queue of the uploader      an acknowledgement does not wait for the copy
+
+While the copy is behind for longer than it may be, `append` refuses.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 from psoup.events.events import Event
 from psoup_storage.durable.store import DurableStore
+from psoup_storage.replica.gate import ReplicaGate
 from psoup_storage.replica.targets import open_target
 from psoup_storage.replica.uploader import Uploader
 
@@ -21,13 +25,14 @@ class Replication:
     """The place that events are copied to, and the limits.
 
     `queue_bytes`: the most bytes of events that wait for the uploader. `base_s`: seconds between two base images.
-    `now`: the time in microseconds since 1970.
+    `now`: the time in microseconds since 1970. `lag_most_s`: seconds; see `ReplicaGate`.
     """
 
     place: str
     queue_bytes: int
     base_s: float
     now: Callable[[], int]
+    lag_most_s: float = math.inf
 
 
 class ReplicatedStore(DurableStore):
@@ -49,13 +54,20 @@ class ReplicatedStore(DurableStore):
                 queue_bytes=replication.queue_bytes,
                 base_s=replication.base_s,
             )
+            self.copy_gate = ReplicaGate(self.uploader, replication.lag_most_s)
             self.uploader.check()
         except BaseException:
             super().close()
             raise
 
-    def append(self, events: Sequence[Event]) -> None:
+    def shortage(self) -> str:
         """See `Store`."""
+        return super().shortage() or self.copy_gate.reason()
+
+    def append(self, events: Sequence[Event]) -> None:
+        """See `Store`. Raises Unavailable as `CopyGate.check`; then no event is stored."""
+        if events:
+            self.copy_gate.check()
         before = self.sequence
         super().append(events)
         if events:

@@ -103,8 +103,6 @@ class Uploader:
         self._opened = False
         self._next_base = self._not_before = 0.0
         """When a base image is made at the latest if there were events, and when at the earliest; monotonic."""
-        self._sending: EventGroup | None = None
-        """The oldest group of the segment that is being written."""
 
     def check(self) -> None:
         """Make the target the copy of this directory, and find its last object. Call it before `start`.
@@ -134,11 +132,8 @@ class Uploader:
 
     def lag(self) -> tuple[int, float]:
         """The events that the copy does not have yet, and the seconds since the oldest of them. Any thread."""
-        events, seconds = self.queue.waiting()
-        sending = self._sending
-        if sending is None:
-            return events, seconds
-        return max(self._last_event() - sending.after, events), time.monotonic() - sending.arrived
+        behind = self.queue.behind()
+        return (0, 0.0) if behind is None else (max(0, self._last_event() - behind[0]), behind[1])
 
     @property
     def numbers(self) -> int:
@@ -196,7 +191,6 @@ class Uploader:
 
     def _send(self, groups: list[EventGroup]) -> None:
         """Write the segment of some groups."""
-        self._sending = groups[0]
         rows = [CommittedRow(encode(event), group.committed) for group in groups for event in group.events]
         after, last = groups[0].after, rows[-1].row.sequence
         attaches = any(each.row.kind == "attach" for each in rows)
@@ -208,7 +202,7 @@ class Uploader:
             self._due = True
         facts = {"format": FORMAT, "after": after, "first": rows[0].row.sequence, "last": last}
         self._write(EVENTS, facts | {"time": groups[-1].committed}, encode_rows(rows))
-        self._sending = None
+        self.queue.sent()
 
     def _look_after_image(self) -> None:
         """Begin a base image that is due, and write the manifest of one whose files are sent."""
@@ -243,6 +237,7 @@ class Uploader:
             self._reach, self._due = sequence, True
         self._write(BASE, facts)
         self._base, self._base_at = self._number, sequence
+        self.queue.covered(sequence)
         self._next_base = time.monotonic() + self._base_s
 
     def _write(self, kind: str, facts: dict[str, Any], payload: bytes = b"") -> None:

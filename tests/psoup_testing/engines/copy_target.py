@@ -8,12 +8,15 @@ from pathlib import Path
 from threading import Event
 from unittest.mock import patch
 
+import pyarrow as pa
+
 from psoup_storage import ReplicatedStore, Replication
 from psoup_storage.replica import event_queue, replicated_store, uploader
 from psoup_storage.replica.chain import last_number, read_object
+from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget, Target, unreachable
 from psoup_testing.engines import format_fixture
-from psoup_testing.engines.format_fixture import START, Soup
+from psoup_testing.engines.format_fixture import END, START, Soup
 
 BEFORE, AFTER = "before", "after"
 """When a request fails: before it has done anything, or after, so that only its reply is lost."""
@@ -82,6 +85,32 @@ def copied(path: Path, target: Target, queue_bytes: int = 2**30, base_s: float =
             yield soup
         finally:
             soup.store.close()
+
+
+def begin(soup: Soup) -> None:
+    """A stream `s` with a query, whose ID is 1."""
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.register("SELECT x FROM s BEGIN (START)")
+
+
+def push(soup: Soup, *values: int) -> None:
+    """One push to `s` for each value."""
+    for value in values:
+        soup.push("s", pa.table({"x": [value]}))
+
+
+def values_in(path: Path) -> list[int]:
+    """The answer of the query of `begin` in a directory."""
+    soup = Soup(path, END)
+    answer = soup.invoke(1).to_table()["x"].to_pylist()
+    soup.store.close()
+    return [int(value) for value in answer]
+
+
+def restored_values(target: Target, path: Path, wanted: Wanted | None = None) -> list[int]:
+    """The answer of the query of `begin` in a directory that is restored."""
+    restore_copy(target, path, wanted)
+    return values_in(path)
 
 
 def store_of(soup: Soup) -> ReplicatedStore:

@@ -8,41 +8,30 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-import pyarrow as pa
 import pytest
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput
+from psoup.events.events import StreamDropped
 from psoup_storage import DurableStore
-from psoup_storage.replica import uploader
+from psoup_storage.replica import event_queue, uploader
 from psoup_storage.replica.chain import OWNER, last_number, read_object
+from psoup_storage.replica.event_queue import EventQueue
 from psoup_storage.replica.objects import object_name, pack
 from psoup_storage.replica.restore import RestoredCopy, Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
-from psoup_testing.engines.copy_target import AFTER, BEFORE, FailingTarget, copied, store_of, wait_for_copy
-from psoup_testing.engines.format_fixture import END, Soup
+from psoup_testing.engines.copy_target import (
+    AFTER,
+    BEFORE,
+    FailingTarget,
+    begin,
+    copied,
+    push,
+    restored_values,
+    store_of,
+    values_in,
+    wait_for_copy,
+)
 from psoup_testing.suite.sweeps import swept
-
-
-def push(soup: Soup, *values: int) -> None:
-    for value in values:
-        soup.push("s", pa.table({"x": [value]}))
-
-
-def begin(soup: Soup) -> None:
-    soup.execute("CREATE STREAM s (x BIGINT)")
-    soup.register("SELECT x FROM s BEGIN (START)")
-
-
-def values_in(path: Path) -> list[int]:
-    soup = Soup(path, END)
-    answer = soup.invoke(1).to_table()["x"].to_pylist()
-    soup.store.close()
-    return [int(value) for value in answer]
-
-
-def restored_values(target: DirectoryTarget, path: Path, wanted: Wanted | None = None) -> list[int]:
-    restore_copy(target, path, wanted)
-    return values_in(path)
 
 
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
@@ -130,7 +119,7 @@ def test_after_an_outage_a_base_image_has_what_the_queue_dropped(tmp_path: Path)
         away[0] = True
         push(soup, *range(5, 200))
         assert store_of(soup).uploader.queue.dropped > 3
-        assert store_of(soup).uploader.queue.waiting()[0] < 20
+        assert store_of(soup).uploader.queue.waiting() < 20
         away[0] = False
     assert store_of(soup).uploader.failure == ""
     assert restored_values(target, tmp_path / "last") == list(range(200))
@@ -184,6 +173,37 @@ def test_a_manifest_comes_after_its_files(tmp_path: Path) -> None:
             assert {f"files/{file[1]}" for file in part.facts.get("files", ())} <= written
         written.add(name)
     assert sum(read_object(target, n).kind == "base" for n in range(1, last_number(target) + 1)) > 2
+
+
+def first(queue: EventQueue) -> int | None:
+    """The event before the oldest one that the copy lacks."""
+    behind = queue.behind()
+    return None if behind is None else behind[0]
+
+
+@pytest.mark.seeded("the lag of a copy begins anew when its queue is emptied")
+def test_the_copy_is_behind_from_the_oldest_event_that_it_lacks() -> None:
+    queue = EventQueue(1_000, lambda: 0)
+    event = StreamDropped(1, "default", 7)
+    for after in range(3):
+        queue.put(after, [event])
+    with patch.object(event_queue, "SEGMENT_S", 0.0):
+        assert len(queue.take(0.0)) == 3
+    assert first(queue) == 0, "they are on their way"
+    queue.put(3, [event])
+    queue.sent()
+    assert first(queue) == 3
+    for after in range(4, 9):
+        queue.put(after, [event])
+    assert queue.dropped == 1 and queue.waiting() < 6 and first(queue) == 3
+    with patch.object(event_queue, "SEGMENT_S", 0.0):
+        queue.take(0.0)
+    queue.sent()
+    assert first(queue) == 3, "no base image has the events that were forgotten"
+    queue.covered(5)
+    assert first(queue) == 3
+    queue.covered(6)
+    assert first(queue) is None
 
 
 def flipped(path: Path) -> None:

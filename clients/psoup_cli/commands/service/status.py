@@ -10,7 +10,7 @@ import typer
 from psoup_cli.commands.service.clock import clock_line
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
-from psoup_client import MemoryBill, QueryCounts, ServerInfo
+from psoup_client import CopyState, MemoryBill, QueryCounts, ServerInfo
 from psoup_client.phrases import counted, verb
 
 _ABOUT = {
@@ -69,6 +69,7 @@ def status(
             ("state", info.state),
             *([("changes", f"refused: {info.refusing}")] if info.refusing else []),
             ("store", f"{info.store}, {'survives a restart' if info.durable else 'nothing survives a restart'}"),
+            *([] if info.copy is None else [("copy", _copy(info.copy))]),
             ("started", info.started),
             ("clock", "unknown" if info.clock is None else clock_line(info.clock)),
             ("page", info.web_address or "none"),
@@ -106,6 +107,12 @@ def _sequence(info: ServerInfo) -> str:
     hidden = info.not_visible
     later = f"; {counted(hidden, 'acknowledged event')} {verb(hidden, 'is', 'are')} not visible yet" if hidden else ""
     return f"{info.sequence:,}, the last event that answers show{later}"
+
+
+def _copy(copy: CopyState) -> str:
+    """Say where the copy of the events is, and how far it is behind."""
+    lag = f"lacks {counted(copy.lag_events, 'event')}, for {copy.lag.total_seconds():,.0f} s"
+    return f"{copy.place}: {lag if copy.lag_events else 'has all events'}{copy.problem and f' ({copy.problem})'}"
 
 
 def _size(place: str, size: int) -> str:

@@ -1,5 +1,9 @@
 /** The console's page of the service: its state, and what takes memory. */
-import type { GetServerInfoResponseJson, MemoryItemJson } from "psoup-client/contract/psoup_proto/v1/server_pb";
+import type {
+  CopyStateJson,
+  GetServerInfoResponseJson,
+  MemoryItemJson,
+} from "psoup-client/contract/psoup_proto/v1/server_pb";
 import { ago, bytes, counted, microsOf, number } from "../format";
 import { Facts, Problem } from "../parts/basics";
 import { List } from "../parts/list";
@@ -34,6 +38,7 @@ export function Service() {
             ["Started", told.startTime === undefined ? "" : ago(microsOf(told.startTime) / 1000, tick.value)],
             ["events", number(Number(told.sequence ?? 0))],
             ["Memory", `${bytes(total)} of ${bytes(Number(told.memoryBudget ?? 0))}`],
+            ...(told.copy === undefined ? [] : [copyFact(told.copy)]),
             ...(calls > 0 ? under : []),
           ]}
         />
@@ -79,4 +84,12 @@ function namesOf(per: string): [string, string] {
     span: ["part", "parts"],
   };
   return names[per] ?? [per, `${per}s`];
+}
+
+/** The place of the copy of the events, and how far it is behind. */
+function copyFact({ place, lagEvents, lag, problem }: CopyStateJson): [string, string] {
+  const events = Number(lagEvents ?? 0);
+  const seconds = number(Math.round(Number.parseFloat(lag ?? "0")));
+  const state = events > 0 ? `lacks ${counted(events, "event")}, for ${seconds} s` : "has all events";
+  return ["Copy", `${place}: ${state}${problem ? ` (${problem})` : ""}`];
 }
