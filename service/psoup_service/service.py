@@ -329,8 +329,8 @@ class Service:
             self._metrics.by_pg_connection(self.pg.figures)
 
     def _snapshot(self) -> Snapshot | None:
-        """The present snapshot. None while the service starts."""
-        return None if self.host.state == "starting" else self.host.snapshot()
+        """The present snapshot. None while the service starts, and once it is fenced."""
+        return None if self.host.state == "starting" or self.host.fenced else self.host.snapshot()
 
     def _figures(self) -> dict[str, int]:
         snapshot = self._snapshot()

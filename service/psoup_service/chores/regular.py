@@ -68,6 +68,8 @@ class RegularWork:
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads, self._store = threads, store
+        if isinstance(store, ReplicatedStore):
+            store.uploader.stop = host.fence
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
         self.expiry = Expiry(host, store)
         self.parking = Parking(host, recalled, settings.park_after_s)

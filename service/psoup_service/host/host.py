@@ -82,6 +82,8 @@ class Host(Generic[SnapshotT]):
         self._state = "starting"
         self._failure = ""
         self._given_up = False
+        self.fenced = ""
+        """The reason why another service took over; "" while none did."""
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(limits.pending, weights)
         self._closed = threading.Event()
@@ -140,6 +142,11 @@ class Host(Generic[SnapshotT]):
     def give_up(self) -> None:
         """End a start that is under way, at the next event. From any thread."""
         self._given_up = True
+
+    def fence(self, reason: str) -> None:
+        """Fail, and refuse reads, too: another service took over, and these answers may be old. From any thread."""
+        self.fenced = reason
+        self._fail(reason)
 
     def check_wanted(self) -> None:
         """Raise Unavailable, reason DRAINING, after `give_up`."""
@@ -229,9 +236,10 @@ class Host(Generic[SnapshotT]):
 
     def snapshot(self) -> SnapshotT:
         """The published snapshot, or the one that the call holds. O(1); never waits for the writer; any thread. Raises
-        Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers.
+        Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers. Raises it
+        after `fence`, reason COPY_FENCED.
         """
-        if self._state == "starting":
+        if self._state == "starting" or self.fenced:
             raise self._refusal()
         return carried(self._engine.snapshot, self.pins)()
 
@@ -264,7 +272,7 @@ class Host(Generic[SnapshotT]):
         A `budget` of an earlier call goes on. If the caller is cancelled, `fn` ends at its next check of the budget.
         Raises the errors of `fn`, ResourceExhausted (too many reads, a used-up budget), and after `close` of `submit`.
         """
-        if self._closed.is_set():
+        if self._closed.is_set() or self.fenced:
             raise self._refusal()
         take, trace = carried(self.snapshot, self.pins), trace_now()
 
@@ -382,6 +390,8 @@ class Host(Generic[SnapshotT]):
 
     def _refusal(self) -> PSoupError:
         """The error for a command or a waiter in a state other than `serving`."""
+        if self.fenced:
+            return Unavailable(self.fenced, reason="COPY_FENCED")
         if self._state == "failed":
             return Internal("the service has stopped after a failure of its own; its log says which", reason="FAILED")
         if self._state == "starting":

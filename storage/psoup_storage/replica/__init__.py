@@ -4,18 +4,21 @@
     objects           one numbered object: header, checksum, payload
     segments          rows of the log as the payload of a numbered object
     chain             the numbers of one copy: whose it is, and its last object
+    fences            where another data directory took the copy over, and what counts no more since then
     event_queue       events that wait for the uploader, within a limit
     base_image        a copy of the data directory as of one event
     uploader          the thread that writes segments and base images
     gate              whether events may be acknowledged: not while the copy is too far behind
     replicated_store  the store on disk with an uploader
+    takeover          the fence with which another data directory takes the copy over
     restore           a data directory from a copy, as of any event
     report            the events that a copy can restore, and whether all of it is sound
 
 A module imports only modules that are above it in this list. A copy has these objects:
 
     psoup-copy                the incarnation of the data directory that is copied
-    log/000000000000042       numbered objects: a segment (events), or the manifest of a base image
+    log/000000000000042       numbered objects: a segment (events), the manifest of a base image, or a fence
+    fences/000000000000042    empty: the number of a fence
     files/<sha256>            the files of base images, by the checksum of their content
 
     1 base  2 events  3 events  4 events  5 base  6 events …      each has the checksum of the one before

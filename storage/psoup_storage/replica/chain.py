@@ -16,8 +16,8 @@ from psoup_storage.replica.targets import Target
 OWNER = "psoup-copy"
 
 
-def claim(target: Target, incarnation: str) -> None:
-    """Make a target the copy of a data directory, or check that it is.
+def claim(target: Target, incarnation: str, heir: str = "") -> None:
+    """Make a target the copy of a data directory, or check that it is. `heir`: the directory that took the copy over.
 
     Raises InvalidInput: reason COPY_OF_ANOTHER if it is the copy of another directory, NO_CONDITIONAL_WRITES for
     storage that overwrites objects. Raises Unavailable if the storage fails.
@@ -28,6 +28,7 @@ def claim(target: Target, incarnation: str) -> None:
         owner = incarnation
     elif owner is None:
         owner = owner_of(target)
+    owner = heir or owner
     if owner != incarnation:
         raise InvalidInput(
             f"{target.place} has the copy of another data directory (incarnation {owner}; this one is {incarnation});"

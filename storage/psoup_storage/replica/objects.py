@@ -4,7 +4,9 @@
     {"number": 42, "kind": "events", "incarnation": "…", "previous": "9a01…", "base": 17, "reach": 4711, …}
     …                             the payload: rows of the log, or nothing
 
-Headers of both kinds have
+Headers of all kinds have
+
+    epoch      the number of the fence with which the writer of this object took over; 0 without one; see `fences`
 
     previous   the checksum of the object with the number before, so that the objects are a chain of hashes; "" for 1
     base       the number of the newest manifest of a base image before this object; 0 if there is none
@@ -15,6 +17,9 @@ Segments, of the kind `events`, also have
     format     the format of the rows, which is the data directory's
     after      the event before the first row, `first` and `last`: the first and the last row
     time       when the last event reached the disk, in microseconds
+
+Fences, of the kind `fence`, have `time`, when it was written, and the `incarnation` of the newer writer. They have no
+`base` and `reach`, and `previous` is "".
 
 Manifests, of the kind `base`, also have
 
@@ -35,7 +40,7 @@ from psoup.errors import Internal
 
 FORM = 1
 """The form of copies that this version writes and reads."""
-EVENTS, BASE = "events", "base"
+EVENTS, BASE, FENCE = "events", "base", "fence"
 _FIRST_LINE = b"psoup-copy %d %s\n"
 _SHOWN = 60
 
@@ -51,8 +56,13 @@ class NumberedObject:
 
     @property
     def kind(self) -> str:
-        """`EVENTS` or `BASE`."""
+        """`EVENTS`, `BASE` or `FENCE`."""
         return str(self.facts["kind"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the writer."""
+        return int(self.facts["epoch"])
 
     @property
     def base(self) -> int:

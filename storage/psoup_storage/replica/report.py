@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from psoup.errors import Internal
-from psoup_storage.replica.chain import owner_of, read_object
-from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, object_name
+from psoup_storage.replica.chain import read_object
+from psoup_storage.replica.fences import Fences, counting_object, read_fences
+from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, object_name
 from psoup_storage.replica.restore import base_images, image_files, last_object
 from psoup_storage.replica.targets import Target
 
@@ -29,28 +30,28 @@ class Span(NamedTuple):
 
 def spans(target: Target) -> list[Span]:
     """The events that a copy can restore, the oldest first. O(base images) requests. Raises as `restore_copy`."""
-    last = last_object(target)
+    last, fences = last_object(target), read_fences(target)
     parts = list[Span]()
     end, later = last, NumberedObject(last.number + 1, {"kind": EVENTS, "after": -1}, memoryview(b""), "")
     for base in base_images(target, last):
         first, begin = base.facts["sequence"], base.facts["time"]
         reach = int(end.facts["reach"])
-        if parts and _goes_on(target, later, reach, last):
+        if parts and _goes_on(target, fences, later, reach, last):
             parts[-1] = parts[-1]._replace(first=first, begin=begin, images=parts[-1].images + 1)
         else:
             parts.append(Span(first, reach, begin, end.facts["time"], 1))
         if base.number > 1:
-            end, later = read_object(target, base.number - 1), base
+            end, later = counting_object(target, fences, base.number - 1), base
     return parts[::-1]
 
 
-def _goes_on(target: Target, base: NumberedObject, reach: int, last: NumberedObject) -> bool:
+def _goes_on(target: Target, fences: Fences, base: NumberedObject, reach: int, last: NumberedObject) -> bool:
     """Whether the segments around a base image lead from the event `reach`, before it, past the image's event."""
     if reach >= base.facts["sequence"]:
         return True
     for number in range(base.number + 1, last.number + 1):
         part = read_object(target, number)
-        if part.kind == EVENTS:
+        if part.kind == EVENTS and not fences.pass_over(part):
             return bool(part.facts["after"] <= reach)
     return False
 
@@ -69,7 +70,7 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
 
     `progress` is called with the number of objects that are read, and of all. Raises InvalidInput if there is no copy.
     """
-    owner = owner_of(target)
+    fences = read_fences(target)
     numbers = {int(name.rpartition("/")[2]) for name in target.names_after(object_name(0))}
     last = max(numbers, default=0)
     files, size, problems, before = dict[str, bool](), 0, list[str](), ""
@@ -82,7 +83,9 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
             before = ""
             continue
         size += len(part.payload)
-        if part.facts["incarnation"] != owner or (before and part.facts["previous"] != before):
+        follows = not before or part.kind == FENCE or part.facts["previous"] == before
+        follows &= part.facts["incarnation"] == fences.writer(part.epoch)
+        if not follows and not fences.pass_over(part):
             problems.append(f"{object_name(number)} does not follow the object before it")
         before = part.digest
         if part.kind == BASE:

@@ -19,6 +19,7 @@ import apsw
 from psoup.errors import InvalidInput
 from psoup.model import time_text
 from psoup_proto.file_names import DATABASE, backup_path
+from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.chunks.folder import FOLDER
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import note_issued
@@ -31,8 +32,10 @@ from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.base_image import ImageFile, receive_file
 from psoup_storage.replica.chain import OWNER, last_number, owner_of, read_object
-from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, damaged
+from psoup_storage.replica.fences import Fences, counting_object, read_fences
+from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged
 from psoup_storage.replica.segments import CommittedRow, decode_rows
+from psoup_storage.replica.takeover import take_over
 from psoup_storage.replica.targets import Target, open_target
 
 _ANY = 2**63 - 1
@@ -60,9 +63,17 @@ class RestoredCopy(NamedTuple):
 
 
 def restore_copy(
-    place: str | Target, directory: Path | str, wanted: Wanted | None = None, progress: Progress = lambda *_: None
+    place: str | Target,
+    directory: Path | str,
+    wanted: Wanted | None = None,
+    progress: Progress = lambda *_: None,
+    *,
+    takes_over: bool = False,
 ) -> RestoredCopy:
     """Make a data directory of a copy. O(bytes of the image and of the segments after it).
+
+    `takes_over`: write a fence first, then restore all that the copy has. The directory may go on with the copy then,
+    and the service that wrote it stops; see `fences`. `wanted` is ignored.
 
     Raises InvalidInput if the directory is not empty, or if there is no copy with the wanted event. Raises Internal,
     reason COPY_DAMAGED, for a damaged copy, and Unavailable. The directory is as before then.
@@ -71,21 +82,27 @@ def restore_copy(
     wanted = wanted or Wanted()
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidInput(f"{directory} is not empty; restore into a directory that is not there yet")
-    last = last_object(target)
+    last, heir = last_object(target), ""
     base = base_of(target, last, wanted)
+    if takes_over:
+        heir = new_incarnation()
+        number = take_over(target, heir)
+        last = counting_object(target, read_fences(target), number)
+        wanted = Wanted(sequence=last.facts["reach"])
+        base = base_of(target, last, wanted)
     existed = directory.exists()
     try:
         (directory / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.chmod(0o700)
         _receive(target, base, directory, progress)
-        restored = _Application(directory, target, base, wanted).apply(last.number)
+        restored = _Application(directory, target, base, wanted, read_fences(target)).apply(last.number)
         if wanted.sequence != _ANY and restored.sequence < wanted.sequence:
             why = restored.missing or f"its last event is {restored.sequence:,}"
             raise InvalidInput(
                 f"{target.place} has no way to event {wanted.sequence:,}: {why}; psoup replica list {target.place}"
                 " names the events that can be restored"
             )
-        mark(directory)
+        mark(directory, heir)
         for folder in (directory / FOLDER, directory, directory.parent):
             sync_directory(folder)
         return restored
@@ -102,10 +119,10 @@ def is_copy(place: str) -> bool:
 
 
 def last_object(target: Target) -> NumberedObject:
-    """The last object of a copy. Raises InvalidInput if there is no copy, Internal if the object is damaged."""
+    """The last object of a copy that counts. Raises InvalidInput if there is no copy, Internal if it is damaged."""
     if owner_of(target) is None or not (number := last_number(target)):
         raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
-    return read_object(target, number)
+    return counting_object(target, read_fences(target), number)
 
 
 def base_images(target: Target, last: NumberedObject) -> Iterator[NumberedObject]:
@@ -161,8 +178,8 @@ def _receive(target: Target, base: NumberedObject, directory: Path, progress: Pr
 class _Application:
     """The rows of segments, applied to the database of a base image."""
 
-    def __init__(self, directory: Path, target: Target, base: NumberedObject, wanted: Wanted) -> None:
-        self._path = directory / DATABASE
+    def __init__(self, directory: Path, target: Target, base: NumberedObject, wanted: Wanted, fences: Fences) -> None:
+        self._path, self._fences = directory / DATABASE, fences
         self._target, self._base, self._wanted = target, base, wanted
         self._sequence = int(base.facts["sequence"])
 
@@ -182,10 +199,13 @@ class _Application:
         previous = ""
         for number in range(int(self._base.facts["after"]) + 1, last + 1):
             part = read_object(self._target, number)
-            if previous and part.facts["previous"] != previous:
+            if self._fences.pass_over(part):
+                previous = part.digest
+                continue
+            if previous and part.facts["previous"] != previous and part.kind != FENCE:
                 raise damaged(self._target.place, number, "it does not follow the object before it")
             previous = part.digest
-            if part.kind != EVENTS or part.facts["last"] <= self._sequence:
+            if part.kind != EVENTS or self._fences.end_of(part) <= self._sequence:
                 continue
             first = part.facts["after"] + 1
             if not self._wanted.has(self._sequence + 1, 0):
@@ -203,12 +223,12 @@ class _Application:
         return ""
 
     def _rows(self, part: NumberedObject) -> list[CommittedRow]:
-        """The rows of a segment after the last one that was applied."""
+        """The rows of a segment that count, after the last one that was applied."""
         try:
             rows = decode_rows(part.payload)
         except (ValueError, OSError) as problem:
             raise damaged(self._target.place, part.number, str(problem)) from problem
-        return [each for each in rows if each.row.sequence > self._sequence]
+        return [each for each in rows if self._sequence < each.row.sequence <= self._fences.end_of(part)]
 
     def _write(self, connection: apsw.Connection, rows: list[LogRow]) -> str:
         """Write rows to the log. Returns why the rows from some one on cannot be restored; else ""."""

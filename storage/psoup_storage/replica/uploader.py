@@ -5,7 +5,8 @@
                                      └────> imager   freeze, send files ──list──> uploader ──create 43──> target
 
 A number is written only if it is free. If it is taken, the content decides. The same bytes are this writer's, whose
-reply was lost. Other bytes are another writer's, and this one stops for good. After an error of the storage the same
+reply was lost. Other bytes are another writer's, and this one stops for good. If that writer took the copy over, this
+one is fenced, and calls `stop`. It passes over an object of an older epoch. After an error of the storage the same
 bytes are written again under the same number.
 
 A base image is due at a start whose last event the copy does not have. It is due after the queue has dropped events,
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, ResourceExhausted, Unavailable
@@ -28,7 +30,8 @@ from psoup_storage.durable.tools.backup import Frozen
 from psoup_storage.replica.base_image import send_files
 from psoup_storage.replica.chain import claim, last_number, read_object
 from psoup_storage.replica.event_queue import EventGroup, EventQueue
-from psoup_storage.replica.objects import BASE, EVENTS, digest_of_content, object_name, pack
+from psoup_storage.replica.fences import COPY_FENCED, counting_object, fenced, read_fences
+from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, digest_of_content, object_name, pack
 from psoup_storage.replica.segments import CommittedRow, encode_rows
 from psoup_storage.replica.targets import Target
 
@@ -40,6 +43,8 @@ LOOK_S = 0.25
 """Seconds between two looks whether a base image is due or ready."""
 LAST_LOOK_S = 0.02
 """The same after `close`."""
+FENCE_LOOK_S = 10.0
+"""Seconds without a write after which the uploader looks whether another writer took the next number."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
@@ -87,12 +92,15 @@ class Uploader:
         self._incarnation = incarnation
         self._freeze, self._last_event, self._now = freeze, last, now
         self._base_s = base_s
+        self.stop: Callable[[str], None] = lambda reason: None
+        """Called once with the reason if another service took the copy over. The service then has to end."""
         self._thread = threading.Thread(target=self._copy, name="psoup-replica", daemon=True)
         self._imager = ThreadPoolExecutor(1, "psoup-base-image")
         self._imaging: Future[dict[str, Any]] | None = None
-        self._stop = threading.Event()
+        self._ending = threading.Event()
         self._number, self._previous = 0, ""
         """The number and the checksum of the last object."""
+        self._epoch = 0
         self._base, self._reach = 0, -1
         """The facts of the next header; see `objects`."""
         self._base_at = -1
@@ -101,6 +109,8 @@ class Uploader:
         """The events (after, last) that the last segments have without a gap; None before the first segment."""
         self._due = True
         self._opened = False
+        self._looked = time.monotonic()
+        """When the uploader wrote, or looked whether the next number is free."""
         self._next_base = self._not_before = 0.0
         """When a base image is made at the latest if there were events, and when at the earliest; monotonic."""
 
@@ -125,7 +135,7 @@ class Uploader:
         self.queue.close()
         if self._thread.is_alive():
             self._thread.join(CLOSE_S)
-        self._stop.set()
+        self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
         self._imager.shutdown(cancel_futures=True)
@@ -150,9 +160,10 @@ class Uploader:
                 groups = self.queue.take(LOOK_S)
                 if groups:
                     self._send(groups)
-                elif self.queue.closed and (not (self._due or self._imaging) or self._stop.wait(LAST_LOOK_S)):
+                elif self.queue.closed and (not (self._due or self._imaging) or self._ending.wait(LAST_LOOK_S)):
                     return
                 self._look_after_image()
+                self._look_for_fence()
         except _Ended:
             _log.warning("the copy lacks the last events", extra={"events": self.lag()[0], "why": self.trouble})
         except Exception as problem:
@@ -160,23 +171,33 @@ class Uploader:
                 problem.message if isinstance(problem, PSoupError) else f"{type(problem).__name__}: {problem}"
             )
             _log.exception("events are not copied any more", extra={"copy": self.target.place})
+            if isinstance(problem, PSoupError) and problem.reason == COPY_FENCED:
+                self.stop(self.failure)
 
     def _open(self, ask: Ask) -> None:
         """Make the target the copy of this directory, and go on after the last object of an earlier process.
 
         There is a base image at once unless the copy has all events.
         """
-        ask(lambda: claim(self.target, self._incarnation))
+        fences = ask(lambda: read_fences(self.target))
+        fences.check(self._incarnation, self.target.place)
+        ask(lambda: claim(self.target, self._incarnation, "" if fences.last is None else fences.last.incarnation))
         number = ask(lambda: last_number(self.target))
+        self._epoch = fences.epoch
         if number:
-            last = ask(lambda: read_object(self.target, number))
+            newest = ask(lambda: read_object(self.target, number))
+            last = ask(lambda: counting_object(self.target, fences, number))
+            if newest.epoch > self._epoch:  # a fence that was written since the list was read
+                return self._open(ask)
             last_stored = self.queue.after(self._last_event())
-            self._refuse_ahead(max(last.facts["reach"], last.facts.get("last", 0)), last_stored)
-            base = last if last.base in (0, number) else ask(lambda: read_object(self.target, last.base))
+            copied = fences.end_of(last) if last.kind == EVENTS else 0
+            self._refuse_ahead(max(last.facts["reach"], copied), last_stored)
+            base = last if last.base in (0, last.number) else ask(lambda: read_object(self.target, last.base))
             self._base_at = base.facts.get("sequence", -1)
-            self._number, self._previous = number, last.digest
+            self._number, self._previous = number, newest.digest
             self._base, self._reach = last.base, last.facts["reach"]
             self._due = not self._base or self._reach != last_stored or last.facts["format"] != FORMAT
+            self._due |= last.epoch < self._epoch
         self._next_base = time.monotonic() + self._base_s
         self._opened = True
 
@@ -193,13 +214,13 @@ class Uploader:
         """Write the segment of some groups."""
         rows = [CommittedRow(encode(event), group.committed) for group in groups for event in group.events]
         after, last = groups[0].after, rows[-1].row.sequence
-        attaches = any(each.row.kind == "attach" for each in rows)
-        start = last if attaches else after
+        attach = next((each.row.sequence for each in rows if each.row.kind == "attach"), None)
+        start = after if attach is None else last
         self._run = (self._run[0], last) if self._run is not None and self._run[1] == start else (start, last)
-        if self._base and start <= self._reach:
-            self._reach = max(self._reach, last)
-        else:
-            self._due = True
+        reached = bool(self._base) and after <= self._reach
+        if reached:
+            self._reach = max(self._reach, last if attach is None else attach - 1)
+        self._due |= not reached or attach is not None
         facts = {"format": FORMAT, "after": after, "first": rows[0].row.sequence, "last": last}
         self._write(EVENTS, facts | {"time": groups[-1].committed}, encode_rows(rows))
         self.queue.sent()
@@ -225,7 +246,7 @@ class Uploader:
         frozen = self._freeze()
         try:
             facts = {"format": FORMAT, "sequence": frozen.sequence, "time": self.queue.moment(), "after": after}
-            return facts | {"files": send_files(self.target, frozen, self._stop.is_set)}
+            return facts | {"files": send_files(self.target, frozen, self._ending.is_set)}
         finally:
             frozen.close()
 
@@ -242,19 +263,43 @@ class Uploader:
 
     def _write(self, kind: str, facts: dict[str, Any], payload: bytes = b"") -> None:
         """Write the next number, if it is free or has the same bytes. Raises FailedPrecondition if it is taken."""
-        number = self._number + 1
-        place = {"number": number, "kind": kind, "incarnation": self._incarnation, "previous": self._previous}
-        content = pack(place | {"base": self._base, "reach": self._reach} | facts, payload)
-        name = object_name(number)
-        if not self._insist(lambda: self.target.create(name, content)):
-            content_there = self._insist(lambda: self.target.read(name))
-            if content_there != content:
-                raise FailedPrecondition(
-                    f"{self.target.place}/{name} is taken by another writer, and this one has stopped copying: two"
-                    " services run on copies of one data directory; give one of them another prefix",
-                    reason="COPY_TAKEN",
-                )
-        self._number, self._previous = number, digest_of_content(content)
+        own = {"kind": kind, "incarnation": self._incarnation, "epoch": self._epoch}
+        own |= {"base": self._base, "reach": self._reach} | facts
+        while True:
+            number = self._number + 1
+            content = pack({"number": number, "previous": self._previous} | own, payload)
+            digest, name = digest_of_content(content), object_name(number)
+            if self._insist(partial(self.target.create, name, content)):
+                break
+            other = self._insist(partial(read_object, self.target, number))
+            if other.digest == digest:  # the reply was lost
+                break
+            if other.epoch >= self._epoch:
+                raise self._taken(other)
+            self._number, self._previous = number, other.digest
+        self._number, self._previous, self._looked = number, digest, time.monotonic()
+
+    def _look_for_fence(self) -> None:
+        """Look, now and then, whether another writer took the next number: a fenced service must not go on to serve."""
+        if time.monotonic() - self._looked >= FENCE_LOOK_S:
+            number = self._number + 1
+            if self._insist(lambda: self.target.has(object_name(number))):
+                other = self._insist(lambda: read_object(self.target, number))
+                if other.epoch >= self._epoch:
+                    raise self._taken(other)
+            self._looked = time.monotonic()
+
+    def _taken(self, other: NumberedObject) -> FailedPrecondition:
+        """The error for a number that another writer took."""
+        if other.epoch > self._epoch:
+            fence = self._insist(lambda: read_fences(self.target)).last
+            if fence is not None:
+                return fenced(self.target.place, fence)
+        return FailedPrecondition(
+            f"{self.target.place}/{object_name(other.number)} is taken by another writer, and this one has stopped"
+            " copying: two services run on copies of one data directory; give one of them another prefix",
+            reason="COPY_TAKEN",
+        )
 
     def _insist(self, request: Callable[[], Result]) -> Result:
         """The result of a request to the storage, which is tried again until it succeeds. Raises `_Ended`."""
@@ -271,6 +316,6 @@ class Uploader:
                     _log.warning("the copy can be reached again")
                     self.trouble = ""
                 return result
-            if self._stop.wait(pause):
+            if self._ending.wait(pause):
                 raise _Ended
             pause = min(2 * pause, MOST_PAUSE_S)

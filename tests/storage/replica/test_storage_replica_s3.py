@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
 
-from psoup.errors import InvalidInput, Unavailable
+from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
+from psoup_storage.replica.report import verify
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import Target, open_target
 from psoup_testing.engines.copy_target import copied, store_of, wait_for_copy
@@ -65,6 +66,19 @@ def test_a_copy_in_object_storage_is_restored(target: Target, tmp_path: Path) ->
     assert restore_copy(target.place, tmp_path / "again").sequence == sequence
     with copied(tmp_path / "again", open_target(f"{target.place}-2")) as soup:
         assert soup.invoke(1).to_table().equals(answer)
+
+
+def test_a_copy_in_object_storage_is_taken_over(target: Target, tmp_path: Path) -> None:
+    with copied(tmp_path / "data", target) as soup:
+        soup.execute("CREATE STREAM s (x BIGINT)")
+        wait_for_copy(soup)
+    assert restore_copy(target.place, tmp_path / "heir", takes_over=True).sequence == 1
+    with copied(tmp_path / "heir", target) as soup:
+        soup.execute("CREATE STREAM t (x BIGINT)")
+    assert store_of(soup).uploader.failure == "" and verify(target).problems == []
+    assert restore_copy(target.place, tmp_path / "again").sequence == 2
+    with pytest.raises(FailedPrecondition, match="another service took over"), copied(tmp_path / "data", target):
+        pass
 
 
 def test_storage_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

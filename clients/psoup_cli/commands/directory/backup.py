@@ -80,6 +80,9 @@ def restore(
     sequence: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Of a copy: as of this event.", show_default=False)
     ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Of a copy: go on with it, and stop the service that wrote it.")
+    ] = False,
 ) -> None:
     """\b
     Examples:
@@ -91,31 +94,42 @@ def restore(
     Queries get new IDs, because the original service may still answer to the old ones. psoup queries lists the new IDs.
 
     A copy of psoup serve --replicate can be restored as of an event (--sequence) or a moment (--at).
+
+    With --take-over the new directory goes on with the copy: psoup serve --data-dir DIR --replicate SOURCE. The service
+    that wrote the copy stops at its next write to it, or within seconds, and its directory is not served with this copy
+    any more.
     """
     from psoup.errors import PSoupError
 
     try:
         with byte_bar("restored") as progress:
-            reached = _restored(source, directory, at, sequence, progress)
+            reached = _restored(source, directory, at, sequence, take_over, progress)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
     message(
         f"Restored {directory}: everything up to event {reached:,}. Queries have new IDs from the next start on (psoup"
         f" queries lists them), and their keys are as they were. Start it: psoup serve --data-dir {directory}"
+        f"{f' --replicate {source}' if take_over else ''}"
     )
 
 
-def _restored(source: str, directory: Path, at: str | None, sequence: int | None, progress: Progress) -> int:
+def _restored(
+    source: str, directory: Path, at: str | None, sequence: int | None, take_over: bool, progress: Progress
+) -> int:
     """Restore a backup or a copy. Returns the last event that was restored."""
     from psoup.errors import InvalidInput
     from psoup_storage.durable.tools.backup import restore as restore_backup
     from psoup_storage.replica.restore import Wanted, is_copy, restore_copy
 
     if not is_copy(source):
-        if at is not None or sequence is not None:
-            raise InvalidInput(f"{source} is a backup, which has one moment; --at and --sequence are for copies")
+        if at is not None or sequence is not None or take_over:
+            raise InvalidInput(
+                f"{source} is a backup, which has one moment; --at, --sequence and --take-over are for copies"
+            )
         return restore_backup(source, directory, progress)
+    if take_over and (at is not None or sequence is not None):
+        raise typer.BadParameter("--take-over restores everything that the copy has; leave out --at and --sequence")
     wanted = Wanted()
     if at is not None:
         try:
@@ -124,7 +138,7 @@ def _restored(source: str, directory: Path, at: str | None, sequence: int | None
             raise typer.BadParameter(str(problem)) from None
     if sequence is not None:
         wanted = wanted._replace(sequence=sequence)
-    restored = restore_copy(source, directory, wanted, progress)
+    restored = restore_copy(source, directory, wanted, progress, takes_over=take_over)
     if restored.missing:
         message(f"psoup: the copy has later events, which cannot be restored: {restored.missing}")
     return restored.sequence

@@ -32,7 +32,7 @@ from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, d
 from psoup_storage.durable.sqlite.upgrade import upgrade
 from psoup_storage.durable.sqlite.vacuum import shrink
 from psoup_storage.durable.sqlite.wal import SyncedBytes
-from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
+from psoup_storage.durable.sqlite.whole_copy import ADOPT, MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -298,8 +298,8 @@ class Database:
         upgrade(self.transaction, int(version))
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():
+                connection.execute(ADOPT, (MARK, new_incarnation()))
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
-                connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
         shrink(connection, self._synced)
         self._synced.reset()
 

@@ -17,6 +17,12 @@ Act = Callable[[], None]
 MARK = "copy of"
 """Name of the row in `meta` that marks a copied directory until a service opens it; see `backup`."""
 
+ADOPT = """
+UPDATE meta SET value = ifnull((SELECT json_extract(value, '$.heir') FROM meta WHERE name = ?), ?)
+WHERE name = 'incarnation'
+"""
+"""Gives a marked directory its incarnation: the one in the row of the name `MARK` if it has one, else a new one."""
+
 _PAGES = 256
 """The pages that one step copies. Acknowledgements wait for a step."""
 

@@ -87,8 +87,11 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
         raise
 
 
-def mark(path: Path) -> tuple[int, str]:
-    """Mark the database of a copy; returns its last event and the incarnation it was copied from."""
+def mark(path: Path, heir: str = "") -> tuple[int, str]:
+    """Mark the database of a copy; returns its last event and the incarnation it was copied from.
+
+    `heir`: the incarnation that the first start has to give it; "" for a new one.
+    """
     connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
@@ -98,6 +101,8 @@ def mark(path: Path) -> tuple[int, str]:
         incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
         facts = json.dumps({"incarnation": incarnation, "sequence": sequence, "time": time.time_ns() // 1_000})
         connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, facts))
+        if heir:
+            connection.execute("UPDATE meta SET value = json_set(value, '$.heir', ?) WHERE name = ?", (heir, MARK))
         return sequence, incarnation
     finally:
         connection.close()

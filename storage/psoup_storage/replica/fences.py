@@ -1,0 +1,119 @@
+"""Fences: where another data directory took over a copy, and what counts no more since then.
+
+    1 base  2 events  3 events │ 4 fence │ 5 base  6 events …
+      epoch 0                             epoch 4: the number of the fence
+
+A fence takes the next free number, so the storage decides what came before it. The older writer finds its number taken,
+reads the fence, and stops. The newer writer has the events that a restore from the objects before the fence reaches.
+Passed over by everyone are
+
+    an object behind a fence    if its epoch is older than the fence
+    events before a fence       if they are after the last event that the newer writer has
+
+The name `fences/<number>` is written before the fence of that number. So one list of names finds all fences. If a
+segment took the number first, the name has no fence, and is ignored. Fences are never deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from psoup.errors import FailedPrecondition
+from psoup.model import time_text
+from psoup_storage.replica.chain import owner_of, read_object
+from psoup_storage.replica.objects import EVENTS, FENCE, NumberedObject, object_name, unpack
+from psoup_storage.replica.targets import Target
+
+COPY_FENCED = "COPY_FENCED"
+"""The reason of refusals of a service whose copy another one has taken over."""
+
+
+class Fence(NamedTuple):
+    """A fence. `incarnation`: of the data directory that goes on. `reach`: the last event that it has.
+
+    `time`: when it was written, in microseconds.
+    """
+
+    number: int
+    incarnation: str
+    reach: int
+    time: int
+
+
+class Fences:
+    """The fences of a copy, in their order. `owner`: the incarnation of the directory that began the copy."""
+
+    def __init__(self, owner: str | None, fences: Sequence[Fence] = ()) -> None:
+        self._all = fences
+        self._writers = {0: owner} | {fence.number: fence.incarnation for fence in fences}
+
+    @property
+    def last(self) -> Fence | None:
+        """The last fence; None without one."""
+        return self._all[-1] if self._all else None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present writer; 0 before the first fence."""
+        return self._all[-1].number if self._all else 0
+
+    def writer(self, epoch: int) -> str | None:
+        """The incarnation of the directory that writes in an epoch; None if the copy has no such epoch."""
+        return self._writers.get(epoch)
+
+    def check(self, incarnation: str, place: str) -> None:
+        """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over."""
+        if self.last is not None and incarnation != self.last.incarnation and incarnation in self._writers.values():
+            raise fenced(place, self.last)
+
+    def end_of(self, part: NumberedObject) -> int:
+        """The last event of a segment that counts: a newer writer may lack later ones. O(fences)."""
+        return min([int(part.facts["last"]), *(fence.reach for fence in self._all if fence.number > part.number)])
+
+    def pass_over(self, part: NumberedObject) -> bool:
+        """Whether an object counts no more; see the module. O(fences)."""
+        if any(part.epoch < fence.number < part.number for fence in self._all):
+            return True
+        return part.kind == EVENTS and self.end_of(part) <= part.facts["after"]
+
+
+def read_fences(target: Target) -> Fences:
+    """The fences of a copy. O(fences) requests. Raises Internal, reason COPY_DAMAGED, for a damaged one."""
+    fences, owner = list[Fence](), owner_of(target)
+    for name in target.names_after(_name(0)):
+        number = int(name.rpartition("/")[2])
+        content = target.read(object_name(number))
+        part = None if content is None else unpack(number, content, target.place)
+        if part is not None and part.kind == FENCE:
+            reach = counting_object(target, Fences(owner, fences), number - 1).facts["reach"]
+            fences.append(Fence(number, part.facts["incarnation"], reach, part.facts["time"]))
+    return Fences(owner, fences)
+
+
+def announce_fence(target: Target, number: int) -> None:
+    """Write the name that leads readers to a fence. Call it before the fence is written."""
+    target.create(_name(number), b"")
+
+
+def counting_object(target: Target, fences: Fences, number: int) -> NumberedObject:
+    """The last segment or manifest up to a number that counts. Raises as `read_object`."""
+    part = read_object(target, number)
+    while number > 1 and (part.kind == FENCE or fences.pass_over(part)):
+        number -= 1
+        part = read_object(target, number)
+    return part
+
+
+def fenced(place: str, fence: Fence) -> FailedPrecondition:
+    """The error for a service whose copy another one has taken over."""
+    return FailedPrecondition(
+        f"another service took over the copy at {place} at {time_text(fence.time)} ({object_name(fence.number)}), so"
+        f" this one stops; keep its data directory, which may have events after event {fence.reach:,} that the other"
+        " one lacks, and send clients to the other service",
+        reason=COPY_FENCED,
+    )
+
+
+def _name(number: int) -> str:
+    return f"fences/{number:015d}"

@@ -1,0 +1,48 @@
+"""A takeover: the fence after which the copy belongs to another data directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from psoup.errors import InvalidInput
+from psoup_storage.replica.chain import last_number, owner_of
+from psoup_storage.replica.fences import announce_fence, counting_object, read_fences
+from psoup_storage.replica.objects import FENCE, object_name, pack
+from psoup_storage.replica.targets import Target
+
+_BLOCK = 32
+"""Numbers that are tried in a row while the older writer takes one after the other."""
+_REQUESTS = 16
+"""The most requests at a time."""
+
+
+def take_over(target: Target, incarnation: str) -> int:
+    """Write a fence for the data directory that will have `incarnation`. Returns its number, the next free one.
+
+    While the older writer takes numbers, each try is one request, so that the fence comes in between. Of two takeovers
+    at once the later one counts. Raises InvalidInput if there is no copy, or nothing to restore in it, Internal for a
+    damaged one, and Unavailable.
+    """
+    last = last_number(target) if owner_of(target) is not None else 0
+    if not last:
+        raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
+    if not counting_object(target, read_fences(target), last).base:
+        raise InvalidInput(f"{target.place} has no base image yet, so nothing can take it over")
+    numbers: Iterable[int] = [last + 1]
+    with ThreadPoolExecutor(_REQUESTS, "psoup-takeover") as pool:
+        while True:
+            list(pool.map(partial(announce_fence, target), numbers))
+            for number in numbers:
+                if _fenced(target, number, incarnation):
+                    return number
+            numbers = range(number + 1, number + 1 + _BLOCK)
+
+
+def _fenced(target: Target, number: int, incarnation: str) -> bool:
+    """Write the fence, if its number is free or has the same bytes: the reply of an earlier try was lost then."""
+    facts = {"number": number, "kind": FENCE, "incarnation": incarnation, "epoch": number, "previous": ""}
+    content, name = pack(facts | {"time": time.time_ns() // 1_000}), object_name(number)
+    return target.create(name, content) or target.read(name) == content
