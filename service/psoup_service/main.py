@@ -164,7 +164,9 @@ def _replication(settings: Settings) -> Replication | None:
 
     most = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
     size, every = settings.replicate_queue_mib * _MIB, settings.replicate_base_s
-    return Replication(settings.replicate, size, every, wall_time, lag_most_s=most)
+    return Replication(
+        settings.replicate, size, every, wall_time, lag_most_s=most, remote=settings.replicate_ack == "remote"
+    )
 
 
 def announce(service: Service) -> None:

@@ -61,6 +61,23 @@ class CopyGate:
         The sequencer refuses every command then, also those that make room.
         """
 
+    def begin(self, check: Callable[[], None]) -> None:
+        """Return once all events of an earlier process may be shown. Called after the replay, before the first command.
+
+        `check` is called again and again, and raises to give up. Raises the error of a copy that has stopped.
+        """
+
+    def passed(self, sequence: int, seconds: float) -> bool:
+        """Whether the events up to `sequence`, which are stored, may be acknowledged and applied.
+
+        Waits for it for up to `seconds`. Any thread.
+        """
+        return True
+
+    def acknowledged(self, sequence: int) -> int:
+        """The last event that may be acknowledged, of the stored ones up to `sequence`. Any thread."""
+        return sequence
+
 
 NO_COPY = CopyGate()
 """The gate of a store without a copy."""

@@ -157,7 +157,7 @@ class Committer(StageThread):
         self._taken: list[CommitGroup] = []
         self._large = 0
         """The number of large groups that wait or are being written."""
-        self._pausing = False
+        self._pausing = self._at_gate = False
         self._ended = False
         self._full: ResourceExhausted | Unavailable | None = None
         """The error of a store that refuses the events that wait."""
@@ -198,7 +198,7 @@ class Committer(StageThread):
             return
         with self.condition:
             if not self._ended:
-                if self._full is not None:
+                if self._full is not None or self._at_gate:
                     _waive([group])
                 self._large += group.large
                 self._groups.append(group)
@@ -270,7 +270,7 @@ class Committer(StageThread):
     def _commit(self) -> None:
         events = [event for group in self._taken for event, _ in group.events]
         began = moment()
-        if events and not self._append(events):
+        if events and not (self._append(events) and self._pass_gate(events[-1].sequence)):
             return
         taken, self._taken = [group for group in self._taken if group.outcomes], []
         if not taken:
@@ -302,6 +302,20 @@ class Committer(StageThread):
                     _log.warning("the store takes events again")
                     self._full = None
                 return True
+
+    def _pass_gate(self, sequence: int) -> bool:
+        """Wait until the copy of the events lets them be acknowledged. Returns False if the stage is stopped meanwhile.
+
+        Errands do not wait for the copy.
+        """
+        while not self._store.copy_gate.passed(sequence, RETRY_SECONDS):
+            with self.condition:
+                self._at_gate = True
+                _waive([*self._taken, *self._groups])
+                if self._stopping and not self._finishing:
+                    return False
+        self._at_gate = False
+        return True
 
     def _log_full(self, full: ResourceExhausted | Unavailable) -> None:
         first, self._full = self._full is None, full

@@ -135,6 +135,7 @@ class Host(Generic[SnapshotT]):
         parts = self._engine, self._admission, self._store, self._writer, self._guard
         replay(*parts, lambda: self._given_up)
         self.check_wanted()
+        self._store.copy_gate.begin(self.check_wanted)
         self._writer.start()
         self._sequencer.start()
         self._become("serving")

@@ -63,6 +63,9 @@ class Settings(ListenSettings):
     replicate_base_s: int = Field(default=3_600, ge=10)
     """time between two base images of the copy, from which restores begin"""
 
+    replicate_ack: Literal["local", "remote"] = "local"
+    """when events are acknowledged: on the disk (local), or also in the copy (remote), which is in object storage"""
+
     replicate_lag_most: Annotated[int, Field(ge=1)] | Literal["off"] = 60
     """seconds that the copy may be behind before nothing is acknowledged any more; off: no limit"""
 

@@ -107,7 +107,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             state=host.state,
             start_time=timestamp(backend.started),
             sequence=host.applied,
-            acknowledged=backend.store.sequence,
+            acknowledged=backend.store.copy_gate.acknowledged(backend.store.sequence),
             limits=self._limits,
             features=FEATURES,
             memory=await self._memory(principal),

@@ -49,10 +49,14 @@ class EventGroup(NamedTuple):
 
 
 class EventQueue:
-    """See the module. `most_bytes`: the limit. `now`: the time in microseconds; times never decrease here."""
+    """See the module. `most_bytes`: the limit. `now`: the time in microseconds; times never decrease here.
 
-    def __init__(self, most_bytes: int, now: Callable[[], int]) -> None:
+    `at_once`: a segment is due as soon as an event waits, since its acknowledgement waits for it.
+    """
+
+    def __init__(self, most_bytes: int, now: Callable[[], int], *, at_once: bool = False) -> None:
         self._most = most_bytes
+        self._at_once = at_once
         self._now = now
         self._groups: deque[EventGroup] = deque()
         self._condition = threading.Condition()
@@ -80,7 +84,7 @@ class EventQueue:
             if self._behind is None:
                 self._behind = after, self._groups[-1].arrived
             self._size += size
-            if self._size >= SEGMENT_BYTES:
+            if self._size >= SEGMENT_BYTES or self._at_once:
                 self._condition.notify_all()
 
     def moment(self) -> int:
@@ -98,7 +102,7 @@ class EventQueue:
         with self._condition:
             while not self._closed and self._size < SEGMENT_BYTES:
                 now = time.monotonic()
-                due = min(end, self._groups[0].arrived + SEGMENT_S) if self._groups else end
+                due = min(end, self._groups[0].arrived + self._rest_s) if self._groups else end
                 if due <= now:
                     break
                 self._condition.wait(due - now)
@@ -111,10 +115,15 @@ class EventQueue:
             self._size -= size
             return taken
 
+    @property
+    def _rest_s(self) -> float:
+        """The seconds for which an event waits for more to come."""
+        return 0.0 if self._at_once else SEGMENT_S
+
     def _is_due(self) -> bool:
         if not self._groups:
             return False
-        old = time.monotonic() >= self._groups[0].arrived + SEGMENT_S
+        old = time.monotonic() >= self._groups[0].arrived + self._rest_s
         return self._closed or old or self._size >= SEGMENT_BYTES
 
     def close(self) -> None:

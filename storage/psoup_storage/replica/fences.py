@@ -65,7 +65,7 @@ class Fences:
     def check(self, incarnation: str, place: str) -> None:
         """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over."""
         if self.last is not None and incarnation != self.last.incarnation and incarnation in self._writers.values():
-            raise fenced(place, self.last)
+            raise fenced(place, self.last.number, self.last.time)
 
     def end_of(self, part: NumberedObject) -> int:
         """The last event of a segment that counts: a newer writer may lack later ones. O(fences)."""
@@ -105,12 +105,11 @@ def counting_object(target: Target, fences: Fences, number: int) -> NumberedObje
     return part
 
 
-def fenced(place: str, fence: Fence) -> FailedPrecondition:
-    """The error for a service whose copy another one has taken over."""
+def fenced(place: str, number: int, time: int) -> FailedPrecondition:
+    """The error for a service whose copy another one has taken over. `time`: of the fence, in microseconds."""
     return FailedPrecondition(
-        f"another service took over the copy at {place} at {time_text(fence.time)} ({object_name(fence.number)}), so"
-        f" this one stops; keep its data directory, which may have events after event {fence.reach:,} that the other"
-        " one lacks, and send clients to the other service",
+        f"another service took over the copy at {place} at {time_text(time)} ({object_name(number)}); this one stops."
+        " Send clients to the other service. Keep this data directory: it may have events that the other one lacks",
         reason=COPY_FENCED,
     )
 

@@ -1,6 +1,6 @@
 """The store on disk whose events are also copied; see the package.
 
-append     the events are on the disk ─> queue of the uploader      an acknowledgement does not wait for the copy
+append     the events are on the disk ─> queue of the uploader      `copy_gate` says when they may be acknowledged
 
 While the copy is behind for longer than it may be, `append` refuses.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from psoup.errors import InvalidInput
 from psoup.events.events import Event
 from psoup_storage.durable.store import DurableStore
 from psoup_storage.replica.gate import ReplicaGate
@@ -25,7 +26,7 @@ class Replication:
     """The place that events are copied to, and the limits.
 
     `queue_bytes`: the most bytes of events that wait for the uploader. `base_s`: seconds between two base images.
-    `now`: the time in microseconds since 1970. `lag_most_s`: seconds; see `ReplicaGate`.
+    `now`: the time in microseconds since 1970. `lag_most_s`, `remote`: see `ReplicaGate`.
     """
 
     place: str
@@ -33,6 +34,7 @@ class Replication:
     base_s: float
     now: Callable[[], int]
     lag_most_s: float = math.inf
+    remote: bool = False
 
 
 class ReplicatedStore(DurableStore):
@@ -42,6 +44,12 @@ class ReplicatedStore(DurableStore):
     """
 
     def __init__(self, path: Path | str, replication: Replication, **options: Any) -> None:
+        if replication.remote and "://" not in replication.place:
+            raise InvalidInput(
+                f"replicate_ack = remote needs object storage, and {replication.place} is a directory: network file"
+                " systems do not give exclusive creation that can be relied on; set replicate_ack to local",
+                reason="SETTING",
+            )
         target = open_target(replication.place)
         super().__init__(path, **options)
         try:
@@ -53,8 +61,9 @@ class ReplicatedStore(DurableStore):
                 replication.now,
                 queue_bytes=replication.queue_bytes,
                 base_s=replication.base_s,
+                remote=replication.remote,
             )
-            self.copy_gate = ReplicaGate(self.uploader, replication.lag_most_s)
+            self.copy_gate = ReplicaGate(self.uploader, replication.lag_most_s, remote=replication.remote)
             self.uploader.check()
         except BaseException:
             super().close()

@@ -13,7 +13,7 @@ from psoup_storage.replica.fences import announce_fence, counting_object, read_f
 from psoup_storage.replica.objects import FENCE, object_name, pack
 from psoup_storage.replica.targets import Target
 
-_BLOCK = 32
+_BLOCK = 16
 """Numbers that are tried in a row while the older writer takes one after the other."""
 _REQUESTS = 16
 """The most requests at a time."""

@@ -82,18 +82,27 @@ class Uploader:
         *,
         queue_bytes: int,
         base_s: float,
+        remote: bool = False,
     ) -> None:
+        """`remote`: acknowledgements wait for the copy, so an error that ends the copy stops the service."""
         self.target = target
-        self.queue = EventQueue(queue_bytes, now)
+        self.queue = EventQueue(queue_bytes, now, at_once=remote)
+        self._remote = remote
+        self._progress = threading.Condition()
+        self.reach = -1
+        """The last event that a restore from the copy reaches."""
         self.failure = ""
         """The reason why nothing is copied any more; "" while it is."""
         self.trouble = ""
         """The reason why the last request failed; "" once one has succeeded."""
         self._incarnation = incarnation
-        self._freeze, self._last_event, self._now = freeze, last, now
+        self.last_event = last
+        self._freeze, self._now = freeze, now
         self._base_s = base_s
         self.stop: Callable[[str], None] = lambda reason: None
-        """Called once with the reason if another service took the copy over. The service then has to end."""
+        """Called once with the reason if another service took the copy over, or if acknowledgements would never come.
+        The service then has to end.
+        """
         self._thread = threading.Thread(target=self._copy, name="psoup-replica", daemon=True)
         self._imager = ThreadPoolExecutor(1, "psoup-base-image")
         self._imaging: Future[dict[str, Any]] | None = None
@@ -143,7 +152,12 @@ class Uploader:
     def lag(self) -> tuple[int, float]:
         """The events that the copy does not have yet, and the seconds since the oldest of them. Any thread."""
         behind = self.queue.behind()
-        return (0, 0.0) if behind is None else (max(0, self._last_event() - behind[0]), behind[1])
+        return (0, 0.0) if behind is None else (max(0, self.last_event() - behind[0]), behind[1])
+
+    def reached(self, sequence: int, seconds: float) -> bool:
+        """Whether a restore from the copy reaches an event. Waits for it for up to `seconds`. Any thread."""
+        with self._progress:
+            return self._progress.wait_for(lambda: self.reach >= sequence, seconds)
 
     @property
     def numbers(self) -> int:
@@ -171,7 +185,7 @@ class Uploader:
                 problem.message if isinstance(problem, PSoupError) else f"{type(problem).__name__}: {problem}"
             )
             _log.exception("events are not copied any more", extra={"copy": self.target.place})
-            if isinstance(problem, PSoupError) and problem.reason == COPY_FENCED:
+            if self._remote or (isinstance(problem, PSoupError) and problem.reason == COPY_FENCED):
                 self.stop(self.failure)
 
     def _open(self, ask: Ask) -> None:
@@ -189,7 +203,7 @@ class Uploader:
             last = ask(lambda: counting_object(self.target, fences, number))
             if newest.epoch > self._epoch:  # a fence that was written since the list was read
                 return self._open(ask)
-            last_stored = self.queue.after(self._last_event())
+            last_stored = self.queue.after(self.last_event())
             copied = fences.end_of(last) if last.kind == EVENTS else 0
             self._refuse_ahead(max(last.facts["reach"], copied), last_stored)
             base = last if last.base in (0, last.number) else ask(lambda: read_object(self.target, last.base))
@@ -200,6 +214,7 @@ class Uploader:
             self._due |= last.epoch < self._epoch
         self._next_base = time.monotonic() + self._base_s
         self._opened = True
+        self._tell_reach()
 
     def _refuse_ahead(self, copied: int, stored: int) -> None:
         if copied > stored:
@@ -229,7 +244,7 @@ class Uploader:
         """Begin a base image that is due, and write the manifest of one whose files are sent."""
         if self._imaging is None:
             now = time.monotonic()
-            late = now >= self._next_base and self._last_event() > self._base_at
+            late = now >= self._next_base and self.last_event() > self._base_at
             if (self._due or late) and now >= self._not_before:
                 self._due = False
                 self._imaging = self._imager.submit(self._image, self._number)
@@ -254,8 +269,11 @@ class Uploader:
         sequence = facts["sequence"]
         if self._run is None or self._run[0] <= sequence:
             self._reach = sequence if self._run is None else max(sequence, self._run[1])
-        else:  # events were dropped after the image was made
-            self._reach, self._due = sequence, True
+        else:  # after the image was made, events were dropped, or history was attached
+            self._due = True
+            if self._reach > sequence:  # so a restore reaches more without this image
+                return
+            self._reach = sequence
         self._write(BASE, facts)
         self._base, self._base_at = self._number, sequence
         self.queue.covered(sequence)
@@ -278,6 +296,12 @@ class Uploader:
                 raise self._taken(other)
             self._number, self._previous = number, other.digest
         self._number, self._previous, self._looked = number, digest, time.monotonic()
+        self._tell_reach()
+
+    def _tell_reach(self) -> None:
+        with self._progress:
+            self.reach = self._reach
+            self._progress.notify_all()
 
     def _look_for_fence(self) -> None:
         """Look, now and then, whether another writer took the next number: a fenced service must not go on to serve."""
@@ -292,9 +316,8 @@ class Uploader:
     def _taken(self, other: NumberedObject) -> FailedPrecondition:
         """The error for a number that another writer took."""
         if other.epoch > self._epoch:
-            fence = self._insist(lambda: read_fences(self.target)).last
-            if fence is not None:
-                return fenced(self.target.place, fence)
+            fence = self._insist(lambda: read_object(self.target, other.epoch))
+            return fenced(self.target.place, fence.number, fence.facts["time"])
         return FailedPrecondition(
             f"{self.target.place}/{object_name(other.number)} is taken by another writer, and this one has stopped"
             " copying: two services run on copies of one data directory; give one of them another prefix",

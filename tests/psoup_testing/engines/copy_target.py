@@ -66,12 +66,15 @@ class FailingTarget(DirectoryTarget):
 
 
 @contextmanager
-def copied(path: Path, target: Target, queue_bytes: int = 2**30, base_s: float = 3_600) -> Iterator[Soup]:
+def copied(
+    path: Path, target: Target, queue_bytes: int = 2**30, base_s: float = 3_600, *, remote: bool = False
+) -> Iterator[Soup]:
     """An engine on the directory `path`, whose events are copied at once. At the end all that can be is copied."""
 
     def opened(directory: Path) -> ReplicatedStore:
         with patch.object(replicated_store, "open_target", lambda place: target):
-            store = ReplicatedStore(directory, Replication("", queue_bytes, base_s, lambda: START))
+            replication = Replication("s3://bucket", queue_bytes, base_s, lambda: START, remote=remote)
+            store = ReplicatedStore(directory, replication)
         store.uploader.start()
         return store
 
@@ -111,6 +114,15 @@ def restored_values(target: Target, path: Path, wanted: Wanted | None = None) ->
     """The answer of the query of `begin` in a directory that is restored."""
     restore_copy(target, path, wanted)
     return values_in(path)
+
+
+def acknowledged(soup: Soup) -> bool:
+    """Whether a service would acknowledge all events now, once the copy has them; False if the copy has stopped."""
+    store = store_of(soup)
+    while not (passed := store.copy_gate.passed(store.sequence, 0.01)):
+        if store.uploader.failure:
+            return store.copy_gate.passed(store.sequence, 0.0)
+    return passed
 
 
 def store_of(soup: Soup) -> ReplicatedStore:

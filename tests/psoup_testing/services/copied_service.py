@@ -20,11 +20,13 @@ ONCE = ClientOptions(retry=RetryOptions(attempts=1, restart_seconds=0))
 class CopiedService:
     """A service with a copy in storage that fails while it is `away`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, remote: bool = False) -> None:
         self.away = False
         self.target = FailingTarget(path / "copy", lambda operation, name: BEFORE if self.away else "")
         with patch.object(replicated_store, "open_target", lambda place: self.target):
-            self.store = ReplicatedStore(path / "data", Replication("", 2**20, 3_600, wall_time))
+            self.store = ReplicatedStore(
+                path / "data", Replication("s3://bucket", 2**20, 3_600, wall_time, remote=remote)
+            )
         self.running: Serving
         self.client: Client
 
@@ -33,8 +35,9 @@ class CopiedService:
 
 
 @contextmanager
-def copied_service(path: Path) -> Iterator[CopiedService]:
-    made = CopiedService(path)
+def copied_service(path: Path, *, remote: bool = False) -> Iterator[CopiedService]:
+    """A service that runs on `path`. `remote`: acknowledgements wait for the copy."""
+    made = CopiedService(path, remote=remote)
     with (
         patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),
         patch.object(event_queue, "SEGMENT_S", 0.001),

@@ -1,0 +1,79 @@
+"""Two writers of one copy, over random histories with storage that fails: the newer one has all that the older one
+acknowledged in the mode `remote`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from threading import Lock
+
+import pytest
+
+from psoup_storage.replica.report import verify
+from psoup_storage.replica.restore import restore_copy
+from psoup_storage.replica.targets import DirectoryTarget
+from psoup_testing.engines.copy_target import (
+    AFTER,
+    BEFORE,
+    FailingTarget,
+    acknowledged,
+    begin,
+    copied,
+    push,
+    restored_values,
+    store_of,
+)
+from psoup_testing.suite.budget import Budget
+
+HISTORIES = Budget("two writers", 6)
+
+
+class Whims:
+    """Lets a part of the requests fail, before or after they were done."""
+
+    def __init__(self, random: Random) -> None:
+        self._random, self._lock = random, Lock()
+        self._share = random.choice((0.0, 0.1))
+
+    def __call__(self, operation: str, name: str) -> str:
+        with self._lock:
+            failed = self._random.random() < self._share
+            return self._random.choice((BEFORE, AFTER)) if failed else ""
+
+
+@pytest.mark.long
+@pytest.mark.seeded("an event is acknowledged before its segment is written")
+@pytest.mark.seeded("an event is acknowledged before an earlier one is written")
+def test_the_newer_writer_has_what_the_older_one_acknowledged(tmp_path: Path) -> None:
+    for seed in HISTORIES.rounds():
+        tell(tmp_path / str(seed), Random(seed))
+        HISTORIES.count()
+
+
+def tell(path: Path, random: Random) -> None:
+    """A history in which one directory takes over from another while that goes on to push."""
+    target = FailingTarget(path / "copy", Whims(random))
+    whole = DirectoryTarget(target.place)
+    most, value, taken = random.randrange(12), 0, list[int]()
+    with ThreadPoolExecutor(1) as pool, copied(path / "data", target, remote=True) as soup:
+        begin(soup)
+        assert acknowledged(soup)
+        taking = None
+        while not store_of(soup).uploader.failure and value < 5_000:
+            if value >= most and taking is None:
+                taking = pool.submit(restore_copy, whole, path / "heir", takes_over=True)
+            first, value = value, value + random.randint(1, 3)
+            push(soup, *range(first, value))
+            if acknowledged(soup):
+                taken += range(first, value)
+        assert taking is not None and taking.result(300).missing == ""
+        assert "another service took over" in store_of(soup).uploader.failure
+    assert restored_values(whole, path / "early")[: len(taken)] == taken
+    with copied(path / "heir", target, remote=True) as heir:
+        push(heir, 10_000)
+        assert acknowledged(heir)
+    again = restored_values(whole, path / "late")
+    assert again[: len(taken)] == taken and again[-1] == 10_000
+    assert verify(whole).problems == []
