@@ -303,7 +303,7 @@ class ServerInfo(html.Facts):
     acknowledged: int = 0
     """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
     refusing: str = ""
-    """The reason why changes are refused at present, as a full disk, or a copy that is behind; "" if they are taken."""
+    """The reason why changes are refused at present: a full disk, or the copy. "" if they are taken."""
     queries: QueryCounts | None = None
     """The numbers of queries; None if the service does not report them, and from `wait_ready`."""
     copy: CopyState | None = None

@@ -162,10 +162,10 @@ def _replication(settings: Settings) -> Replication | None:
     from psoup_service.process.clock import wall_time
     from psoup_storage import Replication
 
-    most = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
+    limit_s = math.inf if settings.replicate_lag_most == "off" else settings.replicate_lag_most
     size, every = settings.replicate_queue_mib * _MIB, settings.replicate_base_s
     return Replication(
-        settings.replicate, size, every, wall_time, lag_most_s=most, remote=settings.replicate_ack == "remote"
+        settings.replicate, size, every, wall_time, lag_most_s=limit_s, remote=settings.replicate_ack == "remote"
     )
 
 

@@ -74,7 +74,7 @@ class CopyWatch:
         if math.isinf(self._store.copy_gate.most_s):
             _log.warning(
                 "replicate_lag_most is off: events are acknowledged although the copy lacks them. If another service"
-                " takes over from the copy while this one runs, both acknowledge events, and those of this one are lost"
+                " takes over from the copy while this one runs, both acknowledge events, and this one loses its events"
             )
         while True:
             await asyncio.sleep(EVERY_S)

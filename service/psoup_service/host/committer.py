@@ -12,8 +12,8 @@ writes. One kind is an `Errand`, a transaction of maintenance that takes the tur
 it, because the waiting thread has a low priority. The other kind is work that the store has postponed, such as a
 checkpoint (`settle`).
 
-A full store refuses the events and stores none of them, and so does a store whose copy is too far behind. The groups
-then wait, and the sequencer refuses new commands until the store takes events. Any other error ends the stage. A store
+A full store refuses the events and stores none of them. So does a store whose copy is too far behind. The groups then
+wait, and the sequencer refuses new commands until the store takes events. Any other error ends the stage. A store
 without a disk makes no command wait. So there the sequencer's thread appends the events itself.
 """
 

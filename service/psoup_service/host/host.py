@@ -80,10 +80,9 @@ class Host(Generic[SnapshotT]):
         self.clock = clock
         self._lock = threading.Lock()
         self._state = "starting"
-        self._failure = ""
+        self._failure = self.fenced = ""
+        """The reason of a failure. `fenced`: the same if another service took over."""
         self._given_up = False
-        self.fenced = ""
-        """The reason why another service took over; "" while none did."""
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(limits.pending, weights)
         self._closed = threading.Event()

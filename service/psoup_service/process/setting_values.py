@@ -29,7 +29,7 @@ def allowed(field: FieldInfo) -> str:
         return "a list of texts"
     if get_origin(kind) is Literal:
         *others, last = map(str, get_args(kind))
-        return f"{', '.join(others)} or {last}" if others else last
+        return " or ".join(filter(None, (", ".join(others), last)))
     limits = {
         name: limit
         for bound in field.metadata

@@ -43,6 +43,8 @@ class ReplicatedStore(DurableStore):
     Raises as `DurableStore`, and InvalidInput for a target that cannot be the copy of this directory.
     """
 
+    copy_gate: ReplicaGate
+
     def __init__(self, path: Path | str, replication: Replication, **options: Any) -> None:
         if replication.remote and "://" not in replication.place:
             raise InvalidInput(

@@ -281,11 +281,11 @@ class Uploader:
 
     def _write(self, kind: str, facts: dict[str, Any], payload: bytes = b"") -> None:
         """Write the next number, if it is free or has the same bytes. Raises FailedPrecondition if it is taken."""
-        own = {"kind": kind, "incarnation": self._incarnation, "epoch": self._epoch}
-        own |= {"base": self._base, "reach": self._reach} | facts
+        header = {"kind": kind, "incarnation": self._incarnation, "epoch": self._epoch}
+        header |= {"base": self._base, "reach": self._reach} | facts
         while True:
             number = self._number + 1
-            content = pack({"number": number, "previous": self._previous} | own, payload)
+            content = pack({"number": number, "previous": self._previous} | header, payload)
             digest, name = digest_of_content(content), object_name(number)
             if self._insist(partial(self.target.create, name, content)):
                 break

@@ -97,7 +97,7 @@ def begin(soup: Soup) -> None:
 
 
 def push(soup: Soup, *values: int) -> None:
-    """One push to `s` for each value."""
+    """Push values to `s`, each by itself."""
     for value in values:
         soup.push("s", pa.table({"x": [value]}))
 

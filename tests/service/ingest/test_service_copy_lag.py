@@ -121,10 +121,10 @@ def test_the_log_says_when_the_copy_falls_behind(tmp_path: Path, caplog: pytest.
 
 def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     assert Settings().replicate_lag_most == 60
-    for text, most in (("5", 5), ("off", math.inf)):
+    for text, seconds in (("5", 5), ("off", math.inf)):
         settings = load(environ={"PSOUP_REPLICATE": "s3://b/p", "PSOUP_REPLICATE_LAG_MOST": text}).settings
         replication = main._replication(settings)
-        assert replication is not None and replication.lag_most_s == most
+        assert replication is not None and replication.lag_most_s == seconds
     for text in ("0", "on"):
         with pytest.raises(InvalidInput, match="it takes a whole number, 1 or more, or off"):
             load(environ={"PSOUP_REPLICATE_LAG_MOST": text})

@@ -64,10 +64,10 @@ def test_a_start_waits_until_the_copy_has_all_events(tmp_path: Path) -> None:
         copied.client.create_stream("CREATE STREAM t (x BIGINT)")
         with patch.object(uploader, "CLOSE_S", 0.0):
             copied.store.uploader.close()
-    away, asked = [True], Event()
+    away, requested = [True], Event()
 
     def fails(operation: str, name: str) -> str:
-        asked.set()
+        requested.set()
         return BEFORE if away[0] else ""
 
     target = FailingTarget(tmp_path / "copy", fails)
@@ -80,8 +80,8 @@ def test_a_start_waits_until_the_copy_has_all_events(tmp_path: Path) -> None:
         assert store.sequence == 2
         starting = pool.submit(Serving, store=store)
         for _ in range(3):
-            asked.clear()
-            assert asked.wait(300)
+            requested.clear()
+            assert requested.wait(300)
         assert not starting.done()
         away[0] = False
         running = starting.result(300)

@@ -173,8 +173,8 @@ def test_events_that_the_newer_writer_lacks_are_passed_over(tmp_path: Path) -> N
         assert stopped.wait(30)
     with copied(tmp_path / "heir", target) as heir:
         push(heir, *range(100, 170))
-    kept = list(range(1, restored.sequence - 1))
-    assert restored_values(target, tmp_path / "again") == [*kept, *range(100, 170)]
+    before = list(range(1, restored.sequence - 1))
+    assert restored_values(target, tmp_path / "again") == [*before, *range(100, 170)]
     assert [(span.first <= 4, span.last) for span in spans(target)] == [(True, restored.sequence + 70)]
     assert verify(target).problems == []
 

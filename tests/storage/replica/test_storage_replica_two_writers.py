@@ -56,13 +56,13 @@ def tell(path: Path, random: Random) -> None:
     """A history in which one directory takes over from another while that goes on to push."""
     target = FailingTarget(path / "copy", Whims(random))
     whole = DirectoryTarget(target.place)
-    most, value, taken = random.randrange(12), 0, list[int]()
+    start, value, taken = random.randrange(12), 0, list[int]()
     with ThreadPoolExecutor(1) as pool, copied(path / "data", target, remote=True) as soup:
         begin(soup)
         assert acknowledged(soup)
         taking = None
         while not store_of(soup).uploader.failure and value < 5_000:
-            if value >= most and taking is None:
+            if value >= start and taking is None:
                 taking = pool.submit(restore_copy, whole, path / "heir", takes_over=True)
             first, value = value, value + random.randint(1, 3)
             push(soup, *range(first, value))

@@ -96,8 +96,8 @@ def restore(
     A copy of psoup serve --replicate can be restored as of an event (--sequence) or a moment (--at).
 
     With --take-over the new directory goes on with the copy: psoup serve --data-dir DIR --replicate SOURCE. The service
-    that wrote the copy stops at its next write to it, or within seconds, and its directory is not served with this copy
-    any more.
+    that wrote the copy stops at its next write to it, or within seconds. Its directory is not served with this copy any
+    more.
     """
     from psoup.errors import PSoupError
 
