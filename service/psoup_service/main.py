@@ -137,7 +137,7 @@ async def _until_stopped(service: Service, manager: ServiceManager, stop: asynci
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
     check_extras(settings)
-    from psoup_storage import open_store  # imports the kernels, whose folder must be chosen first
+    from psoup_storage import StandbyStore, open_store  # imports the kernels, whose folder must be chosen first
 
     store = open_store(  # it decodes chunks while the modules below are loaded
         settings.data_dir,
@@ -146,13 +146,16 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
         hot_bytes=settings.memory_mib * _MIB // 2,
         remembered=settings.engine_config().remembered,
         replication=_replication(settings),
+        standby=settings.standby,
     )
     from psoup_service.chores.directory_version import note_version
+    from psoup_service.chores.standby import StandbyClock
     from psoup_service.service import Service
     from psoup_service.servicers.server import server_version
 
     note_version(store, server_version())
-    return Service(settings, store=store, quarantine=quarantine)
+    clock = StandbyClock(store) if isinstance(store, StandbyStore) else None
+    return Service(settings, clock=clock, store=store, quarantine=quarantine)
 
 
 def _replication(settings: Settings) -> Replication | None:

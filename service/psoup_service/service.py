@@ -52,9 +52,10 @@ from psoup_service.host.ids import Ids
 from psoup_service.host.push_pauses import PushPauses
 from psoup_service.host.room import HostLimits
 from psoup_service.host.runner import TaskPool, cores
+from psoup_service.host.standby_host import host_class
 from psoup_service.host.threads import Threads, on
 from psoup_service.host.turns.fair_turns import Weights
-from psoup_service.process.clock import guarded
+from psoup_service.process.clock import guarded, wall_time
 from psoup_service.process.late_kernels import watched
 from psoup_service.process.settings import Settings
 from psoup_service.process.warmup import load_postgres, warm_up
@@ -152,7 +153,7 @@ class Service:
         self._has_clock_streams = lambda: bool(admission.clock_streams)
         self._weights = Weights(lambda: engine.snapshot().tenants)
         self._judge, self._allowance = admission.judge, settings.allowance(self._weights)
-        host = Host(
+        host: Host[Snapshot] = host_class(self._store)(
             engine,
             admission,
             self._store,
@@ -181,12 +182,11 @@ class Service:
     def _make_gate(self) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
         roles = certificate_table(self.settings.certificate_roles)
-        openid = open_id(self.settings.provider(), self.clock.now, self._threads, self.clock.latest)
+        now = wall_time if self._store.follows else self.clock.now
+        openid = open_id(self.settings.provider(), now, self._threads, self.clock.latest)
         closed = bool(roles or openid) or self.settings.lets_nobody_in() or self._store.guarded
         stand = self._standing = TokenTable(self.host, self._store.guarded)
-        return Gate(
-            stand.tokens, self.clock.now, audit, closed=closed, certificates=roles, tenants=stand.tenants, openid=openid
-        )
+        return Gate(stand.tokens, now, audit, closed=closed, certificates=roles, tenants=stand.tenants, openid=openid)
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
@@ -237,7 +237,8 @@ class Service:
             self._check_somebody_may_come()
             self._wait.begin()
             await on(self._threads.life, self.regular.expiry.take_over)
-            self._servicers.webhooks.deliverer.start()
+            if not self._store.follows:
+                self._servicers.webhooks.deliverer.start()
             await self._open_gateway()
             await self._open_pg()
             self._set_health(health_pb2.HealthCheckResponse.SERVING)

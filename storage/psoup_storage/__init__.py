@@ -18,6 +18,7 @@ from psoup_storage.durable.directory import refuse_other_owner
 from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
 from psoup_storage.replica.replicated_store import ReplicatedStore, Replication
+from psoup_storage.replica.standby_store import StandbyStore
 
 IN_MEMORY = ":memory:"
 """The value of `place` for a store in memory, without a data directory."""
@@ -31,20 +32,28 @@ def open_store(
     hot_bytes: int = 2**62,
     remembered: Remembered = REMEMBERED,
     replication: Replication | None = None,
+    standby: str = "",
 ) -> Store:
     """The store in the directory `place`, or a store in memory for `:memory:`. Arguments and errors are those of
-    `DurableStore`. With a `replication` it is a `ReplicatedStore`, and raises as that.
+    `DurableStore`. With a `replication` it is a `ReplicatedStore`, and raises as that. `standby`: the copy that a
+    `StandbyStore` follows.
 
     Raises InvalidInput, reason DATA_DIR, for a directory that belongs to another user. Loader threads begin at once to
     decode the stored chunks that `read` will return.
     """
     if place == IN_MEMORY:
+        if standby:
+            raise InvalidInput("a standby keeps its events in a data directory, and not in memory only")
         if replication is not None:
             raise InvalidInput("a service that keeps everything in memory has no events on disk to replicate")
         return MemoryStore()
+    if standby and replication is not None:
+        raise InvalidInput("a standby makes no copy: leave out replicate, or standby")
     refuse_other_owner(place)
     limits: dict[str, Any] = {"reserve_bytes": reserve_bytes, "cache_bytes": cache_bytes, "hot_bytes": hot_bytes}
-    if replication is None:
+    if standby:
+        store: DurableStore = StandbyStore(place, standby, **limits, remembered=remembered)
+    elif replication is None:
         store = DurableStore(place, **limits, remembered=remembered)
     else:
         store = ReplicatedStore(place, replication, **limits, remembered=remembered)
@@ -52,4 +61,13 @@ def open_store(
     return store
 
 
-__all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "ReplicatedStore", "Replication", "Store", "open_store"]
+__all__ = [
+    "IN_MEMORY",
+    "DurableStore",
+    "MemoryStore",
+    "ReplicatedStore",
+    "Replication",
+    "StandbyStore",
+    "Store",
+    "open_store",
+]

@@ -110,6 +110,11 @@ class Store(Protocol):
         ...
 
     @property
+    def follows(self) -> bool:
+        """Whether the events come from the copy of another service, and never from a command of this one."""
+        ...
+
+    @property
     def incarnation(self) -> str:
         """The name of this incarnation of the data, eight hexadecimal digits. IDs on the wire contain it."""
         ...

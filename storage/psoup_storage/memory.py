@@ -64,6 +64,7 @@ class MemoryStore:
 
     name = "memory"
     durable = False
+    follows = False
     guarded = False
     copy_gate = NO_COPY
 

@@ -14,6 +14,7 @@ Files, in reading order:
     row_expiry       a look for expired rows of tables every second
     fold_ahead       a look for new chunks every few seconds, on the threads of jobs
     eager_answers    updates after publications, on a thread of their own
+    standby          at a standby: a look for the next events of the copy every half second
     arrival_watch    a look at the writer's time every half minute
 
 Never here: work on the thread of the writer, an answer for a client.

@@ -13,6 +13,7 @@ arrival watch  every half minute   queries that take much of the writer's time a
 auto           every 10 s          the amounts of AUTO queries are chosen
 gate, keys     every second        calls whose credential has ended are ended; keys of the provider are fetched
 certificates   every few seconds   new files are taken into use
+standby        every half second   events of the copy that a standby follows
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from psoup.answer.automatic import rounds
 from psoup.published.parked_queries import RecalledQueries
 from psoup.published.snapshot import Snapshot
-from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, park_watch, row_expiry
+from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead, park_watch, row_expiry, standby
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.auto_rounds import AutoWork
 from psoup_service.chores.clock_heartbeats import ClockHeartbeats
@@ -33,6 +34,7 @@ from psoup_service.chores.expiry import Expiry, ExpiryWait
 from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.park_watch import Parking
 from psoup_service.chores.row_expiry import RowExpiry
+from psoup_service.chores.standby import Following
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.figures import copy_figures
 from psoup_service.figures.copy_figures import CopyWatch, copy_notice
@@ -82,30 +84,39 @@ class RegularWork:
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.auto = AutoWork(host)
         self.heartbeats = heartbeats
+        self.following = Following(host, store, threads)
         self.supervisor = Supervisor()
 
     def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None) -> None:
-        """Start all work. Called once all events are replayed."""
+        """Start all work. Called once all events are replayed. A standby does none that makes events."""
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
+        start("folding", self.folding.run, fold_ahead.EVERY_S)
+        self.eager.start()
+        start("gate", gate.run, credentials.EVERY_S)
+        start("provider keys", gate.fetch, credentials.EVERY_S)
+        if certificate is not None:
+            start("certificates", partial(certificate.run, self._threads), certificates.EVERY_S)
+        if self._store.follows:
+            start("standby", self.following.run, standby.EVERY_S)
+        else:
+            self._start_with_events()
+
+    def _start_with_events(self) -> None:
+        """Start the work that may make events."""
+        start = self.supervisor.start
         self.heartbeats.begin()
         start("watermarks", self.heartbeats.run, clock_heartbeats.EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
         start("parking", self.parking.run, self.parking.every_s)
         start("parked queries", self.parking.forget, park_watch.FORGET_S)
         start("row expiry", self.row_expiry.run, row_expiry.EVERY_S)
-        start("folding", self.folding.run, fold_ahead.EVERY_S)
         if isinstance(self._store, ReplicatedStore):
             self._store.uploader.start()
             start("copy", CopyWatch(self._store).run, copy_figures.EVERY_S)
-        self.eager.start()
         self.derived.start()
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
         start("auto", self.auto.run, rounds.EVERY_S)
-        start("gate", gate.run, credentials.EVERY_S)
-        start("provider keys", gate.fetch, credentials.EVERY_S)
-        if certificate is not None:
-            start("certificates", partial(certificate.run, self._threads), certificates.EVERY_S)
 
     def figures(self) -> dict[str, int]:
         """Figures for the operator."""
@@ -123,8 +134,8 @@ class RegularWork:
         }
 
     def notice(self) -> str:
-        """The tasks that keep failing, and the state of the copy, in words; "" if all is well."""
-        return "; ".join(filter(None, (self.supervisor.failing, copy_notice(self._store))))
+        """The tasks that keep failing, the state of the copy, and what a standby follows, in words; or ""."""
+        return "; ".join(filter(None, (self.supervisor.failing, copy_notice(self._store), self.following.notice())))
 
     def stop(self) -> None:
         """End all work. `join` waits for its threads."""

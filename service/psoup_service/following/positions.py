@@ -21,6 +21,7 @@ from psoup.errors import InvalidInput
 from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import follow_pb2
+from psoup_service.host.standby_host import behind
 from psoup_service.sync.lives import LIFE_BYTES
 from psoup_service.sync.tokens import Tokens
 
@@ -88,6 +89,8 @@ class Positions:
         if incarnation != tokens.incarnation:
             why = "it is of other data: a service in memory has started again, or a dump was restored"
             raise _lost("INCARNATION", why, view, now)
+        if tokens.lives.may_come(life, sequence, snapshot.sequence):
+            raise behind(snapshot.sequence, sequence)
         if not tokens.lives.knows(life):  # the number of its key may belong to another key now
             raise _lost("ROLLED_BACK", _PUT_BACK, view, now)
         key = tokens.keys.get(number)

@@ -18,6 +18,7 @@ Files and rooms, in reading order:
     precautions, fold_notes                 notes of one process for the next
     turns                                   the order of tenants, threads and long work
     reads                                   threads that evaluate answers, and their limits
+    standby_host, followed_events           a host that takes its events from a copy, and no commands
     ids                                     IDs and page tokens of clients
 
 Never here: a message of the contract, gRPC.

@@ -61,6 +61,9 @@ class Host(Generic[SnapshotT]):
     `allowance`: limits of reads. `helpers`: threads that help maintenance. `weights`: weights of tenants in turns.
     """
 
+    only_reads = ""
+    """The reason why it takes no commands at all; "" if it does."""
+
     def __init__(
         self,
         engine: EnginePort[SnapshotT],

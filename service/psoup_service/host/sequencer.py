@@ -10,8 +10,8 @@
     spooler  P7                            writes its tuples to disk by errands; then the sequencer prepares the push
     binder   r6                            binds a long registration; then the sequencer prepares it
 
-Only the sequencer owns admission. Admission is ahead of the log, and the log is ahead of the engine. If the log fails,
-no command of the group is acknowledged. The stage then ends, because admission already counts the lost events.
+Only the sequencer owns admission, which is ahead of the log, as the log is ahead of the engine. If the log fails, no
+command of the group is acknowledged. The stage then ends, because admission already counts the lost events.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from psoup_service.figures.durations import StageTimes
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand
+from psoup_service.host.followed_events import FollowedEvents
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, add_steps, add_waits, is_large
 from psoup_service.host.reads.pins import Pins
@@ -69,10 +70,7 @@ class Sequencer(StageThread):
         weight: Weight = equal,
         stages: StageTimes | None = None,
     ) -> None:
-        """`weight`: returns a tenant's weight, by which its commands take turns with commands of other tenants.
-
-        `stages`: the histograms of durations.
-        """
+        """`weight`: returns a tenant's weight in turns among tenants. `stages`: the histograms of durations."""
         super().__init__("psoup-sequencer", failed)
         self._admission = admission
         self._store = store
@@ -99,6 +97,7 @@ class Sequencer(StageThread):
         self._registering = TenantTimes()
         self._errands: deque[Errand] = deque()
         """Work of other threads for the committer, which does it before the next large push."""
+        self.followed = FollowedEvents(admission, store, self.condition)
         self._group: list[Submission] = []
         self._ended = False
 
@@ -162,9 +161,9 @@ class Sequencer(StageThread):
         return result
 
     def _come_back(self, submission: Submission, ahead: Ahead | None = None) -> None:
-        """Take back a submission from the binder or the spooler. It comes before the tenant's waiting commands.
+        """Take back a submission, on the binder's or the spooler's thread. It is before the tenant's waiting commands.
 
-        `ahead`: the result of the spooler; None from the binder. Called on their threads.
+        `ahead`: the result of the spooler; None from the binder.
         """
         submission = replace(submission, ahead=ahead)
         with self.condition:
@@ -188,7 +187,7 @@ class Sequencer(StageThread):
 
     def has_work(self) -> bool:
         """Whether commands may be taken. A small push waits while a group is written: later ones may join its event."""
-        if self._spooled is not None or self._may_take_quick() or self._may_pause():
+        if self._spooled is not None or self.followed or self._may_take_quick() or self._may_pause():
             return True
         return self._line.may_take_large(self._large_under_way)
 
@@ -216,12 +215,11 @@ class Sequencer(StageThread):
         """Refuse waiting commands, and the group at which a defect struck; the committer ends after this thread."""
         with self.condition:
             self._ended = True
-            left = [*self._group, *self._line.drain()]
-            if self._spooled is not None:
-                left.append(self._spooled)
+            left = [*self._group, *self._line.drain(), *filter(None, [self._spooled])]
             while self._errands:
                 self._errands.popleft().waive()
         self._refuse(left)
+        self.followed.end(self._error)
         self.binder.stop(finish=False)
         self._spooler.stop(finish=False)
         self._committer.give_up()
@@ -230,6 +228,8 @@ class Sequencer(StageThread):
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
         self._admission.give_back(self._pins.settle(self._admission.used_bytes))
+        for group in self.followed.groups():
+            self._committer.put(group)
         self._prepare_group(self._quick_ones())
         if self._may_pause():
             with self.condition:
@@ -332,10 +332,9 @@ class Sequencer(StageThread):
         group.add(submission, prepared)
 
     def _put_beside(self, submission: Submission) -> bool:
-        """Give a large push to the spooler, or a long registration to the binder; returns whether it was given.
+        """Give a large push to the spooler, or a long registration to the binder, again if its streams have changed.
 
-        A bound registration goes to the binder again if its streams have changed. Raises the errors of `foresee` and
-        `binding`, and Unavailable if the caller has left meanwhile.
+        Returns whether it was given. Raises the errors of `foresee` and `binding`, and Unavailable if the caller left.
         """
         if is_large(submission):
             return self._spool(submission)

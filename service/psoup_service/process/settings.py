@@ -69,6 +69,9 @@ class Settings(ListenSettings):
     replicate_lag_most: Annotated[int, Field(ge=1)] | Literal["off"] = 60
     """seconds that the copy may be behind before nothing is acknowledged any more; off: no limit"""
 
+    standby: str = ""
+    """the copy of another service that this one follows and only reads from (docs/replication.md); empty for none"""
+
     memory_mib: int = Field(default=4_096, ge=0)
     """budget for tuples, queries and results; pushes and registrations beyond it are refused; 0 refuses all"""
 

@@ -118,7 +118,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
             web_address=self._web_address(),
             clock=clock_state(backend.clock.state()),
-            refusing=host.shortage(),
+            refusing=host.only_reads or host.shortage(),
             copy=copy_state(backend.store) if principal.serves else None,
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )

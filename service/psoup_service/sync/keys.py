@@ -26,13 +26,24 @@ _BYTES = 32
 _NUMBERS = 256
 
 
-def keys_of(store: Store) -> Keys:
-    """The keys of a store's data. Makes and notes a first key if there is none. Blocks for the disk."""
-    keys = _read(store.noted(_NOTE))
-    if not keys:
-        keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
-        store.note(_NOTE, _text(keys), sync=True)
-    return keys
+class StoredKeys:
+    """The keys of a store's data, which never change while a writer runs. A standby has the writer's keys."""
+
+    def __init__(self, store: Store) -> None:
+        """Make and note a first key if there is none. Blocks for the disk."""
+        self._store, self._note = store, store.noted(_NOTE)
+        self._keys = _read(self._note)
+        if not self._keys:
+            self._keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
+            if not store.follows:
+                store.note(_NOTE, _text(self._keys), sync=True)
+
+    @property
+    def all(self) -> Keys:
+        """The keys whose tokens are valid, the present one first. O(1); at a standby it reads the note."""
+        if self._store.follows and (note := self._store.noted(_NOTE)) != self._note and (keys := _read(note)):
+            self._note, self._keys = note, keys
+        return self._keys
 
 
 def rotate(path: Path | str) -> bool:

@@ -22,21 +22,29 @@ _MOST = 1_000
 
 
 class Lives:
-    """The lives of a store's data. Made once at a start, before the first call."""
+    """The lives of a store's data. Made once at a start, before the first call.
+
+    A standby begins no life. It has the lives of the writer, from a note in the copy.
+    """
 
     def __init__(self, store: Store) -> None:
         """Begin a life, and note it in the store. Blocks for the disk."""
         self._store = store
-        self._first = store.sequence
         self._ended: dict[bytes, int] = {}
         """The last event of each earlier life."""
-        self.present = secrets.token_bytes(LIFE_BYTES)
-        lives = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
-        end = self._first
-        for life, first in reversed(lives[:-1]):
-            self._ended[life] = end
-            end = min(end, first)  # if only the database was put back, the note has later lives
-        store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in lives), sync=True)
+        self._present = secrets.token_bytes(LIFE_BYTES)
+        self._note = ""
+        if store.follows:
+            self._look()
+            return
+        self._take([*_read(store.noted(_NOTE))[1 - _MOST :], (self._present, store.sequence)])
+        store.note(_NOTE, self._note, sync=True)
+
+    @property
+    def present(self) -> bytes:
+        """The present life. O(1); at a standby it reads the note."""
+        self._look()
+        return self._present
 
     def knows(self, life: bytes) -> bool:
         """Whether a life belongs to this data, which may lack the life's last events."""
@@ -46,6 +54,25 @@ class Lives:
         """Whether an event of a life has happened in this data. `newest`: the last event so far."""
         end = newest if life == self.present else self._ended.get(life, -1)
         return sequence <= end
+
+    def may_come(self, life: bytes, sequence: int, newest: int) -> bool:
+        """Whether a standby may still get an event of a life: one of the present life, or of a life that it does not
+        know yet. False at a writer."""
+        return self._store.follows and (not self.knows(life) or (life == self.present and sequence > newest))
+
+    def _look(self) -> None:
+        """Take over the note, if the writer has begun another life."""
+        if self._store.follows and (note := self._store.noted(_NOTE)) != self._note and (lives := _read(note)):
+            self._take(lives)
+
+    def _take(self, lives: list[tuple[bytes, int]]) -> None:
+        present, end = lives[-1]
+        ended = dict[bytes, int]()
+        for life, first in reversed(lives[:-1]):
+            ended[life] = end
+            end = min(end, first)  # if only the database was put back, the note has later lives
+        self._note = ",".join(f"{life.hex()}:{first}" for life, first in lives)
+        self._ended, self._present = ended, present
 
 
 def _read(note: str) -> list[tuple[bytes, int]]:

@@ -26,8 +26,9 @@ from psoup.answer.copies.rows_since import MOST_INTERVALS
 from psoup.errors import Corrupt, InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids
+from psoup_service.host.standby_host import behind
 from psoup_service.sync.held_boxes import MOST_BOX_BYTES, from_bytes, to_bytes
-from psoup_service.sync.keys import keys_of
+from psoup_service.sync.keys import Keys, StoredKeys
 from psoup_service.sync.lives import LIFE_BYTES, Lives
 from psoup_storage.contract import Store
 
@@ -92,17 +93,22 @@ class Tokens:
         """Make the key, if there is none yet, and begin a life. Blocks for the disk."""
         self.incarnation = bytes.fromhex(incarnation)
         self.lives = Lives(store)
-        self.keys = keys_of(store)
-        self._present = next(iter(self.keys))
+        self._keys = StoredKeys(store)
+
+    @property
+    def keys(self) -> Keys:
+        """The keys whose tokens are valid, by their numbers."""
+        return self._keys.all
 
     def write(self, content: ClientRows, tenant: str, sequence: int) -> bytes:
         """Write the token for a client of `tenant`, as of the event `sequence`."""
         kind = _WHOLE if content.digest else _RANGED if content.next_id is None else _VERSIONS
         if content.box is not None or content.earlier is not None:
             kind = _AGAIN if content.box is None else _JOINED
+        number, key = next(iter(self.keys.items()))
         body = _HEAD.pack(
             _FORMAT,
-            self._present,
+            number,
             self.incarnation,
             self.lives.present,
             sequence,
@@ -117,12 +123,13 @@ class Tokens:
         body += b"" if content.next_id is None else _NEXT.pack(content.next_id)
         body += content.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
         body += b"" if content.box is None else to_bytes(content.box)
-        return body + _signature(self.keys[self._present], tenant, body)
+        return body + _signature(key, tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> ClientRows:
         """Read the content of a token. `newest`: the last event so far.
 
-        Raises Again for an outdated token. Raises InvalidInput, reason TOKEN_INVALID, for a damaged or forged one.
+        Raises Again for an outdated token. Raises InvalidInput, reason TOKEN_INVALID, for a damaged or forged one. A
+        standby raises Unavailable, reason STANDBY_BEHIND, for a later event.
         """
         if not token:
             raise Again(sync_pb2.RESET_FIRST)
@@ -134,6 +141,8 @@ class Tokens:
         _, number, incarnation, life, sequence, query_id, window, kind = _HEAD.unpack_from(body)
         if incarnation != self.incarnation:
             raise Again(sync_pb2.RESET_INCARNATION)
+        if self.lives.may_come(life, sequence, newest):
+            raise behind(newest, sequence)
         if not self.lives.knows(life):  # the number of its key may belong to another key now
             raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
         key = self.keys.get(number)

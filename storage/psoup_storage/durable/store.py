@@ -58,6 +58,7 @@ from psoup_storage.durable.log.truncation import (
 from psoup_storage.durable.log.tuples import StoredEnd
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.sqlite.quick_reader import QuickReader
+from psoup_storage.durable.sqlite.standby_mark import refuse_other_use
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
 from psoup_storage.formats.covers import StoredFile
@@ -73,12 +74,12 @@ _log = logging.getLogger(__name__)
 class DurableStore:
     """Events in one data directory; see the module. `DataDirectory` and `Database` name the errors of opening.
 
-    `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: bytes of cached columns of
-    archived chunks. `hot_bytes`: the most bytes of tuples that a start loads for streams with an archive; other tuples
-    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
+    `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: cached columns of archived
+    chunks. `hot_bytes`: bytes of tuples that a start loads at most for streams with an archive; the rest stays on disk.
+    `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
     """
 
-    name, durable = "disk", True
+    name, durable, follows = "disk", True, False
     copy_gate = NO_COPY
 
     def __init__(
@@ -99,6 +100,7 @@ class DurableStore:
                 self._database = Database(self._directory, vfs)
                 opened.callback(self._database.close)
                 self._notes = Notes(self._directory.path)
+                refuse_other_use(self._directory.path, self._database.query, self.follows)
                 self.incarnation = self._database.meta("incarnation")
                 self.guarded = guarded(self._database)
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
@@ -110,6 +112,7 @@ class DurableStore:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
             opened.pop_all()
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
+        self._decoder: Decoder | None = None  # of the last `read`; it knows the streams
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
         """By stream, the rows that have lost their tuples since the last call of `forget_aged`."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
@@ -118,8 +121,7 @@ class DurableStore:
         self._shared, self._latest = False, LatestRows()
         self._reader = QuickReader(self._directory.database, None if vfs is None else self._database.query)
         self.registrations = LoggedRegistrations(self._reader.rows)
-        self.spool = self._ready.spool
-        self.make_ready = self._ready.make
+        self.spool, self.make_ready = self._ready.spool, self._ready.make
 
     @property
     def path(self) -> Path:
@@ -143,7 +145,7 @@ class DurableStore:
 
     @property
     def archive_reads(self) -> int:
-        """The number of columns of archived chunks that were read from files since the start."""
+        """Columns of archived chunks that were read from files since the start."""
         return self._chunks.cache.reads
 
     def check_room(self, size: int) -> None:
@@ -282,7 +284,7 @@ class DurableStore:
         """The kept events with a sequence greater than `after`. Raises Internal at a damaged one."""
         edges = {stream: StoredEnd(row.last_time, row.ties) for stream, row in self._stored.items()}
         parked = parked_at_end(self._database.query)
-        decoder = Decoder(edges, self._restoring.of, parked)
+        decoder = self._decoder = Decoder(edges, self._restoring.of, parked)
         try:
             for row in log.read(self._database.query, unneeded=parked.without_content):
                 event = decoder.decode(row)
@@ -306,8 +308,8 @@ class DurableStore:
         """
         manifest = read_manifest(directory)
         self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // COPIES)
-        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation, queries_end)
-        self._adopted[stream, job] = adopted
+        facts = self._chunks, directory, manifest, stream, spec, self.incarnation, queries_end
+        self._adopted[stream, job] = adopted = adopt(*facts)
         return adopted
 
     def disown(self, stream: int, job: str) -> None:
@@ -359,8 +361,6 @@ class DurableStore:
         for part in (self._reader, self._database, self._notes, self._directory):
             part.close()
 
-    # Inside ---------------------------------------------------------------------------------------------------
-
     def _clean(self) -> None:
         """Remove what the last process left behind: orphans, and rows that nothing needs."""
         for copy in self.path.glob(f"{PREFIX}*"):
@@ -373,8 +373,7 @@ class DurableStore:
         files = set(files_of(rows))
         self._chunks.covers.load(self.incarnation, files)
         self._chunks.sidecars.load(numbers_of((row.stream, row.number) for row in rows))
-        orphans = self._chunks.remove_orphans(files)
-        if orphans:
+        if orphans := self._chunks.remove_orphans(files):
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})
         with self._database.transaction() as connection:
             forget_the_dead(connection)
@@ -385,8 +384,7 @@ class DurableStore:
 
     def _manifest(self, condition: str, *values: int) -> Iterator[ChunkRow]:
         columns = columns_of(self._database.query)
-        rows = self._database.query(f"SELECT {columns} FROM chunks {condition}", values)
-        return map(checked_row, rows)
+        return map(checked_row, self._database.query(f"SELECT {columns} FROM chunks {condition}", values))
 
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
         """Add the event's chunks to the manifest. Returns the files of chunks that have expired by it."""

@@ -5,6 +5,7 @@
     segments          rows of the log as the payload of a numbered object
     chain             the numbers of one copy: whose it is, and its last object
     fences            where another data directory took the copy over, and what counts no more since then
+    notes             the notes beside the events by which a standby knows the writer's tokens
     event_queue       events that wait for the uploader, within a limit
     base_image        a copy of the data directory as of one event
     uploader          the thread that writes segments and base images
@@ -13,6 +14,9 @@
     takeover          the fence with which another data directory takes the copy over
     restore           a data directory from a copy, as of any event
     report            the events that a copy can restore, and whether all of it is sound
+    followed_copy     the segments that come after a place, one by one
+    standby_directory the data directory of a standby
+    standby_store     the store of a standby, whose events come from a copy
 
 A module imports only modules that are above it in this list. A copy has these objects:
 

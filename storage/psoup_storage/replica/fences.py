@@ -62,9 +62,13 @@ class Fences:
         """The incarnation of the directory that writes in an epoch; None if the copy has no such epoch."""
         return self._writers.get(epoch)
 
+    def knows(self, incarnation: str) -> bool:
+        """Whether a directory has ever written this copy."""
+        return incarnation in self._writers.values()
+
     def check(self, incarnation: str, place: str) -> None:
         """Raise FailedPrecondition, reason COPY_FENCED, if a directory wrote this copy until another took it over."""
-        if self.last is not None and incarnation != self.last.incarnation and incarnation in self._writers.values():
+        if self.last is not None and incarnation != self.last.incarnation and self.knows(incarnation):
             raise fenced(place, self.last.number, self.last.time)
 
     def end_of(self, part: NumberedObject) -> int:

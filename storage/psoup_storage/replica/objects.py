@@ -12,6 +12,8 @@ Headers of all kinds have
     base       the number of the newest manifest of a base image before this object; 0 if there is none
     reach      the last event that a restore from `base` reaches by the segments up to this object; -1 without a base
 
+Base images and the first segment after a start also have `notes`; see the module `notes`.
+
 Segments, of the kind `events`, also have
 
     format     the format of the rows, which is the data directory's

@@ -17,6 +17,7 @@ from psoup.errors import InvalidInput
 from psoup.events.events import Event
 from psoup_storage.durable.store import DurableStore
 from psoup_storage.replica.gate import ReplicaGate
+from psoup_storage.replica.notes import notes_of
 from psoup_storage.replica.targets import open_target
 from psoup_storage.replica.uploader import Uploader
 
@@ -61,6 +62,7 @@ class ReplicatedStore(DurableStore):
                 self.freeze,
                 lambda: self.sequence,
                 replication.now,
+                lambda: notes_of(self.noted),
                 queue_bytes=replication.queue_bytes,
                 base_s=replication.base_s,
                 remote=replication.remote,

@@ -10,7 +10,8 @@ incarnation, as with a restored backup. Anything that is missing, torn, changed 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from psoup_storage.formats.files import sync_directory
 from psoup_storage.replica.base_image import ImageFile, receive_file
 from psoup_storage.replica.chain import OWNER, last_number, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
+from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged
 from psoup_storage.replica.segments import CommittedRow, decode_rows
 from psoup_storage.replica.takeover import take_over
@@ -56,10 +58,23 @@ class RestoredCopy(NamedTuple):
     """The result of a restore: everything up to the event `sequence`.
 
     `missing`: why the copy's later events could not be restored, although they were wanted; "" if all were.
+    `number`: the last object that is applied. `time`: when its last event reached the disk. `notes`: see `notes`.
     """
 
     sequence: int
     missing: str
+    number: int
+    time: int
+    notes: Notes
+
+
+Finish = Callable[[Path, RestoredCopy], None]
+"""Completes a restored directory."""
+
+
+def mark_restored(directory: Path, restored: RestoredCopy, heir: str = "") -> None:
+    """Let the first start give the directory a new incarnation, or that of `heir`."""
+    mark(directory, heir)
 
 
 def restore_copy(
@@ -69,6 +84,7 @@ def restore_copy(
     progress: Progress = lambda *_: None,
     *,
     takes_over: bool = False,
+    finish: Finish | None = None,
 ) -> RestoredCopy:
     """Make a data directory of a copy. O(bytes of the image and of the segments after it).
 
@@ -102,7 +118,7 @@ def restore_copy(
                 f"{target.place} has no way to event {wanted.sequence:,}: {why}; psoup replica list {target.place}"
                 " names the events that can be restored"
             )
-        mark(directory, heir)
+        (finish or partial(mark_restored, heir=heir))(directory, restored)
         for folder in (directory / FOLDER, directory, directory.parent):
             sync_directory(folder)
         return restored
@@ -182,6 +198,8 @@ class _Application:
         self._path, self._fences = directory / DATABASE, fences
         self._target, self._base, self._wanted = target, base, wanted
         self._sequence = int(base.facts["sequence"])
+        self._number, self._time = int(base.facts["after"]), int(base.facts["time"])
+        self._notes = notes_in(base.facts)
 
     def apply(self, last: int) -> RestoredCopy:
         """Apply the wanted rows of the segments up to the object `last`."""
@@ -193,19 +211,20 @@ class _Application:
             missing = self._apply_all(connection, last)
         finally:
             connection.close()
-        return RestoredCopy(self._sequence, missing)
+        return RestoredCopy(self._sequence, missing, self._number, self._time, self._notes)
 
     def _apply_all(self, connection: apsw.Connection, last: int) -> str:
         previous = ""
         for number in range(int(self._base.facts["after"]) + 1, last + 1):
             part = read_object(self._target, number)
             if self._fences.pass_over(part):
-                previous = part.digest
+                previous, self._number = part.digest, number
                 continue
             if previous and part.facts["previous"] != previous and part.kind != FENCE:
                 raise damaged(self._target.place, number, "it does not follow the object before it")
             previous = part.digest
             if part.kind != EVENTS or self._fences.end_of(part) <= self._sequence:
+                self._number = number
                 continue
             first = part.facts["after"] + 1
             if not self._wanted.has(self._sequence + 1, 0):
@@ -220,6 +239,8 @@ class _Application:
                 missing = self._write(connection, wanted)
             if missing or len(wanted) < len(rows):
                 return missing
+            self._number, self._time = number, int(part.facts["time"])
+            self._notes |= notes_in(part.facts)
         return ""
 
     def _rows(self, part: NumberedObject) -> list[CommittedRow]:

@@ -31,6 +31,7 @@ from psoup_storage.replica.base_image import send_files
 from psoup_storage.replica.chain import claim, last_number, read_object
 from psoup_storage.replica.event_queue import EventGroup, EventQueue
 from psoup_storage.replica.fences import COPY_FENCED, counting_object, fenced, read_fences
+from psoup_storage.replica.notes import Notes
 from psoup_storage.replica.objects import BASE, EVENTS, NumberedObject, digest_of_content, object_name, pack
 from psoup_storage.replica.segments import CommittedRow, encode_rows
 from psoup_storage.replica.targets import Target
@@ -70,6 +71,7 @@ class Uploader:
     """Copies the events of one data directory; see the module.
 
     `freeze`: makes a copy of the directory. `last`: the directory's last event. `now`: the time in microseconds.
+    `notes`: the directory's notes that belong to a copy.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Uploader:
         freeze: Callable[[], Frozen],
         last: Callable[[], int],
         now: Callable[[], int],
+        notes: Callable[[], Notes],
         *,
         queue_bytes: int,
         base_s: float,
@@ -98,6 +101,8 @@ class Uploader:
         self._incarnation = incarnation
         self.last_event = last
         self._freeze, self._now = freeze, now
+        self._notes, self._noted = notes, Notes()
+        """The notes of the directory, and those that a segment of this process has."""
         self._base_s = base_s
         self.stop: Callable[[str], None] = lambda reason: None
         """Called once with the reason if another service took the copy over, or if acknowledgements would never come.
@@ -236,8 +241,11 @@ class Uploader:
         if reached:
             self._reach = max(self._reach, last if attach is None else attach - 1)
         self._due |= not reached or attach is not None
-        facts = {"format": FORMAT, "after": after, "first": rows[0].row.sequence, "last": last}
+        facts: dict[str, Any] = {"format": FORMAT, "after": after, "first": rows[0].row.sequence, "last": last}
+        if (notes := self._notes()) != self._noted:
+            facts |= {"notes": notes}
         self._write(EVENTS, facts | {"time": groups[-1].committed}, encode_rows(rows))
+        self._noted = notes
         self.queue.sent()
 
     def _look_after_image(self) -> None:
@@ -261,7 +269,7 @@ class Uploader:
         frozen = self._freeze()
         try:
             facts = {"format": FORMAT, "sequence": frozen.sequence, "time": self.queue.moment(), "after": after}
-            return facts | {"files": send_files(self.target, frozen, self._ending.is_set)}
+            return facts | {"notes": self._notes(), "files": send_files(self.target, frozen, self._ending.is_set)}
         finally:
             frozen.close()
 

@@ -136,7 +136,7 @@ def wait_for_copy(soup: Soup) -> None:
     store, looked = store_of(soup), Event()
     for _ in range(3_000):
         number = last_number(store.uploader.target)
-        if number and read_object(store.uploader.target, number).facts["reach"] == store.sequence:
+        if number and read_object(store.uploader.target, number).facts.get("reach", -1) == store.sequence:
             return
         looked.wait(0.01)
     raise TimeoutError(store.uploader.trouble)

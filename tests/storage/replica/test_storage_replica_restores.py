@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
 
-from psoup.errors import PSoupError
+from psoup.errors import FailedPrecondition, PSoupError
 from psoup.events.events import Event
 from psoup_storage import Replication
+from psoup_storage.durable.tools.backup import restore
 from psoup_storage.replica import event_queue
 from psoup_storage.replica.replicated_store import ReplicatedStore
-from psoup_storage.replica.restore import Wanted, restore_copy
+from psoup_storage.replica.restore import Wanted, base_images, last_object, restore_copy
+from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines import format_fixture
 from psoup_testing.engines.format_fixture import END, START, Soup, ask, leave, tell
+from psoup_testing.engines.standby_soup import VisibleTarget, follow, standby
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SEED
 
@@ -97,7 +101,7 @@ def _answer(soup: Soup, query_id: int) -> str:
 
 def test_the_last_event_is_restored(history: Told, tmp_path: Path) -> None:
     restored = restore_copy(str(history.folder / "copy"), tmp_path / "data")
-    assert restored == (history.last, "")
+    assert (restored.sequence, restored.missing) == (history.last, "")
     shutil.copytree(tmp_path / "data", tmp_path / "again")
     assert all_answers(tmp_path / "data") == history.answers
     expected = Soup(history.folder / "killed", END)
@@ -112,10 +116,29 @@ def test_the_last_event_is_restored(history: Told, tmp_path: Path) -> None:
 def test_any_event_is_restored(history: Told, tmp_path: Path, sample: int) -> None:
     sequence, time = history.samples[sample * len(history.samples) // SAMPLES]
     place = str(history.folder / "copy")
-    assert restore_copy(place, tmp_path / "data", Wanted(sequence=sequence)) == (sequence, "")
-    assert restore_copy(place, tmp_path / "by time", Wanted(time=time)) == (sequence, "")
+    restored = restore_copy(place, tmp_path / "data", Wanted(sequence=sequence))
+    by_time = restore_copy(place, tmp_path / "by time", Wanted(time=time))
+    assert restored[:2] == by_time[:2] == (sequence, "")
     before = leave_again(history.folder / f"killed-{sequence}", tmp_path / "killed")
     assert all_answers(tmp_path / "data") == all_answers(before)
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_a_standby_is_a_restore_of_its_last_event(history: Told, tmp_path: Path, first: int) -> None:
+    place = history.folder / "copy"
+    newest = last_object(DirectoryTarget(place))
+    oldest, last = [*base_images(DirectoryTarget(place), newest)][-1].number, newest.number
+    target, looks = VisibleTarget(place, oldest + first * (last - oldest) // 4), 0
+    while target.last < last:
+        with standby(tmp_path / "standby", target) as soup, suppress(FailedPrecondition):  # the next start has an image
+            for number in range(target.last, min(target.last + last // 5, last) + 1):
+                target.last = number
+                follow(soup)
+        looks += 1
+        sequence = restore(tmp_path / "standby", tmp_path / f"standby {looks}")
+        restore_copy(str(place), tmp_path / f"restored {looks}", Wanted(sequence=sequence))
+        assert all_answers(tmp_path / f"standby {looks}") == all_answers(tmp_path / f"restored {looks}")
+    assert looks > 1
 
 
 def leave_again(path: Path, target: Path) -> Path:

@@ -17,7 +17,7 @@ from psoup_storage.replica import event_queue, uploader
 from psoup_storage.replica.chain import OWNER, last_number, read_object
 from psoup_storage.replica.event_queue import EventQueue
 from psoup_storage.replica.objects import object_name, pack
-from psoup_storage.replica.restore import RestoredCopy, Wanted, restore_copy
+from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import (
     AFTER,
@@ -271,7 +271,7 @@ def test_a_restore_needs_a_copy_and_an_empty_directory(tmp_path: Path) -> None:
         restore_copy(target, tmp_path / "again", Wanted(time=5))
     with pytest.raises(InvalidInput, match="its last event is 2"):
         restore_copy(target, tmp_path / "again", Wanted(sequence=3))
-    assert restore_copy(target, tmp_path / "again", Wanted(sequence=2)) == RestoredCopy(2, "")
+    assert restore_copy(target, tmp_path / "again", Wanted(sequence=2))[:2] == (2, "")
     (tmp_path / "copy" / OWNER).write_text("{}")
     with pytest.raises(InvalidInput, match="is not of a copy of PSoup"):
         restore_copy(target, tmp_path / "third")

@@ -69,6 +69,10 @@ Replicate = Annotated[
     str | None,
     typer.Option("--replicate", metavar="URL", help="Copy all events to s3://BUCKET/PREFIX, or to a directory."),
 ]
+Standby = Annotated[
+    str | None,
+    typer.Option("--standby", metavar="URL", help="Follow the copy that another service makes, and only read."),
+]
 InMemory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only; write nothing.")]
 Port = Annotated[
     int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
@@ -84,6 +88,7 @@ def serve(
     data_dir: DataDir = None,
     memory: InMemory = False,
     replicate: Replicate = None,
+    standby: Standby = None,
     port: Port = None,
     host: Host = None,
     socket: Socket = None,
@@ -110,6 +115,7 @@ def serve(
       psoup serve --data-dir /var/lib/psoup --port 8000 --metrics-port 9100
       psoup serve --memory
       psoup serve --replicate s3://bucket/psoup
+      psoup serve --standby s3://bucket/psoup --data-dir standby --port 7434
       psoup serve --socket /run/psoup/psoup.sock
       psoup serve --listen 127.0.0.1:7433 --listen 10.0.0.5:7433 --tls-cert psoup.pem --tls-key psoup.key
         --tls-client-ca clients.pem
@@ -135,6 +141,7 @@ def serve(
     flags = {
         "data_dir": ":memory:" if memory else data_dir,
         "replicate": replicate,
+        "standby": standby,
         "port": port,
         "host": host,
         "socket": socket,

@@ -233,12 +233,22 @@ class Decoder:
     that are `parked` at the end of the log are parked in all events; None to bind all queries.
     """
 
-    def __init__(self, edges: dict[int, StoredEnd], restore: Restore, parked: ParkedAtEnd | None = None) -> None:
+    def __init__(
+        self,
+        edges: dict[int, StoredEnd],
+        restore: Restore,
+        parked: ParkedAtEnd | None = None,
+        streams: LoggedStreams | None = None,
+    ) -> None:
         self._edges = edges
         self._restore = restore
-        self._streams = LoggedStreams()
+        self._streams = streams or LoggedStreams()
         self._parked = parked
         self._registrations = RegistrationDecoder(self._streams, parked)
+
+    def following(self) -> Decoder:
+        """The decoder of later rows, which come one by one from another service: all their tuples are in them."""
+        return Decoder({}, lambda *_: None, streams=self._streams)
 
     def decode(self, row: LogRow) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row has changed since it was written."""

@@ -1,0 +1,84 @@
+"""The host of a standby: its events come from the copy of another service, and it takes no commands.
+
+follow ──> Sequencer: take each event ──> log ──> Writer: apply, publish ──> reads, as at any host
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from psoup.errors import FailedPrecondition, Unavailable
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.events import Event
+from psoup_service.host.host import Host, SnapshotT
+from psoup_service.host.pump_progress import PassedEvents
+from psoup_service.host.room import TakenRoom
+from psoup_storage import StandbyStore
+from psoup_storage.contract import Store
+
+WAIT_S = 5.0
+"""Seconds for which a read waits for an event that the standby does not have yet."""
+
+
+class StandbyHost(Host[SnapshotT]):
+    """A host that follows the copy at `copy`. It has the other arguments of `Host`, too."""
+
+    def __init__(self, *parts: Any, copy: str, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self.only_reads = f"this service is a standby, which only reads: it follows {copy}"
+        self._copy = copy
+        self.passed = PassedEvents(pumps=False)
+
+    async def reserve(self, tenant: str, size: int, *, patience: float = 0.0) -> TakenRoom:
+        """Refuse a command. Raises FailedPrecondition, reason STANDBY, and Unavailable in another state."""
+        if self._state != "serving":
+            raise self._refusal()
+        raise FailedPrecondition(
+            f"{self.only_reads}. Send this call to the service that writes there", reason="STANDBY", copy=self._copy
+        )
+
+    async def follow(self, events: Sequence[Event]) -> None:
+        """Log and apply events of the copy; returns when readers see them. One call at a time. Raises as `submit`."""
+        if self._state != "serving":
+            raise self._refusal()
+        answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
+        self._sequencer.followed.put(events, answer)
+        await answer
+        await self._writer.reach(events[-1].sequence)
+
+    def fail(self, reason: str) -> None:
+        """Stop following, as the next events cannot be applied. `reason`: for the operator."""
+        self._fail(reason)
+
+    async def wait_for(self, sequence: int, timeout: float) -> None:
+        """Return once `sequence` is applied, which may be an event that the copy does not have yet.
+
+        Raises Unavailable, reason STANDBY_BEHIND, after `WAIT_S`. Raises TimeoutError, and as `Host.wait_for`.
+        """
+        if self._state == "starting" or sequence <= self._admission.sequence:
+            await super().wait_for(sequence, timeout)
+            return
+        try:
+            async with asyncio.timeout(min(timeout, WAIT_S)):
+                await self._writer.reach(sequence)
+        except TimeoutError:
+            raise behind(self.applied, sequence) from None
+
+
+def host_class(store: Store) -> Callable[..., Host[Any]]:
+    """The class of the host of a store, with the arguments of `Host`."""
+    return partial(StandbyHost, copy=store.copy) if isinstance(store, StandbyStore) else Host
+
+
+def behind(applied: int, wanted: int) -> Unavailable:
+    """The error for a read that must show the event `wanted`. `applied`: the last event that the standby has."""
+    return Unavailable(
+        f"this standby has the events up to {applied:,}, and the call asks for event {wanted:,}; try again in a moment,"
+        " or ask the service that writes",
+        reason="STANDBY_BEHIND",
+        sequence=wanted,
+        last=applied,
+    )

@@ -1,0 +1,152 @@
+"""The data directory of a standby: made of the newest base image, and made anew where the copy has a gap.
+
+    not there              restored, with the incarnation of the writer
+    a standby's            kept, unless the last process noted that single events are missing after it
+    a writer's, or of another copy    refused
+
+It has nothing that the copy does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from psoup.errors import InvalidInput, Unavailable
+from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
+from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby
+from psoup_storage.durable.tools.doctor import Progress
+from psoup_storage.replica.chain import owner_of
+from psoup_storage.replica.fences import read_fences
+from psoup_storage.replica.objects import NumberedObject
+from psoup_storage.replica.restore import RestoredCopy, Wanted, base_images, base_of, last_object, restore_copy
+from psoup_storage.replica.targets import Target
+
+NOTE = "standby"
+"""The name of the note with the `Place`."""
+_log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """The place in the copy that a standby has reached: the last object, and the time of its last event, microseconds.
+
+    `gap`: why the next events cannot be followed one by one; "" if they can.
+    """
+
+    number: int
+    time: int
+    gap: str = ""
+
+    def text(self) -> str:
+        """The note of the place."""
+        return json.dumps(self._asdict())
+
+
+def read_place(note: str) -> Place | None:
+    """The place in a note. None if there is none, or if it cannot be read."""
+    try:
+        facts = json.loads(note)
+        return Place(int(facts["number"]), int(facts["time"]), str(facts["gap"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def prepare_standby(target: Target, path: Path, progress: Progress = lambda *_: None) -> None:
+    """Make the directory of a standby of a copy, or check that it can go on.
+
+    Raises InvalidInput for a standby of another copy, and as `restore_copy`. Raises Unavailable, reason COPY_GAP, if
+    the copy has no base image yet from which the standby could begin again.
+    """
+    if not (path / DATABASE).is_file():
+        _make(target, path, progress)
+        return
+    with closing(DataDirectory(path)):  # no other process may have it open
+        facts = _facts(path)
+        if facts is None:
+            return
+        incarnation, sequence = facts
+        fences = read_fences(target)
+        if not fences.knows(incarnation):
+            raise InvalidInput(
+                f"{path} is the directory of a standby of another service (incarnation {incarnation}; {target.place} is"
+                f" the copy of {owner_of(target)}); name a directory that is not there yet as --data-dir",
+                reason="COPY_OF_ANOTHER",
+            )
+        if incarnation != fences.writer(fences.epoch):
+            _make_again(target, path, lambda base: base.epoch == fences.epoch, "another service took it over", progress)
+        elif gap := _gap(path):
+            _make_again(target, path, lambda base: base.facts["sequence"] > sequence, gap, progress)
+
+
+def first_place(target: Target, note: str, sequence: int) -> Place:
+    """The place from which a directory with the last event `sequence` is followed. `note`: the last note of it.
+
+    Without a note, the place after the newest base image without a later event. Raises as `base_of`.
+    """
+    place = read_place(note)
+    if place is not None:
+        return place
+    base = base_of(target, last_object(target), Wanted(sequence))
+    return Place(int(base.facts["after"]), int(base.facts["time"]))
+
+
+def _facts(path: Path) -> tuple[str, int] | None:
+    """The incarnation and the last event of a standby's directory. None for any other, which its opening refuses."""
+    log = int((path / f"{DATABASE}-wal").exists())
+    try:
+        connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log)  # the opening examines the log
+            register(connection)
+            if connection.execute("SELECT value FROM meta WHERE name = ?", (STANDBY,)).get is None:
+                return None
+            incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
+            return incarnation, int(connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get)
+        finally:
+            connection.close()
+    except apsw.Error:  # it is damaged, and its opening says so
+        return None
+
+
+def _gap(path: Path) -> str:
+    place = read_place(Notes(path).read(NOTE))
+    return "" if place is None else place.gap
+
+
+def _make_again(
+    target: Target, path: Path, serves: Callable[[NumberedObject], bool], why: str, progress: Progress
+) -> None:
+    """Make a directory anew. `serves`: whether a base image is new enough. `why`: what ended the old one."""
+    newest = next(base_images(target, last_object(target)), None)
+    if newest is None or not serves(newest):
+        raise Unavailable(
+            f"{target.place} has no base image yet from which the standby could go on ({why}); the writer makes one"
+            " soon: start the standby again in a minute",
+            reason="COPY_GAP",
+        )
+    _log.warning("the standby begins again with a newer base image", extra={"why": why})
+    fresh = path.with_name(f"{path.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    _make(target, fresh, progress)
+    shutil.rmtree(path)
+    fresh.rename(path)
+
+
+def _make(target: Target, path: Path, progress: Progress) -> None:
+    def finish(directory: Path, restored: RestoredCopy) -> None:
+        mark_standby(directory / DATABASE, target.place)
+        notes = Notes(directory)
+        for name, text in restored.notes.items():
+            notes.write(name, text, sync=True)
+        notes.write(NOTE, Place(restored.number, restored.time, restored.missing).text(), sync=True)
+        notes.close()
+
+    restore_copy(target, path, progress=progress, finish=finish)

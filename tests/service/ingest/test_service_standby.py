@@ -1,0 +1,230 @@
+"""A standby follows the copy of a service: it answers all reads, refuses all writes, and needs only the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import pytest
+
+from psoup.errors import Internal
+from psoup_client import Client, FailedPrecondition, Unavailable
+from psoup_service.chores import standby as standby_chore
+from psoup_service.chores.standby import StandbyClock
+from psoup_service.host import standby_host
+from psoup_service.process.clock import wall_time
+from psoup_service.sync.keys import StoredKeys
+from psoup_storage import ReplicatedStore, Replication, StandbyStore
+from psoup_storage.replica import event_queue, standby_store, uploader
+from psoup_storage.replica.chain import last_number, read_object
+from psoup_storage.replica.targets import DirectoryTarget
+from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.services.reply_wait import asked_until
+from psoup_testing.services.threaded_service import Serving, serving
+from psoup_testing.services.zygote import Zygote
+
+
+class Pair(NamedTuple):
+    """A service and a standby of it. `away`: whether the standby cannot reach the storage."""
+
+    writer: Serving
+    standby: Serving
+    away: list[bool]
+
+    def reach(self) -> None:
+        """Wait until the standby has the writer's last event."""
+        last = self.writer.service.store.sequence
+        self.standby.wait_until(lambda: self.standby.service.host.applied >= last)
+
+
+def last_reach(copy: Path) -> int:
+    """The event that a restore of the copy reaches."""
+    number = last_number(DirectoryTarget(copy))
+    return int(read_object(DirectoryTarget(copy), number).facts["reach"]) if number else -1
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    away = [False]
+    target = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
+    with ExitStack() as opened:
+        for patched in (
+            patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),
+            patch.object(event_queue, "SEGMENT_S", 0.001),
+            patch.multiple(standby_chore, EVERY_S=0.01, MOST_PAUSE_S=0.02),
+            patch.object(standby_host, "WAIT_S", 0.2),
+            patch.object(standby_store, "open_target", lambda place: target),
+        ):
+            opened.enter_context(patched)
+        store = ReplicatedStore(tmp_path / "data", Replication(str(tmp_path / "copy"), 2**20, 3_600, wall_time))
+        writer = opened.enter_context(serving(store=store))
+        with Client(writer.address) as client:
+            client.create_stream("CREATE STREAM s (x BIGINT)")
+            client.register("SELECT x FROM s WHERE x > 1", key="many")
+            client.push("s", {"x": [1, 2, 3]})
+        writer.wait_until(lambda: last_reach(tmp_path / "copy") == store.sequence)
+        followed = StandbyStore(tmp_path / "standby", str(tmp_path / "copy"))
+        reader = opened.enter_context(serving(clock=StandbyClock(followed), store=followed))
+        yield Pair(writer, reader, away)
+
+
+def test_reads_are_answered_as_of_the_last_event(pair: Pair) -> None:
+    with Client(pair.writer.address) as writer, Client(pair.standby.address) as reader:
+        pair.reach()
+        query = writer.query(key="many")
+        assert reader.query(query.id).invoke().rows() == [(2,), (3,)]
+        done = writer.push("s", {"x": [4]})
+        assert reader.query(key="many").invoke(wait_for=done.sequence).rows() == [(2,), (3,), (4,)]
+        assert reader.ask("SELECT count(*) FROM s").rows() == [(4,)]
+        assert [stream.name for stream in reader.streams()] == ["s"]
+        assert reader.info().incarnation == writer.info().incarnation
+        assert "as of" in pair.standby.service._notices()
+
+
+@pytest.mark.seeded("an answer of a standby by its own clock")
+@pytest.mark.seeded("NOW of a standby that moves after the event")
+def test_now_is_the_time_of_the_last_event(pair: Pair) -> None:
+    with Client(pair.writer.address) as writer, Client(pair.standby.address) as reader:
+        pair.reach()
+        store = pair.standby.service.store
+        assert isinstance(store, StandbyStore)
+        before = pair.standby.service.clock.now()
+        assert before == store.time <= wall_time()
+        recent = "SELECT x FROM s BEGIN (NOW - 1 MINUTES)"
+        assert reader.ask(recent).rows() == [(1,), (2,), (3,)]
+        done = writer.push("s", {"x": [9]})
+        assert reader.ask(recent, wait_for=done.sequence).rows()[-1] == (9,)
+        assert pair.standby.service.clock.now() > before
+
+
+def test_every_write_is_refused(pair: Pair) -> None:
+    with Client(pair.standby.address) as reader:
+        pair.reach()
+        query = reader.query(key="many")
+        for write in (
+            lambda: reader.push("s", {"x": [1]}),
+            lambda: reader.create_stream("CREATE STREAM t (y BIGINT)"),
+            lambda: reader.register("SELECT x FROM s"),
+            lambda: reader.execute("DROP STREAM s"),
+            query.unregister,
+        ):
+            with pytest.raises(FailedPrecondition, match=r"is a standby, which only reads: it follows .*copy"):
+                write()
+        assert query.invoke().rows() == [(2,), (3,)]
+        assert reader.info().refusing.startswith("this service is a standby, which only reads: it follows ")
+
+
+@pytest.mark.seeded("a standby that goes on after events that it could not apply")
+def test_events_that_cannot_be_applied_end_the_standby(pair: Pair) -> None:
+    host = pair.standby.service.host
+    with Client(pair.writer.address) as writer, patch.object(host._admission, "replay", side_effect=MemoryError):
+        pair.reach()
+        writer.push("s", {"x": [4]})
+        pair.standby.wait_until(lambda: host.state == "failed")
+    with Client(pair.standby.address) as reader:
+        assert reader.query(key="many").invoke().rows() == [(2,), (3,)]
+    with pytest.raises(Internal):
+        pair.standby.stop()
+    pair.standby._problem = None
+
+
+def test_a_read_that_must_show_a_later_event_waits_for_it_and_is_refused(pair: Pair) -> None:
+    with Client(pair.writer.address) as writer, Client(pair.standby.address, timeout=2) as reader:
+        pair.reach()
+        pair.away[0] = True
+        done = writer.push("s", {"x": [4]})
+        with pytest.raises(Unavailable, match=r"has the events up to \d+, and the call asks for event \d+"):
+            reader.query(key="many").invoke(wait_for=done.sequence)
+        pair.standby.wait_until(lambda: "says so" in pair.standby.service._notices())
+        assert reader.query(key="many").invoke().rows() == [(2,), (3,)]
+        pair.away[0] = False
+        pair.reach()
+        assert reader.query(key="many").invoke(wait_for=done.sequence).rows() == [(2,), (3,), (4,)]
+
+
+@pytest.mark.seeded("a standby that resets the copy of a later event")
+def test_a_copy_goes_on_at_the_standby_and_back(pair: Pair) -> None:
+    with Client(pair.writer.address) as writer, Client(pair.standby.address) as reader:
+        pair.reach()
+        copy = writer.copy(writer.query(key="many").id)
+        copy.sync()
+        pair.away[0] = True
+        writer.push("s", {"x": [4]})
+        assert copy.sync().came == 1
+        stored = copy.to_bytes()
+        at_standby = reader.copy_from(stored)
+        with pytest.raises(Unavailable, match="has the events up to"):
+            at_standby.sync()
+        pair.away[0] = False
+        pair.reach()
+        changes = at_standby.sync()
+        assert (changes.reset, changes.came, changes.gone) == ("", 0, 0)
+        writer.push("s", {"x": [5]})
+        pair.reach()
+        assert at_standby.sync().came == 1
+        assert copy.sync().came == 1
+
+
+def test_keys_that_sign_tokens_are_the_writers(pair: Pair) -> None:
+    store = pair.writer.service.store
+    keys = StoredKeys(pair.standby.service.store)
+    before = dict(keys.all)
+    assert before == StoredKeys(store).all
+    store.note(
+        "sync-keys", f"7:{'ab' * 32},{store.noted('sync-keys')}"
+    )  # as psoup doctor --rotate-key between two starts
+    with Client(pair.writer.address) as writer:
+        writer.push("s", {"x": [4]})
+    pair.reach()
+    assert dict(keys.all) == {7: b"\xab" * 32} | before
+
+
+def test_what_cannot_be_followed_ends_the_standby(pair: Pair, tmp_path: Path) -> None:
+    with Client(pair.writer.address) as writer:
+        pair.reach()
+        pair.away[0] = True
+        for number in range(3):
+            writer.push("s", {"x": [number]})
+        store = pair.writer.service.store
+        assert isinstance(store, ReplicatedStore)
+        pair.writer.wait_until(lambda: not store.uploader.lag()[0])
+        segment = sorted((tmp_path / "copy" / "log").iterdir())[-1]
+        segment.write_bytes(segment.read_bytes()[:-3])
+        pair.away[0] = False
+        pair.standby.wait_until(lambda: pair.standby.service.host.state == "failed")
+        assert "is damaged" in pair.standby.service.host.failure
+    with pytest.raises(Internal, match="is damaged"):
+        pair.standby.stop()
+    pair.standby._problem = None
+
+
+@pytest.mark.long
+def test_a_standby_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    replication = Replication(str(tmp_path / "copy"), 2**24, 3_600, wall_time)
+    with (
+        patch.multiple(uploader, LOOK_S=0.01),
+        patch.object(event_queue, "SEGMENT_S", 0.02),
+        serving(store=(store := ReplicatedStore(tmp_path / "data", replication))) as running,
+        Client(running.address) as writer,
+        Zygote(PSOUP_STANDBY=str(tmp_path / "copy")) as zygote,
+    ):
+        writer.create_stream("CREATE STREAM s (x BIGINT)")
+        writer.register("SELECT x, _id FROM s WHERE x % 3 = 0", key="third")
+        running.wait_until(lambda: last_reach(tmp_path / "copy") == store.sequence)
+        last = 0
+        for turn in range(6):
+            zygote.start(str(tmp_path / "standby"))
+            with Client(zygote.ready(), timeout=20) as reader:
+                for number in range(20):
+                    last = writer.push("s", {"x": [100 * turn + number] * 3}).sequence
+                assert reader.info().sequence <= store.sequence
+            zygote.kill()
+        zygote.start(str(tmp_path / "standby"))
+        with Client(zygote.ready(), timeout=20) as reader:
+            asked_until(lambda: reader.info().sequence, lambda sequence: sequence >= last)
+            rows = writer.query(key="third").invoke().rows()
+            assert reader.query(key="third").invoke().rows() == rows and len(rows) == 3 * 40
+        assert zygote.stop() == 0
