@@ -62,7 +62,7 @@ class Host(Generic[SnapshotT]):
     """
 
     only_reads = ""
-    """The reason why it takes no commands at all; "" if it does."""
+    """The reason why it never takes commands; "" if it does."""
 
     def __init__(
         self,
@@ -239,8 +239,7 @@ class Host(Generic[SnapshotT]):
 
     def snapshot(self) -> SnapshotT:
         """The published snapshot, or the one that the call holds. O(1); never waits for the writer; any thread. Raises
-        Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers. Raises it
-        after `fence`, reason COPY_FENCED.
+        Unavailable: reason STARTING during the replay, as half of the log would give wrong answers, or COPY_FENCED.
         """
         if self._state == "starting" or self.fenced:
             raise self._refusal()
@@ -316,12 +315,13 @@ class Host(Generic[SnapshotT]):
         if self._state == "starting":
             raise self._refusal()
         if sequence > self._admission.sequence:
+            last = self._admission.sequence
             raise OutOfRange(
-                f"there is no event {sequence} yet, the last is {self._admission.sequence}; wait for the sequence of an"
-                " acknowledgement, from this run of the service",
+                f"there is no event {sequence} yet, the last is {last}; wait for the sequence of an acknowledgement,"
+                " from this run of the service",
                 reason="UNKNOWN_SEQUENCE",
                 sequence=sequence,
-                last=self._admission.sequence,
+                last=last,
             )
         async with asyncio.timeout(timeout):
             await self._writer.reach(sequence)
@@ -347,8 +347,6 @@ class Host(Generic[SnapshotT]):
             "wal_bytes": self._store.wal_bytes,
             "clauses_left_index": self._guard.left,
         }
-
-    # Inside ---------------------------------------------------------------------------------------------------
 
     def _finish(self, timeout: float) -> bool:
         end = time.monotonic() + timeout

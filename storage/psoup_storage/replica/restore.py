@@ -73,7 +73,7 @@ Finish = Callable[[Path, RestoredCopy], None]
 
 
 def mark_restored(directory: Path, restored: RestoredCopy, heir: str = "") -> None:
-    """Let the first start give the directory a new incarnation, or that of `heir`."""
+    """Let the first start give the directory a new incarnation, which is `heir` if that is given."""
     mark(directory, heir)
 
 
