@@ -58,6 +58,10 @@ class Fences:
         """The epoch of the present writer; 0 before the first fence."""
         return self._all[-1].number if self._all else 0
 
+    def epoch_at(self, number: int) -> int:
+        """The epoch of the writer that an object belongs to, unless it is passed over. O(fences)."""
+        return max([fence.number for fence in self._all if fence.number <= number], default=0)
+
     def writer(self, epoch: int) -> str | None:
         """The incarnation of the directory that writes in an epoch; None if the copy has no such epoch."""
         return self._writers.get(epoch)

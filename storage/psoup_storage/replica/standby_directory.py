@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +25,6 @@ from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby
 from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.replica.chain import owner_of
 from psoup_storage.replica.fences import read_fences
-from psoup_storage.replica.objects import NumberedObject
 from psoup_storage.replica.restore import RestoredCopy, Wanted, base_images, base_of, last_object, restore_copy
 from psoup_storage.replica.targets import Target
 
@@ -81,9 +79,10 @@ def prepare_standby(target: Target, path: Path, progress: Progress = lambda *_: 
                 reason="COPY_OF_ANOTHER",
             )
         if incarnation != fences.writer(fences.epoch):
-            _make_again(target, path, lambda base: base.epoch == fences.epoch, "another service took it over", progress)
+            _make_again(target, path, "another service took it over", progress)
         elif gap := _gap(path):
-            _make_again(target, path, lambda base: base.facts["sequence"] > sequence, gap, progress)
+            _check_image(target, sequence, gap)
+            _make_again(target, path, gap, progress)
 
 
 def first_place(target: Target, note: str, sequence: int) -> Place:
@@ -121,17 +120,17 @@ def _gap(path: Path) -> str:
     return "" if place is None else place.gap
 
 
-def _make_again(
-    target: Target, path: Path, serves: Callable[[NumberedObject], bool], why: str, progress: Progress
-) -> None:
-    """Make a directory anew. `serves`: whether a base image is new enough. `why`: what ended the old one."""
+def _check_image(target: Target, sequence: int, gap: str) -> None:
     newest = next(base_images(target, last_object(target)), None)
-    if newest is None or not serves(newest):
+    if newest is None or newest.facts["sequence"] <= sequence:
         raise Unavailable(
-            f"{target.place} has no base image yet from which the standby could go on ({why}); the writer makes one"
+            f"{target.place} has no base image yet from which the standby could go on ({gap}); the writer makes one"
             " soon: start the standby again in a minute",
             reason="COPY_GAP",
         )
+
+
+def _make_again(target: Target, path: Path, why: str, progress: Progress) -> None:
     _log.warning("the standby begins again with a newer base image", extra={"why": why})
     fresh = path.with_name(f"{path.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -142,7 +141,9 @@ def _make_again(
 
 def _make(target: Target, path: Path, progress: Progress) -> None:
     def finish(directory: Path, restored: RestoredCopy) -> None:
-        mark_standby(directory / DATABASE, target.place)
+        fences = read_fences(target)
+        writer = fences.writer(fences.epoch_at(restored.number))
+        mark_standby(directory / DATABASE, target.place, str(writer))
         notes = Notes(directory)
         for name, text in restored.notes.items():
             notes.write(name, text, sync=True)

@@ -39,7 +39,8 @@ class StandbyStore(DurableStore):
         prepare_standby(target, Path(path))
         super().__init__(path, **options)
         try:
-            self.place, epoch = first_place(target, self.noted(NOTE), self.sequence), read_fences(target).epoch
+            self.place = first_place(target, self.noted(NOTE), self.sequence)
+            epoch = read_fences(target).epoch_at(self.place.number)
             """The place in the copy up to which all events are stored."""
         except BaseException:
             super().close()

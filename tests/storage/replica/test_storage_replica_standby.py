@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, Unavailable
 from psoup_storage import DurableStore, StandbyStore
 from psoup_storage.durable.tools.backup import restore
+from psoup_storage.replica import standby_store
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.objects import EVENTS, object_name
 from psoup_storage.replica.restore import restore_copy
-from psoup_storage.replica.standby_directory import NOTE
-from psoup_storage.replica.targets import DirectoryTarget
+from psoup_storage.replica.standby_directory import NOTE, prepare_standby
+from psoup_storage.replica.targets import DirectoryTarget, Target
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.copy_target import copied, wait_for_copy
 from psoup_testing.engines.format_fixture import START, Soup
@@ -207,6 +209,24 @@ def test_a_restore_of_a_standbys_directory_may_write(copy: Soup, tmp_path: Path)
     store = DurableStore(tmp_path / "writer")
     assert store.incarnation != copy.store.incarnation and store.sequence == 3
     store.close()
+
+
+@pytest.mark.seeded("events before a fence that a standby passes over")
+def test_events_before_a_fence_are_followed(copy: Soup, tmp_path: Path) -> None:
+    def taken_over(target: Target, path: Path) -> None:
+        prepare_standby(target, path)
+        push(copy, 4)
+        wait_for_copy(copy)
+        restore_copy(target, tmp_path / "heir", takes_over=True)
+
+    with (
+        patch.object(standby_store, "prepare_standby", taken_over),
+        standby(tmp_path / "standby", DirectoryTarget(tmp_path / "copy")) as soup,
+    ):
+        assert shown(soup)[2] == 3
+        with pytest.raises(FailedPrecondition, match="another service took it over"):
+            follow(soup)
+        assert shown(soup) == shown(copy)
 
 
 @pytest.mark.seeded("a standby that applies what an older writer wrote behind a fence")

@@ -20,8 +20,8 @@ STANDBY = "standby of"
 """Name of the row in `meta`."""
 
 
-def mark_standby(database: Path, place: str) -> None:
-    """Mark a restored database for a standby. It keeps the incarnation of the writer."""
+def mark_standby(database: Path, place: str, incarnation: str) -> None:
+    """Mark a restored database for a standby. It gets the incarnation of the writer."""
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
@@ -29,6 +29,7 @@ def mark_standby(database: Path, place: str) -> None:
         register(connection)
         with connection:
             connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (incarnation,))
             connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (STANDBY, place))
     finally:
         connection.close()
