@@ -33,7 +33,6 @@ def taken_over(path: Path) -> None:
         assert copied.running.service._notices().startswith("another service took over")
 
 
-@pytest.mark.seeded("a fenced service goes on to answer reads")
 def test_a_fenced_service_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploader, "FENCE_LOOK_S", 0.001)
     with pytest.raises(Internal, match="the host failed: another service took over the copy"):

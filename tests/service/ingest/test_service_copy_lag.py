@@ -27,8 +27,6 @@ from psoup_storage.replica.restore import restore_copy
 from psoup_testing.services.copied_service import copied_service
 
 
-@pytest.mark.seeded("a writer acknowledges although its copy has been behind for too long")
-@pytest.mark.seeded("commands that make room are acknowledged although the copy is too far behind")
 def test_nothing_is_acknowledged_while_the_copy_is_too_far_behind(tmp_path: Path) -> None:
     with copied_service(tmp_path) as copied:
         client, store = copied.client, copied.store

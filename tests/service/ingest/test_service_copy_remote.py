@@ -26,8 +26,6 @@ from psoup_testing.services.threaded_service import Serving
 PUSHES = 20
 
 
-@pytest.mark.seeded("an event is shown before the copy has it")
-@pytest.mark.seeded("each event of a group has an upload of its own")
 def test_acknowledgements_wait_for_the_copy(tmp_path: Path) -> None:
     with copied_service(tmp_path, remote=True) as copied, ThreadPoolExecutor(PUSHES) as pool:
         client, host, target = copied.client, copied.running.service.host, copied.target
@@ -55,7 +53,6 @@ def pushed(address: str, value: int) -> int:
         return client.push("s", pa.table({"x": [value]})).sequence
 
 
-@pytest.mark.seeded("a start shows events that the copy lacks")
 def test_a_start_waits_until_the_copy_has_all_events(tmp_path: Path) -> None:
     with copied_service(tmp_path) as copied:
         copied.client.create_stream("CREATE STREAM s (x BIGINT)")

@@ -99,7 +99,6 @@ def test_a_writer_without_events_notices_a_takeover(tmp_path: Path, monkeypatch:
         assert stopped.wait(30)
 
 
-@pytest.mark.seeded("an object of the older writer behind a fence counts")
 def test_objects_of_the_older_writer_behind_the_fence_are_passed_over(tmp_path: Path) -> None:
     target = DirectoryTarget(tmp_path / "copy")
     with copied(tmp_path / "data", target) as soup:

@@ -44,8 +44,6 @@ class Whims:
 
 
 @pytest.mark.long
-@pytest.mark.seeded("an event is acknowledged before its segment is written")
-@pytest.mark.seeded("an event is acknowledged before an earlier one is written")
 def test_the_newer_writer_has_what_the_older_one_acknowledged(tmp_path: Path) -> None:
     for seed in HISTORIES.rounds():
         tell(tmp_path / str(seed), Random(seed))
