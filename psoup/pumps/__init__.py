@@ -18,6 +18,9 @@ Files, in reading order:
     spans        the same for an input of an operator with state: from when to when each row is in the input's answer
     above        HAVING and the columns of the SELECT, over the rows of an operator
     kept_state   the state of a pump: its steps, and how it is rebuilt after a restart
+    equal_plans  the steps that streams with equal plans share
+    plan_member  the form and the state of one stream, which equal streams share
+    push_parts   a large push, in parts of whole instants
     pump         the position of one stream, and its next step
     tick_answers, ticks    with EVERY: the answer at an instant; the pump that compares successive answers
     room         the memory that rows and states of derived streams may take

@@ -55,12 +55,12 @@ def check_state(spec: StreamSpec, size: int) -> None:
 
 
 class KeptState:
-    """The state of one pump. Only one thread at a time uses it."""
+    """The state of a pump, or of several pumps of one plan. Only one thread at a time uses it."""
 
-    def __init__(self, derived: Derivation, check: Callable[[Snapshot, int], None] = lambda *_: None) -> None:
-        """`check`: raises ResourceExhausted for a state that is too large for the memory."""
+    def __init__(self, derived: Derivation) -> None:
         self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
-        self._check = check
+        self.check: Callable[[Snapshot, int], None] = lambda *_: None
+        """Raises ResourceExhausted for a state that is too large for the memory. From the pump that makes a step."""
         self._state: _State | None = None
         self.rebuilding = False
         """Whether the state is being rebuilt."""
@@ -82,6 +82,11 @@ class KeptState:
         state = self._state
         return 0 if state is None else state.operator.nbytes
 
+    def is_at(self, form: Form, at: int | None) -> bool:
+        """Whether it is the state of a form at the instant `at`."""
+        state = self._state
+        return state is not None and state.form is form and state.at == at
+
     def rows_of_step(
         self,
         form: Form,
@@ -99,14 +104,14 @@ class KeptState:
         ResourceExhausted, reason STATE_LIMIT, if the state is too large.
         """
         state = self._state
-        if state is None or state.form is not form or state.at != extent.after:
+        if state is None or not self.is_at(form, extent.after):
             state = self._rebuilt(form, binding, spec, views, snapshot, tenant, extent.after, budget)
         self._state = state  # if the inputs have too many bytes, a smaller step begins with this state
         inputs = [spans_of(form, part, spec, views, snapshot, tenant, extent, budget) for part in binding.parts]
         self._state = None  # if the step fails, the state has to be rebuilt
         deltas = state.operator.step([each.spans for each in inputs], extent.at)
         check_state(spec, state.operator.nbytes)
-        self._check(snapshot, state.operator.nbytes)
+        self.check(snapshot, state.operator.nbytes)
         deltas = _settled(deltas) if binding.settles else deltas
         result, errors = result_of(binding.above, deltas, snapshot.config.texts, budget)
         batch = self._batch(spec, result)
@@ -147,7 +152,7 @@ class KeptState:
                     share //= 2
                     continue
                 load(operator, [each.take(np.flatnonzero(each.end >= at)) for each in spans], extent.at)
-                self._check(snapshot, operator.nbytes)
+                self.check(snapshot, operator.nbytes)
                 after = extent.at
         finally:
             self.rebuilding = False

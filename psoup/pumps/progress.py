@@ -21,12 +21,13 @@ class Progress(NamedTuple):
     """The counts of a pump.
 
     `reached`: the instant up to which it has looked at its sources, and has pushed the rows. None at the beginning.
-    `tuples`: tuples of the sources that it has read. A step that is made again counts once, with its errors. `rows`:
-    rows that it has pushed. `errors`: values that could not be computed. `unknown`: rows of unknown versions of a
-    table. `state_rows`, `state_bytes`: of its operators with state. `rebuilding`: whether it reads its sources to
-    rebuild that state. `failure`: why its last step failed, "" if it did not. `state_bound`: the bound of that state in
-    words, "" before the pump has begun. `behind`: whether closed instants are left that may have rows. `clock`: the
-    present time of the service, None if it is not known.
+    `tuples`: tuples of the sources that it has read. A step that is made again counts once, with its errors. So does a
+    step that another stream has evaluated. `rows`: rows that it has pushed. `errors`: values that could not be
+    computed. `unknown`: rows of unknown versions of a table. `state_rows`, `state_bytes`: of its operators with state.
+    `rebuilding`: whether it reads its sources to rebuild that state. `failure`: why its last step failed, "" if it did
+    not. `state_bound`: the bound of that state in words, "" before the pump has begun. `behind`: whether closed
+    instants are left that may have rows. `clock`: the present time of the service, None if it is not known. `equal`:
+    the number of other streams with an equal plan. Streams at one position share the state.
     """
 
     reached: int | None = None
@@ -41,6 +42,7 @@ class Progress(NamedTuple):
     state_bound: str = ""
     behind: bool = False
     clock: int | None = None
+    equal: int = 0
 
 
 NOT_BEGUN = Progress()

@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
-
-import numpy as np
 
 from psoup.derivation import Halt
 from psoup.errors import NotFound, PSoupError
 from psoup.events.commands import PushDerived
-from psoup.invariants import ensure
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.equal_plans import SharedStep
 from psoup.pumps.extents import Extent, has_new, next_change, next_extent
-from psoup.pumps.form import Form, form_of
+from psoup.pumps.form import Form
 from psoup.pumps.instants import NO_PROMISE, Promise, closed_instant, promise_at
-from psoup.pumps.kept_state import KeptState
+from psoup.pumps.plan_member import PlanMember
 from psoup.pumps.progress import Counts, Progress
-from psoup.pumps.room import Room
+from psoup.pumps.push_parts import halves, parted
 from psoup.pumps.rows import DerivedRows, rows_of_step
 from psoup.work.read_budget import ReadBudget
 
@@ -49,18 +46,11 @@ class Due(NamedTuple):
     instant: bool = False
 
 
-class Pump:
+class Pump(PlanMember):
     """The pump of one derived stream; see the module. Only one thread at a time uses it."""
 
     def __init__(self, view: StreamView) -> None:
-        derived = view.spec.derived
-        ensure(derived is not None, self, "the stream is not derived", stream=view.stream_id)
-        assert derived is not None
-        self.stream_id, self.tenant = view.stream_id, view.tenant
-        self._spec, self._derived = view.spec, derived
-        self._form: Form | None = None
-        self._state_bound = ""
-        """The bound of the state, in words. Empty without a form."""
+        super().__init__(view)
         self._durable = self._reached = view.watermark
         self._counts = self._logged = Counts()
         """The counts up to the present position, and up to the durable one. After a chunk of tuples between the
@@ -72,6 +62,8 @@ class Pump:
         """The most new tuples in the next step: fewer after a step that was too large, more after a small one."""
         self._new = 0
         """The number of new tuples that the last step read."""
+        self._was_too_large = False
+        """Whether the last step was too large. Then a step of another stream is taken only if it is small enough."""
         self._first_ids = dict[int, int]()
         """For each source the least tuple ID so far. Attached history has smaller IDs."""
         self.promises = dict[int, Promise]()
@@ -88,16 +80,8 @@ class Pump:
         """The rows pushed since the start."""
         self.halt: Halt | None = None
         """Why the pump does not run, as of the last snapshot that it has seen. None if it runs."""
-        self.room = Room({})
-        """The memory of all derived streams. All pumps share it."""
-        self._kept = KeptState(derived, self._check_state)
         self._unpushed = list[PushDerived]()
         """The parts of the last step that are not pushed yet. They are pushed without being made again."""
-
-    @property
-    def source_ids(self) -> tuple[int, ...]:
-        """The stream IDs of the sources, each once."""
-        return self._derived.source_ids
 
     @property
     def reached(self) -> int | None:
@@ -112,7 +96,7 @@ class Pump:
         counts = reached, tuples, self.rows, errors, unknown
         states = self.state_rows, self.state_bytes, self.rebuilding
         behind = self.behind or self.holds
-        return Progress(*counts, *states, state_bound=self._state_bound, behind=behind)
+        return Progress(*counts, *states, state_bound=self._state_bound, behind=behind, equal=self.equal)
 
     def runs(self, snapshot: Snapshot) -> bool:
         """Whether the pump is neither suspended nor stopped. After a RESUME it begins at the durable position."""
@@ -123,24 +107,10 @@ class Pump:
         if before is not None and self.halt is None:
             self.again(view)
         if before is None and self.halt is not None:  # after RESUME the state is rebuilt
-            self._kept, self._unpushed = KeptState(self._derived, self._check_state), []
-            self.room.has_state(self.stream_id, 0)
+            self._unpushed = []
+            self._lose_state()
+            self.leave()
         return self.halt is None
-
-    @property
-    def state_rows(self) -> int:
-        """The rows, values or groups in the state. 0 for a query without state."""
-        return self._kept.rows
-
-    @property
-    def state_bytes(self) -> int:
-        """The bytes of the state."""
-        return self._kept.nbytes
-
-    @property
-    def rebuilding(self) -> bool:
-        """Whether the state is being rebuilt from the tuples of the sources."""
-        return self._kept.rebuilding
 
     def again(self, view: StreamView) -> None:
         """Go back to the watermark of the stream (`view`), for example after the sequencer has refused a step."""
@@ -156,8 +126,10 @@ class Pump:
         """Keep the rows of a step that found no room in memory, in two halves.
 
         If they do not fit, and the query has no state, they are dropped. Then the next step is smaller. Otherwise
-        raises ResourceExhausted, reason STATE_LIMIT.
+        raises ResourceExhausted, reason STATE_LIMIT. Meanwhile no steps of equal streams are held for it.
         """
+        if self._plan is not None:
+            self._plan.leave(self.stream_id)
         parts = [*halves(command), *self._unpushed[1:]]
         size = self.state_bytes + sum([part.batch.nbytes for part in parts])
         if self._is_stateless and not self.room.fits(snapshot, self.stream_id, size):
@@ -175,27 +147,19 @@ class Pump:
         return bool(self._unpushed)
 
     @property
-    def _is_stateless(self) -> bool:
-        return self._form is not None and self._form.binding is None and self._derived.every is None
-
-    def _check_state(self, snapshot: Snapshot, size: int) -> None:
-        """Raise ResourceExhausted, reason STATE_LIMIT, for a state that does not fit beside the other states."""
-        self.room.check_state(snapshot, self.stream_id, self._spec, size)
-
-    @property
     def divisible(self) -> bool:
         """Whether a step can be ended early, and repeated with fewer tuples, without rebuilding a state."""
         return self._is_stateless and self._share > 1
 
     def shrink(self) -> bool:
         """Halve the tuples of the next step, after one that was too large. Returns False if it has only one already."""
-        before, self._share = self._share, max(1, self._share // 2)
+        before, self._share, self._was_too_large = self._share, max(1, self._share // 2), True
         return self._share < before
 
     def calm(self) -> None:
         """Halve the tuples of the next step, after one that took long. It keeps at least half of `MOST_TUPLES`."""
         if self._share > MOST_TUPLES:
-            self.shrink()
+            self._share //= 2
 
     def due(self, snapshot: Snapshot, now: int, *, instant: bool = False, awaited: int | None = None) -> Due | None:
         """The step that is due at the time `now`, or None. `instant`: also a step that only moves the position.
@@ -214,6 +178,8 @@ class Pump:
         views = self._views(form, snapshot)
         if self._unpushed:
             return Due(())
+        if self._plan is not None:
+            self._plan.move(self.stream_id, self._reached)
         at = closed_instant(views, promise_at(views, now))
         promise = tuple(dict.fromkeys(view.stream_id for view in views if not view.spec.event_time))
         moves = at is not None and (self._durable is None or at > self._durable)
@@ -277,13 +243,13 @@ class Pump:
         closed = closed_instant(views, promised.at)
         if closed is None or (self._reached is not None and closed < self._reached):  # the clock was set back
             return None
-        extent, derived = self._rows(form, views, closed, snapshot, budget)
-        self._new, self._reached = extent.new, extent.at
+        extent, derived, as_of, self.behind, _ = self._shared(form, views, closed, snapshot, budget)
+        self._new = extent.new
         self._counts = self._counts.plus(extent.new, derived.errors, derived.unknown)
-        self.behind = extent.at < closed
         waits = any(not view.spec.event_time for view in views)  # a tuple that came after the promise waits
-        self._passes = 0 if self.behind else promised.sequence if waits else snapshot.sequence
+        self._passes = 0 if extent.at < closed else promised.sequence if waits else snapshot.sequence
         if not len(derived.batch):
+            self._was_too_large = False
             self._grow()
             self.passed = max(self.passed, self._passes)
             unpins = self._counts.tuples - self._logged.tuples >= snapshot.config.chunk_rows
@@ -291,9 +257,30 @@ class Pump:
             if not (instant or unpins or settles) or extent.at == self._durable:
                 return None
         positions = json.dumps({"at": extent.at, "next": [high for _, high in extent.target]}).encode()
-        facts = self._durable, extent.at, snapshot.sequence, positions, self.tenant
-        self._unpushed = parted(PushDerived(self.stream_id, derived.batch, *facts))
+        facts = self._durable, extent.at, as_of, positions, self.tenant
+        self._unpushed = parted(PushDerived(self.stream_id, derived.batch, *facts), MOST_BYTES)
         return self._unpushed[0]
+
+    def _shared(
+        self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
+    ) -> SharedStep:
+        """Take the step that another stream of the plan has evaluated, or evaluate it. Then the pump is at its end."""
+        plan = self._plan
+        assert plan is not None, "the form is bound"
+        plan.move(self.stream_id, self._reached)
+        step = plan.step_from(self._reached, closed, views, self._share if self._was_too_large else None)
+        if step is not None:
+            self._recall(step.memory)
+            self._check_state(snapshot, self.state_bytes)
+            self._reached = step.extent.at
+        else:
+            extent, rows = self._rows(form, views, plan.end_of(self._reached, closed), snapshot, budget)
+            self._reached = extent.at
+            behind = extent.at < closed and self._has_new(form, views, closed)
+            step = SharedStep(extent, rows, snapshot.sequence, behind, self._memory)
+            plan.hold(step)
+        plan.move(self.stream_id, self._reached)
+        return step
 
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
@@ -316,14 +303,14 @@ class Pump:
     ) -> DerivedRows:
         if form.binding is None:
             return rows_of_step(form, self._spec, snapshot, self.tenant, extent, budget)
-        return self._kept.rows_of_step(form, form.binding, self._spec, views, snapshot, self.tenant, extent, budget)
+        return self._with_state(form, form.binding, views, extent, snapshot, budget)
 
     def pushed(self, command: PushDerived, sequence: int) -> None:
         """Record that a step is logged as the event `sequence`."""
         self._durable, self.pushed_at = command.at, sequence
         self._unpushed = self._unpushed[1:]
         if not self._unpushed:
-            self._logged = self._counts
+            self._logged, self._was_too_large = self._counts, False
             self.passed = max(self.passed, self._passes)
             self.room.has_state(self.stream_id, self.state_bytes)
         self.rows += len(command.batch)
@@ -342,34 +329,3 @@ class Pump:
                 self._first_ids[view.stream_id] = view.first_id
                 self.back()
         return views
-
-    def _bound(self, snapshot: Snapshot) -> Form:
-        """The form for the present definitions of the sources. Raises NotFound if one was dropped, and SqlError."""
-        form, streams = self._form, snapshot.by_id
-        ids = [source.stream_id for source in self._derived.sources]
-        if any(i not in streams for i in ids):
-            raise NotFound(f"a source of stream {self._spec.name!r} was dropped", reason="UNKNOWN_STREAM")
-        if form is None or any(streams[i].spec is not spec for i, spec in zip(ids, form.specs, strict=True)):
-            form = self._form = form_of(self._derived, streams)
-            self._state_bound = form.state.bound.text
-        return form
-
-
-def parted(command: PushDerived) -> list[PushDerived]:
-    """Divide a push into parts of whole instants. A part has at most `MOST_BYTES` bytes, or one instant."""
-    if command.batch.nbytes <= MOST_BYTES or len(parts := halves(command)) < 2:
-        return [command]
-    return [part for half in parts for part in parted(half)]
-
-
-def halves(command: PushDerived) -> list[PushDerived]:
-    """Divide a push into two parts of whole instants. Returns the push alone if all rows have one instant."""
-    times = command.batch.times
-    middle = int(np.searchsorted(times, times[len(times) // 2])) if len(times) else 0
-    middle = middle or int(np.searchsorted(times, times[:1], "right").sum())
-    if middle == len(times):
-        return [command]
-    at = int(times[middle - 1])
-    positions = json.dumps({"at": at}).encode()
-    first = replace(command, batch=command.batch.slice(0, middle), at=at, positions=positions)
-    return [first, replace(command, batch=command.batch.slice(middle, len(times)), before=at)]

@@ -12,6 +12,7 @@ from psoup.errors import FailedPrecondition, Internal, NotFound, PSoupError, Res
 from psoup.events.acknowledgements import Acknowledgement, ClosedAcknowledgement
 from psoup.events.commands import CloseInstants, PumpCommand, PushDerived, ReleasePins, StopPump
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.pumps.equal_plans import EqualPlans
 from psoup.pumps.instants import NO_PROMISE, Promise
 from psoup.pumps.pump import Due, Pump
 from psoup.pumps.room import NO_ROOM, STATE_LIMIT, Room
@@ -34,7 +35,7 @@ class Pumps:
 
     def __init__(self) -> None:
         self._known: tuple[int, ...] = ()
-        self._promises = dict[int, Promise]()
+        self._promises, self._plans = dict[int, Promise](), EqualPlans()
         self._room = Room({})
         self._above = list[int]()
         """The streams over derived streams."""
@@ -52,6 +53,9 @@ class Pumps:
             return
         self._known = present
         derived = {i: view for i, view in snapshot.by_id.items() if view.spec.derived is not None}
+        for stream_id, pump in self.by_id.items():
+            if stream_id not in derived:
+                pump.leave()
         self.by_id = {i: self.by_id.get(i) or pump_of(view) for i, view in derived.items()}
         self._above = [i for i, pump in self.by_id.items() if any(source in derived for source in pump.source_ids)]
         self._room = Room({i: pump.tenant for i, pump in self.by_id.items()}, self._room)
@@ -59,7 +63,7 @@ class Pumps:
             self._counted = True
             next(iter(derived.values())).folds.kept_bytes.add(lambda tenant: self._room.held_by(tenant))
         for pump in self.by_id.values():
-            pump.promises, pump.room = self._promises, self._room
+            pump.promises, pump.plans, pump.room = self._promises, self._plans, self._room
 
     def due(
         self,

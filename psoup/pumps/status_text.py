@@ -19,6 +19,7 @@ def status_lines(status: DerivedStatus) -> tuple[str, ...]:
     return (
         f"{status.state}{since}{reason}; {_position(status)}",
         f"{counted(progress.tuples, 'tuple')} read, {counted(progress.rows, 'row')} derived; state of {state}",
+        *_shared(progress.equal),
         *map(_gap, status.gaps),
         *map(_pin, status.pins),
     )
@@ -30,6 +31,10 @@ def _position(status: DerivedStatus) -> str:
     cause = ", catching up" if status.catches_up else cause
     late = f", late, as LAG AT MOST is {describe_duration(status.limit)}" if status.late else ""
     return f"{reached}, {status.lag / SECOND:,.1f} s behind{cause}{late}"
+
+
+def _shared(streams: int) -> tuple[str, ...]:
+    return (f"shares steps and state with {counted(streams, 'stream')} of an equal plan",) if streams else ()
 
 
 def _gap(gap: Gap) -> str:

@@ -23,6 +23,7 @@ from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
+from psoup.pumps.equal_plans import Memory
 from psoup.pumps.extents import FAR, Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.instants import Promise, closed_instant
@@ -160,6 +161,14 @@ class TickPump(Pump):
             return before + self.every
         return _first_other(lambda tick: marks.at(tick) == mark, before, last, self.every)
 
+    @property
+    def _memory(self) -> Memory:
+        return Memory(self._kept, self._last)
+
+    def _recall(self, memory: Memory) -> None:
+        super()._recall(memory)
+        self._last = memory.last or _NOTHING
+
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
@@ -191,7 +200,7 @@ class TickPump(Pump):
         if self._next(Marks(form, views), after, closed) is None:
             return _extent(form, views, self._reached, closed), DerivedRows(no_rows(self._spec), 0, 0)
         extent = next_extent(form, views, after, last, self._share)
-        rows = self._kept.rows_of_step(form, binding, self._spec, views, snapshot, self.tenant, extent, budget)
+        rows = self._with_state(form, binding, views, extent, snapshot, budget)
         return _extent(form, views, self._reached, closed if extent.at == last else extent.at), rows
 
     def _pushed(
