@@ -57,7 +57,7 @@ from benchmarks.arrival import (
 )
 from benchmarks.attacks import neighbour
 from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web, webhooks
-from benchmarks.derived import crowd, delay, history, lookup, pushes, state
+from benchmarks.derived import crowd, delay, equal, history, lookup, pushes, state
 from benchmarks.ingest import (
     async_calls,
     calls,
@@ -129,7 +129,13 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "aggregate": lambda run: chain(aggregates.rows(run), buckets.rows(run)),
     "hop": hop.rows,
     "derived": lambda run: chain(
-        lookup.rows(run), state.rows(run), crowd.rows(run), pushes.rows(run), delay.rows(run), history.rows(run)
+        lookup.rows(run),
+        state.rows(run),
+        equal.rows(run),
+        crowd.rows(run),
+        pushes.rows(run),
+        delay.rows(run),
+        history.rows(run),
     ),
     "push.grpc": wire.push_rows,
     "push.tls": tls.rows,

@@ -63,7 +63,7 @@ ROWS = """
     aggregate.group.10 aggregate.group.1k aggregate.group.100k
     aggregate.group.10.w2^24 aggregate.group.1k.w2^24 aggregate.group.100k.w2^24 aggregate.buckets
     hop.12
-    derived.lookup derived.distinct derived.absent derived.q1m.arrival derived.q1m.invoke
+    derived.lookup derived.distinct derived.absent derived.equal derived.q1m.arrival derived.q1m.invoke
     derived.durable derived.arrival derived.many derived.delay derived.delay.p99 derived.history derived.restart
     derived.history.distinct derived.restart.distinct
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.tls push.far push.csv push.http
