@@ -55,7 +55,10 @@ class Room:
         return self._fits(_limit(snapshot), stream_id, size, self._states.items())
 
     def check_state(self, snapshot: Snapshot, stream_id: int, spec: StreamSpec, size: int) -> None:
-        """Note the bytes of a state. Raise ResourceExhausted, reason STATE_LIMIT, if they do not fit."""
+        """Note the bytes of a state. Raise ResourceExhausted, reason STATE_LIMIT, if they do not fit.
+
+        Then the stream stops, and its state takes no room from the states that are checked next.
+        """
         self.has_state(stream_id, size)
         view, limits, ways = snapshot.by_id.get(stream_id), "", _WAYS
         if not self.fits(snapshot, stream_id, size):
@@ -66,6 +69,7 @@ class Room:
                 f"{_WAYS}, or the quota",
             )
         if limits:
+            self.has_state(stream_id, 0)
             raise ResourceExhausted(
                 f"{limits}; the state of {spec.name!r} needs {size:,}. So the stream stops: {ways}; then ALTER STREAM"
                 f" {spec.name} RESUME",

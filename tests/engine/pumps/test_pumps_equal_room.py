@@ -18,6 +18,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
 
 MEMORY = 2_000_000
+GROUPS = "(SELECT k, count(*) AS n FROM e [RANGE 1 DAY] GROUP BY k HAVING count(*) > 1)"
 SINGLE = "(SELECT k, at AS then FROM e WHERE k >= 0)"
 
 
@@ -36,6 +37,35 @@ def _push(soup: LocalPSoup, first: int, last: int) -> None:
     """Push tuples with the keys from `first` to `last`, at successive instants."""
     at = np.arange(first, last)
     soup.push("e", pa.table({"k": at, "at": at.astype("M8[ms]").astype("M8[us]")}))
+
+
+def test_each_stream_needs_room_for_the_state_that_it_shares(soup: LocalPSoup) -> None:
+    """The streams that find none stop. The other ones go on with the state, and have all rows."""
+    names = [f"x{number}" for number in range(8)]
+    for name in names:
+        soup.execute(f"CREATE STREAM {name} AS {GROUPS}")
+    stopped = list[int]()
+    for first in range(0, 6_000, 500):
+        _push(soup, first, first + 500)
+        soup.push("e", rows((first, (first + 499) / 1_000)))
+        halted = [name for name in names if _pump(soup, name).halt is not None]
+        running = [_pump(soup, name) for name in names if name not in halted]
+        assert len({id(pump._kept) for pump in running}) == 1
+        assert sum([pump.state_bytes for pump in running]) <= MEMORY // 2
+        stopped.append(len(halted))
+    assert stopped[0] == 0 < stopped[-1] < 8
+    soup.heartbeat("e", 7 * SECOND)
+    for name in names:
+        got = [row[0] for row in shown(soup, name)]
+        assert got == [*range(0, 6_000, 500)][: len(got)], name
+        assert len(got) == 12 or _pump(soup, name).halt is not None
+    name = next(name for name in names if _pump(soup, name).halt is not None)
+    for other in names:
+        if other != name:
+            soup.execute(f"DROP STREAM {other}")
+    soup.execute(f"ALTER STREAM {name} RESUME")
+    soup.heartbeat("e", 8 * SECOND)
+    assert [row[0] for row in shown(soup, name)] == [*range(0, 6_000, 500)]
 
 
 def test_a_stream_that_waits_for_room_holds_up_no_equal_stream(soup: LocalPSoup) -> None:
