@@ -19,6 +19,7 @@ Files, in reading order:
     above        HAVING and the columns of the SELECT, over the rows of an operator
     kept_state   the state of a pump: its steps, and how it is rebuilt after a restart
     equal_plans  the steps that streams with equal plans share
+    plan_bytes   the bytes that equal streams keep in memory
     plan_member  the form and the state of one stream, which equal streams share
     push_parts   a large push, in parts of whole instants
     pump         the position of one stream, and its next step

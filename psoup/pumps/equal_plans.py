@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 
 from psoup.model import StreamSpec
 from psoup.plan.nodes import Node, Output, Source
@@ -23,44 +23,45 @@ from psoup.published.snapshot import StreamView
 from psoup.pumps.extents import Extent
 from psoup.pumps.form import Form
 from psoup.pumps.kept_state import KeptState
+from psoup.pumps.plan_bytes import PlanBytes
 from psoup.pumps.rows import DerivedRows
-from psoup.pumps.tick_answers import TickAnswer
 
-MOST_STEPS, MOST_BYTES = 8, 32 * 2**20
-"""The most steps that a plan holds, and the most bytes of their rows. The newest step may have more."""
-
-
-class Memory(NamedTuple):
-    """The state of a pump between steps. `last`: the answer at the last tick, for a pump that compares answers."""
-
-    state: KeptState
-    last: TickAnswer | None = None
+MOST_STEPS = 8
+"""The most steps that a plan holds."""
+MOST_BYTES = 32 * 2**20
+"""The most bytes of the rows of the steps that all plans hold. The newest step may have more."""
 
 
 class SharedStep(NamedTuple):
     """A step that was evaluated.
 
     `as_of`: the sequence of its snapshot. `behind`: whether closed instants that may have rows were left then.
-    `memory`: of the pump, after the step.
+    `state`: of the pump, after the step.
     """
 
     extent: Extent
     rows: DerivedRows
     as_of: int
     behind: bool
-    memory: Memory
+    state: KeptState
 
 
 class EqualPlan:
     """The derived streams of one plan, and the steps that some of them have still to take. For one thread at a time."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, all_steps: HeldSteps) -> None:
         self.form = form
         """The form of all streams of the plan. They differ in names only."""
         self._positions = dict[int, int | None]()
         self._counts = Counter[int | None]()
         self._steps = dict[int | None, SharedStep]()
+        self.kept = PlanBytes()
+        """The bytes that the streams keep."""
+        self._held = all_steps
         self._first_ids = dict[int, int]()
+        self._furthest: ReferenceType[KeptState] | None = None
+        """The state of the stream that is furthest ahead."""
+        self._states: WeakSet[KeptState] = WeakSet()
 
     @property
     def streams(self) -> int:
@@ -106,7 +107,9 @@ class EqualPlan:
         for view in views:
             if view.first_id < self._first_ids.setdefault(view.stream_id, view.first_id):
                 self._first_ids[view.stream_id] = view.first_id
-                self._steps.clear()
+                self._furthest = None
+                for after in list(self._steps):
+                    self.drop(after)
         step = self._steps.get(at)
         if step is None or step.extent.at > closed or (limit is not None and step.extent.new > limit):
             return None
@@ -122,12 +125,61 @@ class EqualPlan:
         return max([other for other in self._counts if other is not None and at < other <= closed], default=closed)
 
     def hold(self, step: SharedStep) -> None:
-        """Hold a step for the streams at its beginning. Older steps go if they are too many, or too large."""
-        if step.extent.at == step.extent.after:  # no instant was closed meanwhile
+        """Hold a step for other streams at its beginning. Older steps go if they are too many, or too large."""
+        after = step.extent.after
+        wanted = self._counts[after] > 1 or any(each.extent.at == after for each in self._steps.values())
+        if not wanted or step.extent.at == after:  # no stream is there, or no instant was closed meanwhile
             return
+        self.drop(step.extent.after)
         self._steps[step.extent.after] = step
-        while len(self._steps) > 1 and (len(self._steps) > MOST_STEPS or self.nbytes > MOST_BYTES):
-            del self._steps[next(iter(self._steps))]
+        if len(self._steps) > MOST_STEPS:
+            self.drop(next(iter(self._steps)))
+        self._held.add(self, step)
+
+    def drop(self, after: int | None) -> None:
+        """Drop the step that begins at `after`, if it is held."""
+        if self._steps.pop(after, None) is not None:
+            self._held.remove(self, after)
+
+    def new_state(self) -> KeptState:
+        """An empty state for a stream of the plan."""
+        state = KeptState(self.form.derived)
+        self._states.add(state)
+        return state
+
+    def has_other(self, state: KeptState) -> bool:
+        """Whether some stream of the plan has another state than this one."""
+        return any(other is not state and other.nbytes for other in self._states)
+
+    def has_behind(self, at: int | None) -> bool:
+        """Whether a stream of the plan is behind the position `at`. O(different positions)."""
+        return at is not None and any(other is None or other < at for other in self._counts)
+
+    def lose_others(self, state: KeptState) -> None:
+        """Clear all states of the plan apart from this one. The streams at other positions rebuild them later."""
+        for other in self._states:
+            if other is not state:
+                other.clear()
+                self.kept.resize(other.number, 0)
+
+    def state_at(self, at: int | None) -> KeptState | None:
+        """The state of the furthest stream, if it is at the instant `at`. Another stream there can go on with it."""
+        state = None if self._furthest is None else self._furthest()
+        return state if state is not None and state.is_at(self.form, at) else None
+
+    def common(self, state: KeptState) -> KeptState:
+        """The state with which a stream goes on after it has evaluated a step: of the furthest stream, or its own.
+
+        `state`: its own. The furthest stream may be at the same instant. Then its state has the same rows.
+        """
+        place, furthest = state.place, None if self._furthest is None else self._furthest()
+        ahead = None if furthest is None else furthest.place
+        if place is None or place.at is None or (ahead is not None and ahead.at is not None and ahead.at > place.at):
+            return state
+        if furthest is not None and furthest.is_at(self.form, place.at):
+            return furthest
+        self._furthest = ref(state)
+        return state
 
     def _prune(self) -> None:
         """Drop the steps that no stream can take any more. O(positions) if a position has steps but no streams."""
@@ -138,7 +190,28 @@ class EqualPlan:
             if after in reachable:
                 reachable.add(step.extent.at)
             else:
-                del self._steps[after]
+                self.drop(after)
+
+
+class HeldSteps:
+    """The sizes of the steps that all plans hold, the oldest first."""
+
+    def __init__(self) -> None:
+        self._sizes = dict[tuple[EqualPlan, int | None], int]()
+        self.nbytes = 0
+        """The bytes of their rows."""
+
+    def add(self, plan: EqualPlan, step: SharedStep) -> None:
+        """Add the newest step. The oldest ones are dropped while all have more than `MOST_BYTES`."""
+        size = self._sizes[plan, step.extent.after] = step.rows.batch.nbytes
+        self.nbytes += size
+        while self.nbytes > MOST_BYTES and len(self._sizes) > 1:
+            oldest, after = next(iter(self._sizes))
+            oldest.drop(after)
+
+    def remove(self, plan: EqualPlan, after: int | None) -> None:
+        """Remove a step, by its plan and the instant after which it begins."""
+        self.nbytes -= self._sizes.pop((plan, after))
 
 
 class EqualPlans:
@@ -146,13 +219,14 @@ class EqualPlans:
 
     def __init__(self) -> None:
         self._by_key: WeakValueDictionary[Hashable, EqualPlan] = WeakValueDictionary()
+        self._held = HeldSteps()
 
     def of(self, form: Form, spec: StreamSpec, tenant: str) -> EqualPlan:
         """The plan of a derived stream. `spec`: its definition. O(size of the plan)."""
         key = _key_of(form, spec, tenant)
         plan = self._by_key.get(key)
         if plan is None:
-            plan = self._by_key[key] = EqualPlan(form)
+            plan = self._by_key[key] = EqualPlan(form, self._held)
         return plan
 
 

@@ -1,4 +1,4 @@
-"""The state of a pump: its operator at an instant, and the rows that the operator gives.
+"""The state of a pump: its operator at an instant, and the rows that the operator gives. Or its last answer.
 
     spans of the parts ──> Operator.step ──> deltas ──> nodes above ──> ISTREAM: +1, DSTREAM: -1 ──> rows of the stream
 
@@ -9,6 +9,7 @@ step was not logged, it is rebuilt from these rows. Rows of one instant come in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +28,22 @@ from psoup.pumps.part import Part
 from psoup.pumps.room import STATE_LIMIT
 from psoup.pumps.rows import STEP_BYTES, DerivedRows, no_rows
 from psoup.pumps.spans import spans_of
+from psoup.pumps.tick_answers import NO_ANSWER, TickAnswer
 from psoup.values.columns import Batch, Column
 from psoup.work.read_budget import ReadBudget
 
 _REBUILT = 65_536
 """The most new tuples of sources that are read at once to rebuild a state."""
+
+
+_NUMBERS = count()
+
+
+class Place(NamedTuple):
+    """The instant up to which a state has seen its sources, as bound by a form. `at`: None before the first step."""
+
+    form: Form
+    at: int | None
 
 
 class _State(NamedTuple):
@@ -61,6 +73,11 @@ class KeptState:
         self._sign = -1 if derived.operator is StreamOperator.DSTREAM else 1
         self.check: Callable[[Snapshot, int], None] = lambda *_: None
         """Raises ResourceExhausted for a state that is too large for the memory. From the pump that makes a step."""
+        self.number = next(_NUMBERS)
+        """Identifies the state. No other one of this process has the same number."""
+        self.answer: TickAnswer = NO_ANSWER
+        """The latest answer, for a pump that compares answers. Other pumps have an operator."""
+        self._answered: Place | None = None
         self._state: _State | None = None
         self.rebuilding = False
         """Whether the state is being rebuilt."""
@@ -72,20 +89,39 @@ class KeptState:
 
     @property
     def rows(self) -> int:
-        """The rows, values or groups in the state."""
+        """The rows, values or groups in the operator, or the rows of the answer."""
         state = self._state  # another thread may ask
-        return 0 if state is None else state.operator.rows
+        return self.answer.rows if state is None else state.operator.rows
 
     @property
     def nbytes(self) -> int:
         """The bytes of the state."""
         state = self._state
-        return 0 if state is None else state.operator.nbytes
+        return self.answer.nbytes if state is None else state.operator.nbytes
+
+    @property
+    def place(self) -> Place | None:
+        """The instant of the state. None before the first step, and after a step that failed."""
+        state = self._state
+        return self._answered if state is None else Place(state.form, state.at)
 
     def is_at(self, form: Form, at: int | None) -> bool:
         """Whether it is the state of a form at the instant `at`."""
-        state = self._state
-        return state is not None and state.form is form and state.at == at
+        place = self.place
+        return place is not None and place.form is form and place.at == at
+
+    def answered(self, form: Form, at: int | None) -> None:
+        """Record that `answer` is the answer at the tick `at`."""
+        self._answered = Place(form, at)
+
+    def clear(self) -> None:
+        """Lose the state. Each pump that has it rebuilds it in its next step, or takes the state of another pump."""
+        self._state, self._answered, self.answer = None, None, NO_ANSWER
+
+    def pass_by(self, form: Form, after: int | None, at: int) -> None:
+        """Move an operator from one instant to another if nothing enters or leaves between the two. O(1)."""
+        if self._state is not None and self.is_at(form, after):
+            self._state = self._state._replace(at=at)
 
     def rows_of_step(
         self,

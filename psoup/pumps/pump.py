@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from psoup.derivation import Halt
@@ -89,6 +90,10 @@ class Pump(PlanMember):
         return self._reached
 
     @property
+    def _position(self) -> int | None:
+        return self._reached
+
+    @property
     def progress(self) -> Progress:
         """The counts of the pump, for its status."""
         tuples, errors, unknown = self._counts
@@ -108,8 +113,11 @@ class Pump(PlanMember):
             self.again(view)
         if before is None and self.halt is not None:  # after RESUME the state is rebuilt
             self._unpushed = []
+            self._share_nothing()
             self._lose_state()
-            self.leave()
+        if self.halt is not None:
+            with suppress(PSoupError):  # a source was dropped, or the step says why after RESUME
+                self._bound(snapshot)  # equal streams use its part of the memory
         return self.halt is None
 
     def again(self, view: StreamView) -> None:
@@ -118,9 +126,20 @@ class Pump(PlanMember):
         self.back()
 
     def back(self) -> None:
-        """Go back to the last position that is known to be durable, and read again from there."""
+        """Go back to the last position that is known to be durable, and read again from there.
+
+        Until the next step is due, no steps of equal streams are held for it.
+        """
+        if self._reached != self._durable:
+            self._lose_state()
         self._reached, self._counts = self._durable, self._logged
         self._unpushed = []
+        self._share_nothing()
+
+    def give_up(self) -> None:
+        """Go back, and keep no state. A stream that is about to stop takes no room from other ones so."""
+        self.back()
+        self._lose_state()
 
     def hold(self, command: PushDerived, snapshot: Snapshot) -> None:
         """Keep the rows of a step that found no room in memory, in two halves.
@@ -128,17 +147,17 @@ class Pump(PlanMember):
         If they do not fit, and the query has no state, they are dropped. Then the next step is smaller. Otherwise
         raises ResourceExhausted, reason STATE_LIMIT. Meanwhile no steps of equal streams are held for it.
         """
-        if self._plan is not None:
-            self._plan.leave(self.stream_id)
+        self._share_nothing()
+        self._note_state()
         parts = [*halves(command), *self._unpushed[1:]]
-        size = self.state_bytes + sum([part.batch.nbytes for part in parts])
+        size = sum([part.batch.nbytes for part in parts])
         if self._is_stateless and not self.room.fits(snapshot, self.stream_id, size):
             self.back()
             self._share = max(1, min(self._share, self._new))
             while not self.room.fits(snapshot, self.stream_id, size) and self.shrink():
                 size //= 2
             return
-        self._check_state(snapshot, size)
+        self._check_state(snapshot, self.state_bytes, size)
         self._unpushed = parts
 
     @property
@@ -186,6 +205,7 @@ class Pump(PlanMember):
         waits = moves and awaited is not None and at is not None and at >= awaited
         if waits or (at is not None and self._has_new(form, views, at)):
             return Due(promise, instant=waits)
+        self._follow(views, at)
         self.passed = snapshot.sequence
         return Due(promise, instant=True) if instant and moves else None
 
@@ -270,17 +290,37 @@ class Pump(PlanMember):
         plan.move(self.stream_id, self._reached)
         step = plan.step_from(self._reached, closed, views, self._share if self._was_too_large else None)
         if step is not None:
-            self._recall(step.memory)
+            self._take_state(step.state)
             self._check_state(snapshot, self.state_bytes)
             self._reached = step.extent.at
         else:
-            extent, rows = self._rows(form, views, plan.end_of(self._reached, closed), snapshot, budget)
+            try:
+                extent, rows = self._rows(form, views, plan.end_of(self._reached, closed), snapshot, budget)
+            except BaseException:
+                self._note_state()  # other pumps may have this state, and it may be lost
+                raise
             self._reached = extent.at
             behind = extent.at < closed and self._has_new(form, views, closed)
-            step = SharedStep(extent, rows, snapshot.sequence, behind, self._memory)
+            self._take_state(plan.common(self._kept))
+            step = SharedStep(extent, rows, snapshot.sequence, behind, self._kept)
             plan.hold(step)
         plan.move(self.stream_id, self._reached)
         return step
+
+    def _follow(self, views: Sequence[StreamView], closed: int | None) -> None:
+        """Pass the instants without rows that another stream of the plan has passed. So both go on with one state.
+
+        No step up to the instant `closed` has rows.
+        """
+        plan = self._plan
+        while plan is not None and closed is not None:
+            step = plan.step_from(self._reached, closed, views)
+            if step is None or len(step.rows.batch):
+                return
+            self._take_state(step.state)
+            self._reached = step.extent.at
+            self._counts = self._counts.plus(step.extent.new, step.rows.errors, step.rows.unknown)
+            plan.move(self.stream_id, self._reached)
 
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
@@ -312,7 +352,7 @@ class Pump(PlanMember):
         if not self._unpushed:
             self._logged, self._was_too_large = self._counts, False
             self.passed = max(self.passed, self._passes)
-            self.room.has_state(self.stream_id, self.state_bytes)
+            self._note_state()
         self.rows += len(command.batch)
         if command.batch.nbytes < MOST_BYTES // 4:
             self._grow()
@@ -321,11 +361,11 @@ class Pump(PlanMember):
         self._share = min(BEHIND * MOST_TUPLES, 2 * self._share)
 
     def _views(self, form: Form, snapshot: Snapshot) -> list[StreamView]:
-        """The views of the sources. Goes back to the durable position if history was attached after it."""
+        """The views of the sources. If history was attached, goes back to the durable position, without a state."""
         views = form.views(snapshot)
         for view in views:
             first = self._first_ids.setdefault(view.stream_id, view.first_id)
             if view.first_id < first:
                 self._first_ids[view.stream_id] = view.first_id
-                self.back()
+                self.give_up()
         return views

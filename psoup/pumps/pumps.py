@@ -183,7 +183,7 @@ def advance(
         return False
     except ResourceExhausted as problem:
         if problem.reason == STATE_LIMIT:
-            pump.back()
+            pump.give_up()
             submit(StopPump(pump.stream_id, problem.message, pump.tenant))
         elif problem.reason == NO_ROOM or not pump.shrink():
             raise

@@ -4,7 +4,7 @@
                               x | y | z            one half each
 
 Each tenant with derived streams has an equal part of the reserved half. Each of its streams has an equal part of that.
-A stream within its part always finds room.
+A stream within its part always finds room. The states of streams with equal plans have the parts of all these streams.
 
 A step whose rows find no room waits, and so does its stream alone. A push of a client is refused only once all streams
 fill the budget. A stream whose state finds no room stops. Then a restart does not rebuild the state.
@@ -20,6 +20,7 @@ from psoup.errors import ResourceExhausted
 from psoup.events.commands import PushDerived
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot
+from psoup.pumps.plan_bytes import PlanBytes
 
 NO_ROOM = "MEMORY_BUDGET"
 """The reason of a refusal if memory is full. The step is repeated later."""
@@ -37,31 +38,68 @@ class Room:
         """`tenants`: the tenant of each derived stream, by its ID. `before`: the room before a CREATE or DROP."""
         streams, self._tenants = Counter(tenants.values()), tenants
         self._divisors = {i: 2 * len(streams) * streams[tenant] for i, tenant in tenants.items()}
-        self._states = dict[int, int]()
-        """The bytes of state by stream ID, with the rows that wait for room."""
+        self._plans = dict[int, PlanBytes]()
+        """The bytes that the streams of a plan keep, by stream ID. A plan belongs to one tenant."""
         if before is not None:
-            self._states.update({i: size for i, size in before._states.items() if i in tenants})
+            self._plans.update({i: plan for i, plan in before._plans.items() if i in tenants})
 
-    def has_state(self, stream_id: int, size: int) -> None:
-        """Note the bytes that a pump keeps."""
-        self._states[stream_id] = size
+    def join(self, stream_id: int, plan: PlanBytes) -> None:
+        """Let a stream that keeps nothing be one of a plan. Then the streams of the plan have their parts in common."""
+        self.leave(stream_id)
+        self._plans[stream_id] = plan
+        plan.streams.add(stream_id)
+
+    def leave(self, stream_id: int) -> None:
+        """Let a stream keep nothing, and take its part from its plan."""
+        plan = self._plans.pop(stream_id, None)
+        if plan is not None:
+            plan.clear(stream_id)
+            plan.streams.discard(stream_id)
+
+    def has_state(self, stream_id: int, number: int, size: int, waiting: int = 0) -> None:
+        """Note the number of a stream's state, its bytes, and the bytes of rows that wait for room. O(1).
+
+        The streams of a plan with the same number have one state.
+        """
+        if stream_id not in self._plans:
+            self.join(stream_id, PlanBytes())
+        self._plans[stream_id].put(stream_id, number, size, waiting)
+
+    def has_nothing(self, stream_id: int) -> None:
+        """Note that a stream has neither a state nor rows that wait. O(1)."""
+        if stream_id in self._plans:
+            self._plans[stream_id].clear(stream_id)
 
     def held_by(self, tenant: str) -> int:
-        """The bytes of the states of a tenant. They count in its quota `kept_bytes`. From any thread. O(streams)."""
-        return sum([size for i, size in list(self._states.items()) if self._tenants.get(i) == tenant])
+        """The bytes of the states of a tenant, each counted once, and of its rows that wait for room.
 
-    def fits(self, snapshot: Snapshot, stream_id: int, size: int) -> bool:
-        """Whether a state of `size` bytes fits beside the other ones. O(1) for a small state, else O(streams)."""
-        return self._fits(_limit(snapshot), stream_id, size, self._states.items())
-
-    def check_state(self, snapshot: Snapshot, stream_id: int, spec: StreamSpec, size: int) -> None:
-        """Note the bytes of a state. Raise ResourceExhausted, reason STATE_LIMIT, if they do not fit.
-
-        Then the stream stops, and its state takes no room from the states that are checked next.
+        They count in its quota `kept_bytes`. From any thread. O(streams).
         """
-        self.has_state(stream_id, size)
+        plans = {id(plan): plan for i, plan in list(self._plans.items()) if self._tenants.get(i) == tenant}
+        return sum([plan.nbytes for plan in plans.values()])
+
+    def fits(self, snapshot: Snapshot, stream_id: int, more: int = 0) -> bool:
+        """Whether the states of a stream's plan fit beside the other ones, with so many bytes `more`.
+
+        O(1) for small states, else O(streams).
+        """
+        limit, group = _limit(snapshot), self._plans.get(stream_id)
+        plans = {id(plan): (i, plan) for i, plan in self._plans.items() if plan is not group}
+        remaining = ((plan.nbytes, self._part(limit, i) * len(plan.streams)) for i, plan in plans.values())
+        size, streams = (0, 1) if group is None else (group.nbytes, len(group.streams))
+        return _fits(limit, size + more, self._part(limit, stream_id) * streams, remaining)
+
+    def _part(self, limit: int, stream_id: int) -> int:
+        """The reserved bytes of one stream."""
+        return limit // self._divisors.get(stream_id, 2)
+
+    def check_state(
+        self, snapshot: Snapshot, stream_id: int, spec: StreamSpec, number: int, size: int, waiting: int = 0
+    ) -> None:
+        """Note what a stream has, as `has_state`. Raise ResourceExhausted, reason STATE_LIMIT, if it does not fit."""
+        self.has_state(stream_id, number, size, waiting)
         view, limits, ways = snapshot.by_id.get(stream_id), "", _WAYS
-        if not self.fits(snapshot, stream_id, size):
+        if not self.fits(snapshot, stream_id):
             limits = f"states of derived streams may take {_limit(snapshot):,} bytes, half of the memory"
         elif view is not None and (over := view.folds.kept_bytes.over(view.tenant)):
             limits, ways = (
@@ -69,10 +107,9 @@ class Room:
                 f"{_WAYS}, or the quota",
             )
         if limits:
-            self.has_state(stream_id, 0)
             raise ResourceExhausted(
-                f"{limits}; the state of {spec.name!r} needs {size:,}. So the stream stops: {ways}; then ALTER STREAM"
-                f" {spec.name} RESUME",
+                f"{limits}; the state of {spec.name!r} needs {size + waiting:,}. So the stream stops: {ways}; then"
+                f" ALTER STREAM {spec.name} RESUME",
                 reason=STATE_LIMIT,
                 stream=spec.name,
             )
@@ -86,8 +123,12 @@ class Room:
         view, needed, limit = snapshot.by_id.get(command.stream_id), command.batch.nbytes, _limit(snapshot)
         if view is None or not len(command.batch):
             return
-        derived = ((i, other.nbytes) for i, other in snapshot.by_id.items() if other.spec.derived is not None)
-        if self._fits(limit, command.stream_id, view.nbytes + needed, derived):
+        remaining = (
+            (other.nbytes, self._part(limit, i))
+            for i, other in snapshot.by_id.items()
+            if other.spec.derived is not None and i != command.stream_id
+        )
+        if _fits(limit, view.nbytes + needed, self._part(limit, command.stream_id), remaining):
             return
         times, may = command.batch.times, f"rows of derived streams may take {limit:,} bytes, half of the memory"
         if needed > limit and times[0] == times[-1]:
@@ -103,13 +144,16 @@ class Room:
             **MEMORY.facts(limit),
         )
 
-    def _fits(self, limit: int, stream_id: int, size: int, sizes: Iterable[tuple[int, int]]) -> bool:
-        """Whether `size` bytes of a stream fit. `sizes`: the present bytes of all streams by ID."""
-        part = limit // self._divisors.get(stream_id, 2)
-        if size <= part:
-            return True
-        beyond = sum([max(other - limit // self._divisors.get(i, 2), 0) for i, other in sizes if i != stream_id])
-        return beyond + size - part <= limit // 2
+
+def _fits(limit: int, size: int, part: int, remaining: Iterable[tuple[int, int]]) -> bool:
+    """Whether `size` bytes fit. `part`: the bytes reserved for them.
+
+    `remaining`: the bytes of all other streams or plans, and the bytes reserved for each.
+    """
+    if size <= part:
+        return True
+    beyond = sum([max(other - reserved, 0) for other, reserved in remaining])
+    return beyond + size - part <= limit // 2
 
 
 def _limit(snapshot: Snapshot) -> int:

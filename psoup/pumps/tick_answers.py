@@ -58,6 +58,10 @@ class TickAnswer(NamedTuple):
         return sum(column.nbytes for column in self.columns)
 
 
+NO_ANSWER = TickAnswer((), (), 0)
+"""The answer before the first tick."""
+
+
 def reaches_at(form: Form, views: Sequence[StreamView], at: int) -> list[Reach]:
     """For each source, the tuples in its window at the instant `at`. O(log tuples)."""
     return [_reach(form, place, view, at) for place, view in enumerate(views)]

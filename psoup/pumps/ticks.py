@@ -23,7 +23,6 @@ from psoup.execution.relations.row_numbers import RowNumbers, rows_within
 from psoup.model import TIMESTAMP, Attribute
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.pumps import pump
-from psoup.pumps.equal_plans import Memory
 from psoup.pumps.extents import FAR, Extent, next_extent
 from psoup.pumps.form import Form
 from psoup.pumps.instants import Promise, closed_instant
@@ -31,7 +30,7 @@ from psoup.pumps.kept_state import check_state
 from psoup.pumps.operators import Binding
 from psoup.pumps.pump import Pump
 from psoup.pumps.rows import DerivedRows, no_rows
-from psoup.pumps.tick_answers import Marks, TickAnswer, answer_at, first_time
+from psoup.pumps.tick_answers import NO_ANSWER, Marks, TickAnswer, answer_at, first_time
 from psoup.values.columns import Array, Batch, Column, concat_columns, empty_column
 from psoup.work.read_budget import ReadBudget
 
@@ -39,9 +38,6 @@ MOST_READ = 1_000_000
 """The most tuples in the windows that one step evaluates, unless one tick has more."""
 MOST_ANSWERS, MOST_TICKS = 64, 1_024
 """The maximum number of answers that one step evaluates, and of ticks for which it pushes rows."""
-
-_NOTHING = TickAnswer((), (), 0)
-"""The answer before the first tick."""
 
 
 class _Gathered:
@@ -95,8 +91,6 @@ class TickPump(Pump):
         super().__init__(view)
         assert self._derived.every is not None
         self.every: int = self._derived.every
-        self._last = _NOTHING
-        """The latest answer. It is the answer at all ticks with its mark."""
 
     def step(
         self, snapshot: Snapshot, promised: Promise, budget: ReadBudget, *, instant: bool = False
@@ -110,22 +104,10 @@ class TickPump(Pump):
                 return None
         return super().step(snapshot, promised, budget, instant=instant)
 
-    def runs(self, snapshot: Snapshot) -> bool:
-        """As `Pump.runs`. A pump that does not run keeps no answer."""
-        if super().runs(snapshot):
-            return True
-        self._last = _NOTHING
-        return False
-
     @property
-    def state_rows(self) -> int:
-        """The rows of the latest answer, or of the state if changes are followed."""
-        return self._last.rows or self._kept.rows
-
-    @property
-    def state_bytes(self) -> int:
-        """The bytes of the latest answer, or of the state."""
-        return self._last.nbytes or self._kept.nbytes
+    def _last(self) -> TickAnswer:
+        """The latest answer. It is the answer at all ticks with its mark."""
+        return self._kept.answer
 
     def _next_change(self, form: Form, views: Sequence[StreamView], at: int | None) -> int | None:
         """The next tick that may have rows, if it is after `at`, the last closed instant. None without one.
@@ -161,20 +143,13 @@ class TickPump(Pump):
             return before + self.every
         return _first_other(lambda tick: marks.at(tick) == mark, before, last, self.every)
 
-    @property
-    def _memory(self) -> Memory:
-        return Memory(self._kept, self._last)
-
-    def _recall(self, memory: Memory) -> None:
-        super()._recall(memory)
-        self._last = memory.last or _NOTHING
-
     def _rows(
         self, form: Form, views: Sequence[StreamView], closed: int, snapshot: Snapshot, budget: ReadBudget
     ) -> tuple[Extent, DerivedRows]:
         """The extent and the rows of a step. Their bytes are at most `MOST_BYTES`, apart from one tick's."""
         if form.binding is not None:
             return self._followed(form, form.binding, views, closed, snapshot, budget)
+        self._begin(form, self._before)
         marks, gathered, before, at = Marks(form, views), _Gathered(), self._before, closed
         while (tick := self._next(marks, before, closed)) is not None:
             at = tick - 1
@@ -184,6 +159,7 @@ class TickPump(Pump):
             if not gathered.take(tick, columns):
                 break
             before, at = tick, closed
+        self._kept.answered(form, at // self.every * self.every)
         return _extent(form, views, self._reached, at), gathered.rows(self._spec.declared)
 
     def _followed(
@@ -198,6 +174,7 @@ class TickPump(Pump):
         """As `_rows`, from the rows of the parts that enter and leave between the ticks. O(these rows)."""
         after, last = self._before, closed // self.every * self.every
         if self._next(Marks(form, views), after, closed) is None:
+            self._kept.pass_by(form, after, last)
             return _extent(form, views, self._reached, closed), DerivedRows(no_rows(self._spec), 0, 0)
         extent = next_extent(form, views, after, last, self._share)
         rows = self._with_state(form, binding, views, extent, snapshot, budget)
@@ -207,7 +184,7 @@ class TickPump(Pump):
         self, marks: Marks, snapshot: Snapshot, before: int | None, tick: int, gathered: _Gathered, budget: ReadBudget
     ) -> Sequence[Column]:
         """The rows that are pushed at a tick."""
-        operator, past = self._derived.operator, _NOTHING
+        operator, state, past = self._derived.operator, self._kept, NO_ANSWER
 
         def answer(at: int) -> TickAnswer:
             made = answer_at(marks, self._spec, snapshot, self.tenant, at, budget)
@@ -217,17 +194,17 @@ class TickPump(Pump):
 
         if operator is not StreamOperator.RSTREAM:
             before = tick - self.every if before is None else before  # the answer over no tuples
-            past = self._last = self._last if self._last.mark == marks.at(before) else answer(before)
-        if self._last.mark != marks.at(tick):
-            self._last = answer(tick)
-            gathered.note(self._last)
+            past = state.answer = state.answer if state.answer.mark == marks.at(before) else answer(before)
+        if state.answer.mark != marks.at(tick):
+            state.answer = answer(tick)
+            gathered.note(state.answer)
         match operator:
             case StreamOperator.RSTREAM:
-                return self._last.columns
+                return state.answer.columns
             case StreamOperator.ISTREAM:
-                left, right = self._last, past
+                left, right = state.answer, past
             case StreamOperator.DSTREAM:
-                left, right = past, self._last
+                left, right = past, state.answer
         return difference(left, right, budget, snapshot.config.sort_rows)
 
 

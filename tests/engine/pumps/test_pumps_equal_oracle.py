@@ -1,12 +1,14 @@
 """Equal derived streams in random histories: each has the rows of a stream alone, whatever happens to its equals.
 
-Streams of one plan are created at different times, suspended, resumed, dropped and created again. Steps are small,
-pushes of rows fail, pumps are forgotten, and the service is killed.
+Streams of one plan are created at different times, suspended, resumed with and without a gap, dropped and created
+again. Some have options that do not belong to the plan, and some have another plan. Steps are small, pushes of rows
+fail, rows wait for room, pumps are forgotten, and the service is killed. There is room for one state of a plan only.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,11 +18,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.errors import Unavailable
+from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, PushDerived
 from psoup.local import LocalPSoup
-from psoup.pumps import Pumps, pump
+from psoup.published.snapshot import Snapshot
+from psoup.pumps import NO_ROOM, Pumps, pump
+from psoup.pumps.room import Room
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.derived_rows import SECOND, TIMED, rows, shown
 from psoup_testing.engines.format_fixture import START, Soup
@@ -40,6 +44,7 @@ DERIVATIONS = (
     "DSTREAM (SELECT k, count(*) AS n FROM e [RANGE 6 SECONDS] GROUP BY k) EVERY 1 SECOND",
     "RSTREAM (SELECT k, count(*) AS n FROM e [RANGE 2 SECONDS] GROUP BY k ORDER BY n DESC, k LIMIT 2) EVERY 2 SECONDS",
 )
+OPTIONS = ("", "", "LAG AT MOST 1 HOUR", "STATE AT MOST 9 MB", "RETENTION 1 DAY", "STATE AT MOST 9 MB RETENTION 1 DAY")
 Row = tuple[object, ...]
 
 
@@ -105,40 +110,72 @@ class Disturbed:
         self.soup = Failing(path, random)
         with_sources(self.soup)
         self.begins = dict[str, int | None]()
+        self.last = 0
+        """The time of the last tuple. No later tuple has an earlier one."""
 
     def happens(self) -> None:
         """Do something that may happen, or nothing."""
         name = str(self.random.choice(NAMES))
-        match int(self.random.integers(0, 12)):
+        match int(self.random.integers(0, 13)):
             case 0 | 1 | 2 if name not in self.begins:
                 self._create(name)
             case 3 if name in self.begins:
                 self.soup.execute(f"DROP STREAM {name}")
                 del self.begins[name]
             case 4 | 5 | 6 if name in self.begins:
+                resume = str(self.random.choice(["RESUME", "RESUME", "RESUME FROM NOW"]))
                 halted = self._view(name).spec.derived.halt is not None
-                self.soup.execute(f"ALTER STREAM {name} {'RESUME' if halted else 'SUSPEND'}")
+                self.soup.execute(f"ALTER STREAM {name} {resume if halted else 'SUSPEND'}")
             case 7:
                 self.soup._pumps = Pumps()
             case 8 if self.random.random() < 0.5:
                 self.soup = self.soup.killed()
             case 9:
                 self.soup.maintain()
+            case 10:
+                self.soup.heartbeat(str(self.random.choice(["e", "f"])), self.last)
 
     def _create(self, name: str) -> None:
         begin = str(self.random.choice(["FROM START", "FROM NOW"]))
-        self.soup.execute(f"CREATE STREAM {name} AS {self.derivation} {begin}")
+        options = str(self.random.choice(OPTIONS))
+        self.soup.execute(f"CREATE STREAM {name} AS {self.derivation} {begin} {options}")
         self.begins[name] = self._view(name).watermark if begin == "FROM NOW" else None
 
     def _view(self, name: str) -> Any:
         return self.soup.engine.snapshot().stream(name, self.soup.tenant)
+
+    def has(self, name: str, instant: int) -> bool:
+        """Whether a stream has the rows of an instant."""
+        begin = self.begins[name]
+        gaps = self._view(name).spec.derived.gaps
+        return (begin is None or instant > begin) and not any(gap.meets(instant, instant) for gap in gaps)
 
     def end(self) -> None:
         """Resume all streams. No push fails any more."""
         self.soup.share = 0
         for name in self.begins:
             self.soup.execute(f"ALTER STREAM {name} RESUME")
-        close(self.soup)
+        for _ in range(20):  # rows that found no room are pushed later
+            close(self.soup)
+
+
+def narrow(room: Room, snapshot: Snapshot, stream_id: int, more: int = 0) -> bool:
+    """Whether the streams of a plan have one state at most: then there is room for it."""
+    del snapshot, more
+    plan = room._plans.get(stream_id)
+    return plan is None or sum([size > 0 for size in plan._sizes.values()]) <= 1
+
+
+def refusing(random: np.random.Generator) -> Callable[[Room, Snapshot, PushDerived], None]:
+    """A check that refuses some pushes, as if there were no room for their rows."""
+    check = Room.check_rows
+
+    def checked(room: Room, snapshot: Snapshot, command: PushDerived) -> None:
+        if len(command.batch) and random.random() < 0.1:
+            raise ResourceExhausted("no room", reason=NO_ROOM)
+        check(room, snapshot, command)
+
+    return checked
 
 
 @pytest.mark.parametrize("derivation", DERIVATIONS)
@@ -160,18 +197,24 @@ def compare(derivation: str, path: Path, seed: int) -> None:
     expected = alone(derivation, pushes)
     assert len(expected) > 10
     step = int(random.choice([4, 20, pump.MOST_TUPLES]))
-    with patch.object(pump, "MOST_TUPLES", step), patch.object(pump, "BEHIND", 1):
+    with (
+        patch.object(pump, "MOST_TUPLES", step),
+        patch.object(pump, "BEHIND", 1),
+        patch.object(Room, "fits", narrow),
+        patch.object(Room, "check_rows", refusing(random)),
+    ):
         disturbed = Disturbed(derivation, path / "data", random)
         for name, table in pushes:
             disturbed.soup.push(name, table)
+            disturbed.last = table.column("at").cast(pa.int64())[-1].as_py()
             disturbed.happens()
             disturbed.happens()
         disturbed.end()
     soup = disturbed.soup
-    for name, begin in disturbed.begins.items():
-        later = [row for row in expected if begin is None or int(str(row[-1])) > begin]
-        assert shown(soup, name) == later, name
-    states = {id(each._kept) for each in soup._pumps.by_id.values() if each._kept.operator is not None}
-    assert len(states) <= 1, "streams at one position have one state"
+    for name in disturbed.begins:
+        assert shown(soup, name) == [row for row in expected if disturbed.has(name, int(str(row[-1])))], name
+    for plan in {each._plan for each in soup._pumps.by_id.values()}:
+        states = {id(each._kept) for each in soup._pumps.by_id.values() if each._plan is plan and each._kept.nbytes}
+        assert len(states) <= 1, "streams at one position have one state"
     soup.check()
     soup.store.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from psoup.local import LocalPSoup
 from psoup.pumps import Pump, Pumps, equal_plans
 from psoup.pumps.equal_plans import EqualPlan
 from psoup.pumps.instants import NO_PROMISE
+from psoup.pumps.kept_state import KeptState
 from psoup.pumps.ticks import TickPump
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
@@ -213,6 +216,74 @@ def test_steps_that_no_stream_takes_are_not_held_for_ever(soup: LocalPSoup, monk
     soup.push("e", rows((16, 16)))
     assert shown(soup, "y") == shown(soup, "x") == [(at, at * SECOND) for at in range(16)]
     assert plan.nbytes == 0
+
+
+def test_all_plans_hold_few_bytes_together(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest steps go, of whichever plan. Their streams evaluate them again."""
+    for number in range(6):
+        soup.execute(f"CREATE STREAM x{number} AS (SELECT k + {number % 3} AS k FROM e)")
+    soup.push("e", rows((0, 0)))
+    plans = [plan_of(soup, f"x{number}") for number in range(3)]
+    soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+    soup.push("e", rows(*[(k, k / 10) for k in range(1, 22)]))
+    snapshot = soup.engine.snapshot()
+    due = [pump for pump, _ in soup._pumps.due(snapshot, soup.clock.now())]
+    assert len(due) == 6 and [pump._plan for pump in due[:3]] == plans
+    for pump in due[:2]:
+        pump.step(snapshot, NO_PROMISE, ReadBudget())
+    size = plans[0].nbytes
+    assert plans[1].nbytes == size == plans[0]._held.nbytes // 2 > 0
+    monkeypatch.setattr(equal_plans, "MOST_BYTES", 2 * size)
+    due[2].step(snapshot, NO_PROMISE, ReadBudget())
+    assert [plan.nbytes for plan in plans] == [0, size, size]
+    for pump in due[3:]:
+        pump.step(snapshot, NO_PROMISE, ReadBudget())
+    assert [plan.nbytes for plan in plans] == [0, 0, 0] and plans[0]._held.nbytes == 0
+    assert [pump.reached for pump in due] == [due[0].reached] * 6
+
+
+def test_a_step_that_no_other_stream_needs_is_not_held(soup: LocalPSoup) -> None:
+    soup.execute(f"CREATE STREAM x AS {DISTINCT}")
+    with patch.object(EqualPlan, "drop") as dropped:
+        soup.push("e", rows((0, 0), (1, 1), (2, 2)))
+    assert not plan_of(soup, "x")._steps and not dropped.called
+
+
+@pytest.mark.parametrize(
+    "derivation", [DISTINCT, "(SELECT k, count(*) AS n FROM e [RANGE 9 SECONDS] GROUP BY k) EVERY 1 SECOND"]
+)
+def test_a_stream_follows_one_that_passes_instants_without_rows(
+    derivation: str, soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it needs no state of its own. For example, only one of the two has readers that wait for its position."""
+    rebuilt = list[int | None]()
+    rebuild = KeptState._rebuilt
+
+    def noted(self: KeptState, *given: Any) -> Any:
+        rebuilt.append(given[6])
+        return rebuild(self, *given)
+
+    for name in ("x", "y"):
+        soup.execute(f"CREATE STREAM {name} AS {derivation}")
+    soup.push("e", rows((0, 0), (1, 1), (2, 2.5)))
+    first, second = pump_of(soup, "x"), pump_of(soup, "y")
+    soup._pumps.run = lambda *_: 0  # type: ignore[method-assign]
+    monkeypatch.setattr(KeptState, "_rebuilt", noted)
+    for at in range(31, 55):
+        soup.heartbeat("e", at * SECOND // 10)
+        snapshot = soup.engine.snapshot()
+        soup._pumps.due(snapshot, soup.clock.now())
+        for pump in (first, second) if at < 35 else (first,):
+            command = pump.step(snapshot, NO_PROMISE, ReadBudget(), instant=True)
+            if command is not None:
+                pump.pushed(command, soup._submit(command).sequence)
+    soup._pumps.due(soup.engine.snapshot(), soup.clock.now())
+    assert first.reached == second.reached == 54 * SECOND // 10 - 1
+    assert first._kept is second._kept
+    del soup._pumps.run
+    soup.push("e", rows((3, 6), (4, 8)))
+    assert shown(soup, "x") == shown(soup, "y") and len(shown(soup, "x")) > 3
+    assert rebuilt == []
 
 
 def test_the_status_says_that_work_is_shared(soup: LocalPSoup) -> None:

@@ -10,6 +10,7 @@ from psoup.config import EngineConfig
 from psoup.events.tenants import AlterTenant, CreateTenant, Quotas
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.pumps.plan_bytes import PlanBytes
 from psoup.pumps.room import Room
 from psoup.work.clock import VirtualClock
 
@@ -78,7 +79,7 @@ def test_rows_of_one_instant_that_never_fit_are_named(soup: LocalPSoup) -> None:
     assert problem.__traceback__ is None  # its frames would keep the rows
 
 
-GROUPS = "CREATE STREAM {} AS (SELECT k, count(*) AS n FROM g [RANGE 1 DAY] GROUP BY k HAVING count(*) > 9)"
+GROUPS = "CREATE STREAM s{0} AS (SELECT k, count(*) AS n FROM g [RANGE 1 DAY] GROUP BY k HAVING count(*) > 9 + {0})"
 
 
 def test_states_are_bounded_and_a_stream_beyond_that_stops() -> None:
@@ -86,7 +87,7 @@ def test_states_are_bounded_and_a_stream_beyond_that_stops() -> None:
     soup.execute("CREATE STREAM g (k BIGINT)")
     soup.push("g", pa.table({"k": np.arange(2_000)}))
     for number in range(12):
-        soup.execute(GROUPS.format(f"s{number}"))
+        soup.execute(GROUPS.format(number))
     stopped = [number for number in range(12) if _why(soup, f"s{number}")]
     assert stopped and len(stopped) < 12
     name = f"s{stopped[-1]}"
@@ -110,11 +111,37 @@ def test_many_streams_of_a_tenant_leave_the_part_of_another_tenant() -> None:
     snapshot = LocalPSoup(EngineConfig(memory_bytes=MEMORY), clock=VirtualClock(NOW)).engine.snapshot()
     room = Room({**dict.fromkeys(range(1, 100), "many"), 100: "one"})
     for stream_id in range(1, 100):
-        room.has_state(stream_id, 20_000)
-    assert room.fits(snapshot, 100, MEMORY // 8)
-    assert not room.fits(snapshot, 100, MEMORY // 8 + 1)
-    assert not room.fits(snapshot, 1, 20_000)
-    assert room.fits(snapshot, 1, MEMORY // 8 // 99)
+        room.has_state(stream_id, stream_id, 20_000)
+    for size, fits in ((MEMORY // 8, True), (MEMORY // 8 + 1, False)):
+        room.has_state(100, 100, size)
+        assert room.fits(snapshot, 100) == fits
+    assert not room.fits(snapshot, 1)
+    room.has_state(1, 1, MEMORY // 8 // 99)
+    assert room.fits(snapshot, 1)
+
+
+def test_equal_streams_have_their_parts_in_common_and_a_state_counts_once() -> None:
+    """Two streams are equal, and a third one of the tenant is not. Each has a reserved part, a third of a quarter."""
+    snapshot = LocalPSoup(EngineConfig(memory_bytes=MEMORY), clock=VirtualClock(NOW)).engine.snapshot()
+    part, shared = MEMORY // 2 // 6, MEMORY // 4
+    room, plan = Room(dict.fromkeys(range(1, 4), "one")), PlanBytes()
+    for stream_id in (1, 2):
+        room.join(stream_id, plan)
+        room.has_state(stream_id, 5, 2 * part + shared - 1_000)
+    room.has_state(3, 7, part + 1_000)
+    assert room.fits(snapshot, 1) and room.fits(snapshot, 2) and room.fits(snapshot, 3)
+    assert room.held_by("one") == 3 * part + shared
+    assert not room.fits(snapshot, 2, 1)
+    room.has_state(2, 6, 1, waiting=10)
+    assert not room.fits(snapshot, 1) and not room.fits(snapshot, 3)
+    assert room.held_by("one") == 3 * part + shared + 11
+    room.has_nothing(2)
+    assert room.fits(snapshot, 1), "the part of the other stream is left, as it may go on"
+    room.leave(2)
+    assert not room.fits(snapshot, 1)
+    room.has_state(1, 5, part, 5)
+    assert Room(dict.fromkeys((1, 3, 4), "one"), room).held_by("one") == 2 * part + 1_005
+    assert Room({4: "one"}, room).held_by("one") == 0
 
 
 def test_an_answer_that_is_too_large_stops_its_stream_and_is_not_kept() -> None:
