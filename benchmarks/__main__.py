@@ -60,6 +60,7 @@ from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, 
 from benchmarks.derived import crowd, delay, equal, history, lookup, pushes, state
 from benchmarks.ingest import (
     async_calls,
+    call_costs,
     calls,
     cdc,
     durability,
@@ -143,6 +144,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "push.csv": files.rows,
     "push.http": http_rows.rows,
     "push.durable": durability.push_rows,
+    "call": call_costs.rows,
     "cdc": cdc.rows,
     "kafka": kafka_topic.rows,
     "recovery": lambda run: chain(durability.recovery_rows(run), table_start.rows(run)),

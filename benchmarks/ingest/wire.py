@@ -43,7 +43,7 @@ def push_rows(run: Run) -> Iterator[Row]:
     columns = make_columns(run.of(ROUND, ROUND, 2) * BATCH)
     tables = batches(columns, BATCH)
     with empty_service() as address:
-        peer = _swallow(address, tables, run.of(5, 5, 1))
+        peer = swallowed(address, tables, run.of(5, 5, 1))
     samples = run.of(5, 3, 1)
     many = Target(value_at_least=1_000_000, at_least=0.5)
     for count, durable, target in ((1_024, False, None), (4_096, False, many), (1_024, True, None)):
@@ -82,7 +82,8 @@ def push_all(client: Client, tables: list[pa.Table]) -> None:
     client.wait_for(last)
 
 
-def _swallow(address: str, tables: list[pa.Table], samples: int) -> Sample:
+def swallowed(address: str, tables: list[pa.Table], samples: int) -> Sample:
+    """Tuples a second of the same bytes into a stream that drops them."""
     payloads = [as_ipc(table) for table in tables]
     rates = []
     with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", MESSAGE_LIMIT)]) as channel:

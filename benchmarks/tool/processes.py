@@ -72,6 +72,15 @@ def processor_seconds(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
+def wake_ups(pid: int) -> int:
+    """The number of times that the threads of a process which run now have waited and gone on."""
+    count = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        fields = (line.split(":") for line in (task / "status").read_text().splitlines())
+        count += sum(int(value) for name, value in fields if name == "voluntary_ctxt_switches")
+    return count
+
+
 @contextmanager
 def empty_service() -> Iterator[str]:
     """The address of a fresh service that does nothing."""

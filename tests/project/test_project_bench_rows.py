@@ -67,7 +67,9 @@ ROWS = """
     derived.durable derived.arrival derived.many derived.delay derived.delay.p99 derived.history derived.restart
     derived.history.distinct derived.restart.distinct
     push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.tls push.far push.csv push.http
-    push.durable.1x1024 push.durable.20x50 push.durable.50x1 kafka recovery.first recovery.covered recovery.memory
+    push.durable.1x1024 push.durable.20x50 push.durable.50x1
+    call.push.8 call.push.50 call.invoke call.sync call.batch call.batch.client call.stream call.idle call.inserts
+    kafka recovery.first recovery.covered recovery.memory
     recovery.table replica.push replica.lag replica.lag.p99 replica.restore
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     invoke.grpc.async invoke.grpc.async.pool
