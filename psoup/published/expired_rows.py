@@ -44,6 +44,8 @@ class ExpiredRows:
     def __init__(self) -> None:
         self._tables: dict[tuple[int, int], dict[int, _Least]] = {}
         """By stream ID and column: the least time of each chunk, by its number."""
+        self.next_time: int | None = None
+        """The time at which the next row of the last snapshot expires, at the earliest. None without such rows."""
 
     def due(self, snapshot: Snapshot, now: int) -> list[ExpireRows]:
         """The commands for the expired rows of each table at clock time `now` (microseconds).
@@ -62,6 +64,7 @@ class ExpiredRows:
             if len(ids):
                 due.append(ExpireRows(view.stream_id, ids, view.tenant))
         self._tables = present
+        self.next_time = min((bound.time for chunks in present.values() for bound in chunks.values()), default=None)
         return due
 
 

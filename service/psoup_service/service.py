@@ -128,9 +128,9 @@ class Service:
         self._threads = Threads()
         self._decoders = Decoders()
         self.gate = self._make_gate()
+        self.watchdog = Watchdog(self._metrics)
         self._answering = self._make_answering()
         self._backend = self._make_backend()
-        self.watchdog = Watchdog(self._metrics)
         self._probes: Probes | None = None
         self._health = HealthServicer()
         self._services: list[str] = []
@@ -191,7 +191,7 @@ class Service:
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
         self._observers = call_observers(self.settings, self.host, self._store.incarnation)
-        turns, beside = CallTurns(self._weights.of), (self._pauses, self._observers)
+        turns, beside = CallTurns(self._weights.of, came=self.watchdog.rouse), (self._pauses, self._observers)
         calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, turns, *beside)
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)

@@ -4,6 +4,8 @@
          ^                                                                                                     │
          └────────────────────────────────── at once, while a table has more of them <─────────────────────────┘
 
+A look reads a snapshot only after an event, or at the time of the next row.
+
 An event deletes at most `MOST_ROWS` rows, so that other commands come between. In the first minute after a start the
 clock may be wrong. Then rows expire only up to the time of the last event, as tuples do (`ExpiryWait`).
 """
@@ -37,6 +39,8 @@ class RowExpiry:
         self._host = host
         self._edge = edge
         self._looks = ExpiredRows()
+        self._looked: int | None = None
+        """The sequence of the snapshot of the last look."""
         self._reported: float | None = None
         self.expired = 0
         """Rows that were deleted by this process."""
@@ -45,7 +49,13 @@ class RowExpiry:
         """Look every second, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await self.once()
+            if self.is_due():
+                await self.once()
+
+    def is_due(self) -> bool:
+        """Whether rows have come since the last look, or the time of the next row has."""
+        next_time = self._looks.next_time
+        return self._host.applied != self._looked or (next_time is not None and next_time <= self._now())
 
     async def once(self) -> int:
         """Delete all rows that have expired. Returns their number, once readers see that they are gone."""
@@ -60,8 +70,14 @@ class RowExpiry:
         return self.expired - before
 
     def _due(self, snapshot: Snapshot) -> list[ExpireRows]:
+        due = self._looks.due(snapshot, self._now())
+        self._looked = snapshot.sequence
+        return due
+
+    def _now(self) -> int:
+        """The time up to which rows expire."""
         now, edge = self._host.clock.now(), self._edge()
-        return self._looks.due(snapshot, now if edge is None else min(now, edge))
+        return now if edge is None else min(now, edge)
 
     async def _delete(self, command: ExpireRows) -> tuple[int, int]:
         """Delete some rows of one table. Returns their number, and the sequence of the event; 0 and 0 without one."""

@@ -8,6 +8,7 @@ Files, in reading order:
     metrics           counters, latencies and gauges, in a registry of the service's own
     tenant_figures    quotas and refusals by tenant
     table_sizes       keys and entries of the largest tables
+    thread_wake_ups   wake-ups of each thread
     watchdog          delays of the event loop, and the callbacks that caused them
     probes            the HTTP port of metrics and health, on threads of its own
 

@@ -29,6 +29,7 @@ from psoup_service.figures.query_amounts import QueryAmounts
 from psoup_service.figures.stream_delays import StreamDelays
 from psoup_service.figures.table_sizes import TableSizes
 from psoup_service.figures.tenant_figures import TenantFigures, Usage
+from psoup_service.figures.thread_wake_ups import ThreadWakeUps
 
 FIGURES = {
     "ahead_refused": "Folds ahead of readers that a budget has refused since the start",
@@ -145,6 +146,7 @@ class Metrics:
     def __init__(self, figures: Callable[[], Mapping[str, int]] = dict) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Gauges(figures))
+        self.registry.register(ThreadWakeUps())
         self._of_tenants: TenantFigures | None = None
         labels, meaning = ["method", "code", "protocol"], "Calls that ended, over grpc, http or pg"
         self._calls = Counter("psoup_calls", meaning, labels, registry=self.registry)

@@ -8,6 +8,10 @@ A stall is measured by the processor time of the loop's own thread. On a busy ma
 of the service. The processor time of one turn of the loop counts, known to about `TICK_S`. A turn of many small
 callbacks counts like one long callback, because clients wait for it as long.
 
+An idle loop is left alone. After `REST_AFTER` ticks with hardly any work, the ticks become rare and the thread waits.
+The next call, or a rare tick that finds work, goes back to all ticks (`rouse`). A callback before the first call is
+seen only if it runs into a rare tick. No client waits for it.
+
 Stacks are written by `faulthandler`, which makes no frame objects. An earlier version kept frame objects of the running
 thread; two processes crashed when it released them (CPython 3.11).
 """
@@ -29,6 +33,14 @@ TICK_S = 0.01
 STALL_S = 0.05
 """The least processor time of one turn of the loop that counts as a stall, in seconds."""
 
+REST_AFTER = 100
+"""The number of ticks with hardly any work after which the watchdog rests."""
+
+REST_S = 0.5
+"""The seconds between two ticks of a watchdog that rests."""
+
+_BUSY_S = 0.002
+"""The processor time between two ticks from which on the loop has work. A tick takes a twentieth of it."""
 _LOOK_S = 0.025
 _FRAMES = 6
 _PAUSE_S = 60.0
@@ -51,12 +63,17 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._idle = 0
+        """The number of ticks in a row with hardly any work."""
+        self._awake = threading.Event()
+        """Set unless the watchdog rests."""
 
     def start(self) -> None:
         """Watch the running loop, whose thread is this one."""
         self._loop = asyncio.get_running_loop()
-        self._due, self._worked = time.monotonic() + TICK_S, time.thread_time()
-        self._timer = self._loop.call_later(TICK_S, self._tick)
+        self._worked = time.thread_time()
+        self._awake.set()
+        self._wait(TICK_S)
         self._thread = threading.Thread(
             target=self._look, args=(threading.get_ident(),), name="psoup-watchdog", daemon=True
         )
@@ -67,15 +84,41 @@ class Watchdog:
         if self._timer is not None:
             self._timer.cancel()
         self._ended.set()
+        self._awake.set()
         if self._thread is not None:
             self._thread.join()
+
+    @property
+    def resting(self) -> bool:
+        """Whether ticks are rare, as the loop has had hardly any work."""
+        return self._timer is not None and not self._awake.is_set()
+
+    def rouse(self) -> None:
+        """Go back to all ticks, because a call has come. On the loop's thread; harmless if it was never started."""
+        self._idle = 0
+        if self.resting and not self._ended.is_set():
+            assert self._timer is not None
+            self._timer.cancel()
+            self._worked = time.thread_time()
+            self._wait(TICK_S)
+            self._awake.set()
+
+    def _wait(self, seconds: float) -> None:
+        """Set the next tick."""
+        self._due = time.monotonic() + seconds
+        self._timer = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
         try:
             self._measure()
         except Exception:
             _log.exception("the lag of the event loop could not be measured")
-        self._timer = self._loop.call_later(TICK_S, self._tick)
+        if self._idle < REST_AFTER:
+            self._wait(TICK_S)
+            self._awake.set()
+        else:
+            self._awake.clear()
+            self._wait(REST_S)
 
     def _measure(self) -> None:
         now, worked = time.monotonic(), time.thread_time()
@@ -83,7 +126,8 @@ class Watchdog:
         self._metrics.loop_lag(lag)
         if used >= STALL_S and lag >= STALL_S - TICK_S:
             self._stalled(lag, used)
-        self._due = now + TICK_S
+        busy = _BUSY_S if self._awake.is_set() else _BUSY_S * REST_S / TICK_S
+        self._idle = 0 if used >= busy else self._idle + 1
         self._worked = worked
         self._seen = ""
 
@@ -107,7 +151,9 @@ class Watchdog:
     def _look_until_ended(self, loop_thread: int) -> None:
         with tempfile.TemporaryFile(buffering=0) as file:
             while not self._ended.wait(_LOOK_S):
-                if time.monotonic() - self._due >= STALL_S - TICK_S and not self._seen:
+                if not self._awake.is_set():
+                    self._awake.wait()
+                elif time.monotonic() - self._due >= STALL_S - TICK_S and not self._seen:
                     self._seen = _stack(loop_thread, file)
 
 

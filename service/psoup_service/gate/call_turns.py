@@ -74,9 +74,15 @@ class _TenantCalls:
 
 
 class CallTurns:
-    """The calls of all tenants. `now`: seconds of a clock that never goes back."""
+    """The calls of all tenants. `now`: seconds of a clock that never goes back. `came`: called when a call comes."""
 
-    def __init__(self, weight: Weight = equal, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        weight: Weight = equal,
+        now: Callable[[], float] = time.monotonic,
+        came: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._came = came
         self._weight = weight
         self._now = now
         self._known: OrderedDict[str, _TenantCalls] = OrderedDict()
@@ -90,6 +96,7 @@ class CallTurns:
         Only a call that is expected to end soon enters the context. O(1) if the call need not wait.
         """
         now = self._now()
+        self._came()
         tenant = self._known.get(name)
         if tenant is None:
             tenant = self._known[name] = _TenantCalls(now)

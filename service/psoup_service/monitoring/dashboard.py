@@ -42,7 +42,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Followers and watchers": ("follow", "group_lag", "watch"),
     "Webhooks": ("webhook",),
     "Copy": ("copy_",),
-    "Process": ("loop_", "late_kernels", "background_errors", "short_of_disk", "tls_", "spans_"),
+    "Process": ("loop_", "thread_", "late_kernels", "background_errors", "short_of_disk", "tls_", "spans_"),
     "Tenants": ("tenant_",),
 }
 """The sections, each with beginnings of the names of its metrics. The longest beginning decides."""
@@ -54,6 +54,7 @@ _BY = {
     "refused_by_budget": ("budget",),
     "refused_tuples": ("why",),
     "tenant_refused": ("tenant", "quota"),
+    "thread_wake_ups": ("thread",),
 }
 """The labels of counters by which a panel divides them."""
 

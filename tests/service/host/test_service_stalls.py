@@ -145,6 +145,7 @@ def test_a_stall_is_counted_and_says_where(there: Serving) -> None:
             pass
 
     async def stall(seconds: float) -> None:
+        watchdog.rouse()  # as a call does
         spend(seconds)
 
     async def ticked() -> None:

@@ -64,6 +64,23 @@ def test_followers_and_copies_lose_a_row_when_its_time_has_come(tmp_path: Path) 
         assert running.expire_rows() == 0
 
 
+def test_a_look_waits_for_an_event_or_for_the_time_of_a_row(tmp_path: Path) -> None:
+    machine = Machine()
+    with service_on(machine, tmp_path / "data") as (running, client):
+        machine.pass_seconds(61)
+        client.create_table("CREATE TABLE ads (id TEXT PRIMARY KEY, until TIMESTAMP) EXPIRES BY until")
+        work = running.service.regular.row_expiry
+        assert work.is_due() and running.expire_rows() == 0
+        assert not work.is_due()
+        upsert(client, machine, a=5, b=60)
+        assert names(client) == ["a", "b"] and work.is_due() and running.expire_rows() == 0
+        assert not work.is_due()
+        machine.pass_seconds(5)
+        assert work.is_due() and running.expire_rows() == 1
+        assert running.expire_rows() == 0  # it sees its own event
+        assert not work.is_due()
+
+
 def test_rows_wait_for_a_minute_after_a_start(tmp_path: Path) -> None:
     machine = Machine()
     with service_on(machine, tmp_path / "data") as (running, client):

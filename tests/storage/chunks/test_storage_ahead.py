@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
+from psoup_service.chores import fold_ahead
 from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.host.threads import Threads
 from psoup_testing.engines.attachments import attach, take, write, write_job
@@ -137,6 +138,44 @@ def test_history_is_folded_when_it_comes_where_its_matches_are_known(
     soup.restart()
     assert [answer(soup, query) for query in queries[:2]] == expected(400, 1_200)[:2]
     assert soup.store.archive_reads == 0
+
+
+def test_a_look_waits_for_a_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, listeners = list[object](), list[Callable[[], None]]()
+
+    def listen(published: Callable[[], None]) -> Callable[[], None]:
+        listeners.append(published)
+        return listeners.clear
+
+    monkeypatch.setattr(fold_ahead, "EVERY_S", 0)
+    monkeypatch.setattr(fold_ahead, "_LOOKS", 1_000)
+    host, threads = SimpleNamespace(snapshot=lambda: None, listen=listen), Threads()
+    folding = FoldAhead(host, threads, Lent(1 << 30))  # type: ignore[arg-type]
+
+    async def once() -> int:
+        looks.append(None)
+        return 0
+
+    async def turns() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    async def watched() -> None:
+        monkeypatch.setattr(folding, "once", once)
+        task = asyncio.create_task(folding.run())
+        await turns()
+        assert len(looks) == 1
+        listeners[0]()
+        await turns()
+        assert len(looks) == 2
+        while len(looks) < 3:  # refused folds are tried again without a publication
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(watched())
+    threads.close()
+    assert not listeners
 
 
 def test_a_service_folds_ahead_on_its_threads(soup: RestartingPSoup) -> None:
