@@ -13,6 +13,7 @@ Files, in reading order:
     producer          the pipelined sender
     producer_options  its options
     pipeline          its numbered batches, with source positions
+    messages          the messages in which small batches travel together
     table_producer    its upserts and deletions for tables
     deletions         rows that delete keys of a table
     stage             a batch in parts

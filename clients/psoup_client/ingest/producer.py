@@ -34,8 +34,9 @@ from psoup_client.channel.connection import naming_stream
 from psoup_client.channel.options import seconds
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
+from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
 from psoup_client.ingest.lost_rows import ended, interrupted, refused_text, warn, watch
+from psoup_client.ingest.messages import HOLD_S, Messages, request_of
 from psoup_client.ingest.pipeline import NumberedBatch, SentRequests, check_positions
 from psoup_client.ingest.producer_options import WINDOW_BATCHES, WINDOW_BYTES
 from psoup_client.ingest.push import Position, PushResult, refused_of
@@ -108,7 +109,7 @@ class Producer(TableProducer):
         self._changed = client.connection.condition()
         self._window: deque[NumberedBatch] = deque()
         self._window_used = 0
-        self._sent = 0  # the number of first batches in the window that this call has sent
+        self._messages = Messages(self._window)
         self._next = number
         self._acknowledged = number
         self._rows = 0
@@ -191,7 +192,8 @@ class Producer(TableProducer):
             self._window.append(NumberedBatch(self._next, payload, position, after))
             self._window_used += len(payload.data)
             self._next += 1
-            self._changed.notify_all()
+            if self._messages.waiting == 1 or self._messages.may_go():
+                self._changed.notify_all()
 
     def _push_stage(self, table: pa.Table, position: bytes | None, after: bytes | None, timeout: float | None) -> None:
         """Send rows that no message holds as one batch, after all batches of the window. Returns when it is taken."""
@@ -323,7 +325,7 @@ class Producer(TableProducer):
         requests = SentRequests(self._next_request, self._changed)
         connection = self._client.connection
         with self._changed:
-            self._sent = 0
+            self._messages.begin()
         sent, names = connection.requests(requests), naming_stream(self.stream)
         call = connection.open(connection.ingest.PushStream, sent, CALL_SECONDS, names=names)
         with self._changed:
@@ -346,9 +348,11 @@ class Producer(TableProducer):
 
     def _acknowledge(self, reply: Any) -> None:
         batch = self._window[0]  # only this thread removes batches
-        if reply.number != batch.number:
-            raise ServerFault(f"the service replied to batch {reply.number}, and batch {batch.number} was the next")
+        with self._changed:
+            self._messages.check(reply)
         self._note(batch, reply)
+        for outcome in reply.more:
+            self._note(self._window[0], outcome)
 
     def _note(self, batch: NumberedBatch, reply: Any) -> None:
         """Add the outcome of a batch, which leaves the window if it is there."""
@@ -359,7 +363,7 @@ class Producer(TableProducer):
             if self._window:
                 self._window.popleft()
                 self._window_used -= batch.size
-                self._sent -= 1
+                self._messages.replied(batch)
             self._acknowledged = batch.number + 1
             self._rows += batch.payload.rows
             self._result = self._result.plus(reply, refused)
@@ -380,20 +384,13 @@ class Producer(TableProducer):
             self._changed.notify_all()
 
     def _next_request(self, requests: SentRequests) -> ingest_pb2.PushStreamRequest | None:
-        """Wait for the next batch of the present call. Returns None when the call is over."""
+        """Wait for the next message of the present call. Returns None when the call is over."""
         with self._changed:
-            self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
+            self._changed.wait_for(lambda: requests.stopped or self._closing or self._messages.waiting)
+            self._changed.wait_for(lambda: requests.stopped or self._closing or self._messages.may_go(), HOLD_S)
             if requests.stopped or self._closing:
                 return None
-            batch = self._window[self._sent]
-            self._sent += 1
-        return ingest_pb2.PushStreamRequest(
-            stream=self.stream,
-            arrow_ipc=batch.payload.data,
-            producer=self.name,
-            epoch=self.epoch,
-            number=batch.number,
-            since=self._since,
-            position=batch.position or b"",
-            after=batch.after,
-        )
+            batches = self._messages.take()
+        request = request_of(batches)
+        request.stream, request.producer, request.epoch, request.since = self.stream, self.name, self.epoch, self._since
+        return request

@@ -476,7 +476,7 @@ Global___GetProducerResponse: _TypeAlias = GetProducerResponse  # noqa: Y015
 
 @_typing.final
 class PushStreamRequest(_message.Message):
-    """One batch of a PushStream."""
+    """One batch of a PushStream, or several small ones of a producer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -488,6 +488,7 @@ class PushStreamRequest(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name. Needed in the first message; later ones leave it empty or repeat it."""
     arrow_ipc: _builtins.bytes
@@ -504,6 +505,12 @@ class PushStreamRequest(_message.Message):
     """As in PushRequest."""
     after: _builtins.bytes
     """As in PushRequest."""
+    @_builtins.property
+    def more(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Further batches of the same producer, which travel in this message: each as `arrow_ipc`, with the numbers that follow
+        `number`, without source positions. At most 64. Not to be sent before a reply of this call has `takes_more`.
+        """
+
     def __init__(
         self,
         *,
@@ -515,10 +522,11 @@ class PushStreamRequest(_message.Message):
         since: _builtins.int = ...,
         position: _builtins.bytes = ...,
         after: _builtins.bytes | None = ...,
+        more: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "position", b"position", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "more", b"more", "number", b"number", "position", b"position", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
     _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
@@ -528,7 +536,7 @@ Global___PushStreamRequest: _TypeAlias = PushStreamRequest  # noqa: Y015
 
 @_typing.final
 class PushStreamResponse(_message.Message):
-    """What became of one batch of a PushStream."""
+    """What became of the batches of one message of a PushStream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -543,6 +551,8 @@ class PushStreamResponse(_message.Message):
     REPLACED_FIELD_NUMBER: _builtins.int
     LATE_BY_KEY_FIELD_NUMBER: _builtins.int
     LATE_ROWS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    TAKES_MORE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The batch's number."""
     sequence: _builtins.int
@@ -561,6 +571,8 @@ class PushStreamResponse(_message.Message):
     """As in PushResponse."""
     late_by_key: _builtins.bool
     """As in PushResponse."""
+    takes_more: _builtins.bool
+    """The service takes several batches in a message (`more`)."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """As in PushResponse."""
@@ -568,6 +580,12 @@ class PushStreamResponse(_message.Message):
     @_builtins.property
     def late_rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """As in PushResponse."""
+
+    @_builtins.property
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___PushResponse]:
+        """What became of the batches of `more`, in their order. There are fewer if one of them was refused: then the call ends
+        with its status, and the batches before it are taken.
+        """
 
     def __init__(
         self,
@@ -583,10 +601,12 @@ class PushStreamResponse(_message.Message):
         replaced: _builtins.int = ...,
         late_by_key: _builtins.bool = ...,
         late_rows: _abc.Iterable[_builtins.int] | None = ...,
+        more: _abc.Iterable[Global___PushResponse] | None = ...,
+        takes_more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "late_by_key", b"late_by_key", "late_rows", b"late_rows", "number", b"number", "replaced", b"replaced", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "late_by_key", b"late_by_key", "late_rows", b"late_rows", "more", b"more", "number", b"number", "replaced", b"replaced", "sequence", b"sequence", "takes_more", b"takes_more", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -128,8 +128,9 @@ class IngestServiceServicer(object):
         order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
         has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
         are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-        faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
-        (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+        faster). Small batches of a producer may share a message (`more`), which has one reply. A server ends a stream that
+        is old or idle with UNAVAILABLE, an idle one also when others need its place (reason STREAM_IDLE): all batches that
+        were replied to are taken; open a new stream and go on from the first that was not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

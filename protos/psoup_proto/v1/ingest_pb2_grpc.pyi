@@ -74,8 +74,9 @@ class IngestServiceStub:
     order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
     has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
     are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-    faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
-    (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+    faster). Small batches of a producer may share a message (`more`), which has one reply. A server ends a stream that
+    is old or idle with UNAVAILABLE, an idle one also when others need its place (reason STREAM_IDLE): all batches that
+    were replied to are taken; open a new stream and go on from the first that was not.
     """
     TupleIds: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.TupleIdsRequest, _ingest_pb2.TupleIdsResponse]
     """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
@@ -147,8 +148,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
     order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
     has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
     are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-    faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
-    (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+    faster). Small batches of a producer may share a message (`more`), which has one reply. A server ends a stream that
+    is old or idle with UNAVAILABLE, an idle one also when others need its place (reason STREAM_IDLE): all batches that
+    were replied to are taken; open a new stream and go on from the first that was not.
     """
     TupleIds: _aio.UnaryUnaryMultiCallable[_ingest_pb2.TupleIdsRequest, _ingest_pb2.TupleIdsResponse]  # type: ignore[assignment]
     """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
@@ -235,8 +237,9 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
         has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
         are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-        faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
-        (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+        faster). Small batches of a producer may share a message (`more`), which has one reply. A server ends a stream that
+        is old or idle with UNAVAILABLE, an idle one also when others need its place (reason STREAM_IDLE): all batches that
+        were replied to are taken; open a new stream and go on from the first that was not.
         """
 
     @_abc_1.abstractmethod

@@ -1,7 +1,7 @@
 """IngestService: batches in, acknowledgements out.
 
-    PushStream   reader:  read ─ decode ─ submit ──> [ in the order sent, at most n waiting ] ──> replies
-                          (the next batch is read while earlier ones are being logged)
+    PushStream   reader:  read ─ decode ─ submit ──> [ in the order sent, at most n messages waiting ] ──> replies
+                          (the next message is read while earlier ones are being logged)
 
 `payload_decoder` limits a batch's size and decides where it is decoded. With a producer, the host may hold several
 batches of a stream: a refused batch leaves a gap in the numbers. Without a producer, each batch waits for the one
@@ -11,10 +11,10 @@ before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -37,6 +37,12 @@ from psoup_service.wire.calls import Caller
 from psoup_service.wire.payload_decoder import Decoded, Decoding
 
 _BatchRequest = ingest_pb2.PushRequest | ingest_pb2.PushRowsRequest | ingest_pb2.PushStreamRequest
+
+MOST_MORE = 64
+"""The most further batches of a message."""
+
+_TURN = 8
+"""The batches of a message that are read before other calls go on: each may take some hundred microseconds."""
 
 _MOST_ROWS = 1_048_576
 """The most rows of a push."""
@@ -173,29 +179,24 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], caller: Caller
     ) -> AsyncIterator[ingest_pb2.PushStreamResponse]:
         """Push batches through a pipeline; see the module."""
-        waiting: asyncio.Queue[tuple[int, asyncio.Future[PushAcknowledgement]] | None]
-        waiting = asyncio.Queue(self._backend.limits.pipelined_batches)
+        waiting: _Waiting = asyncio.Queue(self._backend.limits.pipelined_batches)
         reader = asyncio.create_task(self._feed(requests, waiting, caller))
         index = 0
+        entry: _Message | None = None
         try:
             while (entry := await waiting.get()) is not None:
-                number, future = entry
-                try:
-                    acknowledgement = await future
-                except PSoupError as error:
-                    error.facts = {"number": str(number), "index": str(index), **error.facts}
-                    raise
-                response = _reply(ingest_pb2.PushStreamResponse, acknowledgement)
-                response.number = number
-                yield response
-                index += 1
+                response, problem = await _outcome(entry, index)
+                if response is not None:
+                    yield response
+                if problem is not None:
+                    raise problem
+                index += len(entry.outcomes)
             await reader
         finally:
             reader.cancel()
+            _cancel(entry)
             while not waiting.empty():
-                left = waiting.get_nowait()
-                if left is not None:
-                    left[1].cancel()
+                _cancel(waiting.get_nowait())
             await asyncio.gather(reader, return_exceptions=True)
 
     async def Heartbeat(self, request: ingest_pb2.HeartbeatRequest, caller: Caller) -> ingest_pb2.HeartbeatResponse:
@@ -214,29 +215,33 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     async def _feed(
         self,
         requests: AsyncIterator[ingest_pb2.PushStreamRequest],
-        waiting: asyncio.Queue[tuple[int, asyncio.Future[PushAcknowledgement]] | None],
+        waiting: _Waiting,
         caller: Caller,
     ) -> None:
         """Read, decode and submit batch after batch, until the client's side ends or a batch cannot be submitted."""
         sender: _Sender | None = None
         try:
             async for request in requests:
-                future: asyncio.Future[PushAcknowledgement]
-                payload = request.arrow_ipc  # each access to the field copies it
+                entry = _Message(request.number, [])
                 try:
                     sender = _continued(sender, request)
-                    command, place = await self._command(sender, _Place.of(request), payload, caller)
+                    for count, (batch, payload) in enumerate(_batches(sender, request), 1):
+                        command, place = await self._command(sender, batch, payload, caller)
+                        task = asyncio.create_task(self._submit(command, place, len(payload)))
+                        task.add_done_callback(partial(_leave, place))
+                        entry.outcomes.append(task)
+                        if count % _TURN == 0:
+                            await asyncio.sleep(0)
                 except PSoupError as error:
-                    future = asyncio.get_running_loop().create_future()
-                    let_go(error)
-                    future.set_exception(error)
-                    await waiting.put((request.number, future))
+                    entry.outcomes.append(_failed(error))
+                    await waiting.put(entry)
                     return
-                future = asyncio.create_task(self._submit(command, place, len(payload)))
-                future.add_done_callback(partial(_leave, place))
-                await waiting.put((request.number, future))
+                except BaseException:
+                    _cancel(entry)
+                    raise
+                await waiting.put(entry)
                 if not sender.producer:
-                    await asyncio.wait([future])
+                    await asyncio.wait(entry.outcomes)
         finally:
             if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 await waiting.put(None)
@@ -297,9 +302,80 @@ def _reply(kind: type[Reply], acknowledgement: PushAcknowledgement) -> Reply:
     )
 
 
-def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message of a PushStream: the number of its first batch, and the outcomes of its batches, in their order.
+
+    They end with the first batch that could not be submitted.
+    """
+
+    number: int
+    outcomes: list[asyncio.Future[PushAcknowledgement]]
+
+
+_Waiting: TypeAlias = "asyncio.Queue[_Message | None]"
+"""The messages of a PushStream that wait for their replies. None: there are no more."""
+
+
+def _cancel(message: _Message | None) -> None:
+    """Cancel the batches of a message, if they are not taken yet."""
+    for outcome in [] if message is None else message.outcomes:
+        outcome.cancel()
+
+
+async def _outcome(message: _Message, index: int) -> tuple[ingest_pb2.PushStreamResponse | None, PSoupError | None]:
+    """Wait for the outcomes of a message. Returns the reply to the batches before the first refused one, and its error.
+
+    `index`: the number of batches of the call before this message.
+    """
+    response: ingest_pb2.PushStreamResponse | None = None
+    for place, outcome in enumerate(message.outcomes):
+        try:
+            acknowledgement = await outcome
+        except PSoupError as error:
+            error.facts = {"number": str(message.number + place), "index": str(index + place), **error.facts}
+            return response, error
+        if response is None:
+            response = _reply(ingest_pb2.PushStreamResponse, acknowledgement)
+            response.number, response.takes_more = message.number, True
+        else:
+            response.more.append(_reply(ingest_pb2.PushResponse, acknowledgement))
+    return response, None
+
+
+def _batches(sender: _Sender, request: ingest_pb2.PushStreamRequest) -> Iterator[tuple[_Place, ipc.Payload]]:
+    """The batches of a message of a PushStream. Raises InvalidInput for further batches that may not be there."""
+    more = request.more
+    if more and (not sender.producer or request.position or request.HasField("after")):
+        raise InvalidInput(
+            f"number {request.number} has further batches (more), which need a producer, and no source position; send"
+            " each in a message",
+            field="more",
+        )
+    if len(more) > MOST_MORE:
+        raise InvalidInput(
+            f"number {request.number} has {len(more):,} further batches; {MOST_MORE} are the most in a message",
+            field="more",
+        )
+    yield _Place.of(request), request.arrow_ipc  # each access to the field copies it
+    for place, payload in enumerate(more, 1):
+        yield _Place(request.number + place, b"", None), payload
+
+
+def _failed(error: PSoupError) -> asyncio.Future[PushAcknowledgement]:
+    """The outcome of a batch that could not be submitted."""
+    outcome: asyncio.Future[PushAcknowledgement] = asyncio.get_running_loop().create_future()
+    let_go(error)
+    outcome.set_exception(error)
+    outcome.exception()  # so that asyncio does not report it if the call ends before
+    return outcome
+
+
+def _leave(place: TakenRoom, outcome: asyncio.Future[PushAcknowledgement]) -> None:
     """Give back the room of a batch. A task that was cancelled before it began has not submitted the batch."""
     place.release()
+    if not outcome.cancelled():
+        outcome.exception()  # so that asyncio does not report it: a batch after a refused one has no reply
 
 
 def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) -> _Sender:
