@@ -29,6 +29,7 @@ EXCEPTIONS = {
     "storage/psoup_storage/durable/first_token.py": "a token of a service that does not run",
     "storage/psoup_storage/durable/tools/setting_aside.py": "a note about a service that does not run",
     "storage/psoup_storage/durable/tools/backup.py": "when a backup was made, for people",
+    "storage/psoup_storage/replica/takeover.py": "when a copy was taken over, for people; no service runs",
     "clients/psoup_client/copies/moments.py": "a client's own clocks, compared with each other",
     "clients/psoup_client/ingest/direct_pusher.py": "a producer's epoch: greater than the one of an earlier process",
     "clients/psoup_client/ingest/producer.py": "an epoch, as in direct_pusher.py",

@@ -17,6 +17,7 @@ from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget, Target, unreachable
 from psoup_testing.engines import format_fixture
 from psoup_testing.engines.format_fixture import END, START, Soup
+from psoup_testing.oracles.questions import again
 
 BEFORE, AFTER = "before", "after"
 """When a request fails: before it has done anything, or after, so that only its reply is lost."""
@@ -105,7 +106,7 @@ def push(soup: Soup, *values: int) -> None:
 def values_in(path: Path) -> list[int]:
     """The answer of the query of `begin` in a directory."""
     soup = Soup(path, END)
-    answer = soup.invoke(1).to_table()["x"].to_pylist()
+    answer = again(soup.invoke, 1).to_table()["x"].to_pylist()
     soup.store.close()
     return [int(value) for value in answer]
 

@@ -34,7 +34,7 @@ def signed(tokens: Tokens, token: bytes, change: Callable[[bytearray], object], 
     """A token whose body was changed by one who knows the key."""
     body = bytearray(token[:-16])
     change(body)
-    return bytes(body) + module._signature(tokens.keys[tokens._present], tenant, bytes(body))
+    return bytes(body) + module._signature(next(iter(tokens.keys.values())), tenant, bytes(body))
 
 
 def outcome(tokens: Tokens, token: bytes, tenant: str = "default", newest: int = 100) -> str:

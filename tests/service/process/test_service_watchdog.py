@@ -13,7 +13,7 @@ import pytest
 from psoup_client import Client
 from psoup_service.figures import watchdog as module
 from psoup_service.figures.metrics import Metrics
-from psoup_service.figures.watchdog import TICK_S, Watchdog
+from psoup_service.figures.watchdog import Watchdog
 from psoup_service.process.settings import Settings
 from psoup_testing.services.threaded_service import serving
 
@@ -36,7 +36,7 @@ async def watching() -> AsyncIterator[Watchdog]:
 async def until(done: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not done():
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(0)
 
 
 def spend(seconds: float) -> None:
@@ -76,12 +76,14 @@ def test_a_stall_of_the_call_that_rouses_it_is_counted(monkeypatch: pytest.Monke
 
 def test_it_stays_awake_while_the_loop_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BUSY_S", 0.0)
+    monkeypatch.setattr(module, "REST_AFTER", 5)
+    ticks = list[float]()
+    monkeypatch.setattr(Metrics, "loop_lag", lambda _, lag: ticks.append(lag))
 
     async def scenario() -> None:
         async with watching() as watchdog:
-            for _ in range(20):
-                await asyncio.sleep(TICK_S)
-                assert not watchdog.resting
+            await until(lambda: watchdog.resting or len(ticks) >= 20)
+            assert not watchdog.resting
 
     asyncio.run(scenario())
 
