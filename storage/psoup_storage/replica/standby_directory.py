@@ -140,14 +140,17 @@ def _make_again(target: Target, path: Path, why: str, progress: Progress) -> Non
 
 
 def _make(target: Target, path: Path, progress: Progress) -> None:
+    fences = read_fences(target)  # a restore that begins later has all that counts before them
+
     def finish(directory: Path, restored: RestoredCopy) -> None:
-        fences = read_fences(target)
-        writer = fences.writer(fences.epoch_at(restored.number))
-        mark_standby(directory / DATABASE, target.place, str(writer))
+        if read_fences(target).epoch != fences.epoch:
+            raise Unavailable(f"{target.place} was taken over meanwhile; start the standby again", reason="COPY_GAP")
+        number = restored.number if restored.missing else max(restored.number, fences.epoch)
+        mark_standby(directory / DATABASE, target.place, str(fences.writer(fences.epoch_at(number))))
         notes = Notes(directory)
         for name, text in restored.notes.items():
             notes.write(name, text, sync=True)
-        notes.write(NOTE, Place(restored.number, restored.time, restored.missing).text(), sync=True)
+        notes.write(NOTE, Place(number, restored.time, restored.missing).text(), sync=True)
         notes.close()
 
     restore_copy(target, path, progress=progress, finish=finish)

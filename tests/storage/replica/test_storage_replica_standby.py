@@ -15,8 +15,9 @@ from psoup_storage import DurableStore, StandbyStore
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.replica import standby_store
 from psoup_storage.replica.chain import last_number, read_object
-from psoup_storage.replica.objects import EVENTS, object_name
+from psoup_storage.replica.objects import EVENTS, object_name, pack
 from psoup_storage.replica.restore import restore_copy
+from psoup_storage.replica.segments import decode_rows, encode_rows
 from psoup_storage.replica.standby_directory import NOTE, prepare_standby
 from psoup_storage.replica.targets import DirectoryTarget, Target
 from psoup_testing.engines.attachments import attach, write
@@ -44,6 +45,16 @@ def segment_of(copy: Path, sequence: int) -> int:
     target = DirectoryTarget(copy)
     parts = [read_object(target, number) for number in range(1, last_number(target) + 1)]
     return next(part.number for part in parts if part.kind == EVENTS and part.facts["last"] >= sequence)
+
+
+def write_behind_the_fence(target: DirectoryTarget) -> None:
+    """Write, as the older writer, a segment with an event that no service has decided."""
+    last = last_number(target)
+    part = next(part for number in range(1, last) if (part := read_object(target, number)).kind == EVENTS)
+    rows = [each._replace(row=each.row._replace(sequence=each.row.sequence + 3)) for each in decode_rows(part.payload)]
+    sequences = {"after": 3, "first": rows[0].row.sequence, "last": rows[-1].row.sequence}
+    facts = part.facts | {"number": last + 1, "previous": read_object(target, last).digest} | sequences
+    assert target.create(object_name(last + 1), pack(facts, encode_rows(rows)))
 
 
 @pytest.fixture
@@ -237,12 +248,10 @@ def test_a_standby_goes_on_with_the_service_that_took_the_copy_over(copy: Soup, 
         with pytest.raises(FailedPrecondition, match="another service took it over; the next start"):
             follow(soup)
         assert shown(soup) == shown(copy)
-    with copied(tmp_path / "heir", place) as heir:
-        push(heir, 4)
-        wait_for_copy(heir)
-        with standby(tmp_path / "standby", place) as soup:
-            follow(soup)
-            push(heir, 5)
+    with standby(tmp_path / "standby", place) as soup:
+        write_behind_the_fence(place)
+        with copied(tmp_path / "heir", place) as heir:
+            push(heir, 4)
             wait_for_copy(heir)
             follow(soup)
             assert shown(soup) == shown(heir)
