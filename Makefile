@@ -104,7 +104,7 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 # Three workers: the tests wait for processes and sockets some of the time, and a worker more takes 8 s of a processor to
 # load everything. Random tests draw a quarter of their cases, the same ones in every run; make soak draws
 # all of them and many more.
-test: $(STAMP) $(KERNELS) ## Run the tests (about seven minutes on two cores); ARGS goes to pytest.
+test: $(STAMP) $(KERNELS) ## Run the tests (about six minutes on two cores); ARGS goes to pytest.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.25} $(PYTEST) -q -n 3 --dist loadfile -m "not slow and not long" $(ARGS)
 
 test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once), the larger part of each sweep, and Hypothesis at length (eighteen minutes).
