@@ -55,7 +55,7 @@ class FollowedCopy:
             return None
         part = unpack(number, content, self.target.place)
         if part.epoch > self._epoch:
-            raise self._gap("another service took it over")
+            raise self._end("another service took it over; the next start follows that one")
         counts = part.epoch == self._epoch
         if counts and part.kind != FENCE and self._previous and part.facts["previous"] != self._previous:
             raise damaged(self.target.place, number, "it does not follow the object before it")
@@ -81,7 +81,7 @@ class FollowedCopy:
         return rows
 
     def _gap(self, why: str) -> FailedPrecondition:
-        return FailedPrecondition(
-            f"{self.target.place} cannot be followed any further: {why}; the next start takes a newer base image",
-            reason="COPY_GAP",
-        )
+        return self._end(f"{why}; the next start takes a newer base image")
+
+    def _end(self, why: str) -> FailedPrecondition:
+        return FailedPrecondition(f"{self.target.place} cannot be followed any further: {why}", reason="COPY_GAP")
