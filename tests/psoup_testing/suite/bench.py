@@ -46,7 +46,7 @@ _in_a_process = processes.served
 def _served(
     folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None, also: str = ""
 ) -> Iterator[processes.Served]:
-    if also:  # a listener with TLS, whose files the settings name
+    if also or not {"PSOUP_REPLICATE", "PSOUP_STANDBY"}.isdisjoint(settings or {}):  # also for a listener with TLS
         with _in_a_process(folder, durable=durable, settings=settings, also=also) as there:
             yield there
         return
