@@ -8,7 +8,6 @@ service share the cores. The peer reads a plain query of the source in the same 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +19,8 @@ import pyarrow as pa
 from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target
 from benchmarks.tool.run import Run
-from psoup_client import Client, Query
+from benchmarks.tool.steady_pushes import SteadyPushes, delays_of
+from psoup_client import Client
 
 NAMES = "derived.delay", "derived.delay.p99"
 BATCH, PACE_S = 1_000, 0.01
@@ -39,41 +39,18 @@ def rows(run: Run) -> Iterator[Row]:
     yield from run.part(partial(_measured, run.of(20.0, 6.0, 0.5)), *NAMES)
 
 
-class Pushing:
-    """A thread that pushes at a steady pace until it is ended."""
+class Rows:
+    """The rows of a push, whose times go on from the present time."""
 
-    def __init__(self, client: Client) -> None:
-        self._client, self._ending = client, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pushes")
-        self.last = (0, 0.0)
-        """The sequence of the last push, and the time of its acknowledgement."""
-        self.pushed = 0
-        self.begun = time.monotonic()
+    def __init__(self) -> None:
+        self._draw, self._first = np.random.default_rng(48), int(1e6 * time.time())
 
-    def __enter__(self) -> Pushing:
-        self.begun = time.monotonic()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-
-    @property
-    def rate(self) -> float:
-        """Tuples a second so far."""
-        return BATCH * self.pushed / (time.monotonic() - self.begun)
-
-    def _run(self) -> None:
-        draw, first = np.random.default_rng(48), int(1e6 * time.time())
-        while not self._ending.wait(max(0.0, self.begun + PACE_S * self.pushed - time.monotonic())):
-            times = first + int(1e6 * PACE_S) * self.pushed + 10 * np.arange(BATCH)
-            numbers = self.pushed * BATCH + np.arange(BATCH)
-            moments = pa.array(times, pa.timestamp("us"))
-            tuples = pa.table({"k": draw.integers(0, KEYS, BATCH), "v": numbers, "moment": moments})
-            sequence = self._client.push("s", tuples).sequence
-            self.pushed += 1
-            self.last = sequence, time.monotonic()
+    def __call__(self, pushed: int) -> pa.Table:
+        """The rows of the push after `pushed` ones."""
+        times = self._first + int(1e6 * PACE_S) * pushed + 10 * np.arange(BATCH)
+        moments = pa.array(times, pa.timestamp("us"))
+        values = pushed * BATCH + np.arange(BATCH)
+        return pa.table({"k": self._draw.integers(0, KEYS, BATCH), "v": values, "moment": moments})
 
 
 def _measured(live_s: float) -> Iterator[Row]:
@@ -83,24 +60,10 @@ def _measured(live_s: float) -> Iterator[Row]:
         client.push("t", pa.table({"k": np.arange(KEYS), "p": np.arange(KEYS)}))
         client.execute(f"CREATE STREAM x AS ({SELECT}) RETENTION 10 SECONDS")
         queries = [client.register(SHOWN.format(name)) for name in ("x", "s")]
-        with Pushing(client) as pushing, Client(service.address) as reader:
-            delays, plain = (_delays(pushing, reader.query(query.id), live_s) for query in queries)
+        with SteadyPushes(client, "s", PACE_S, Rows()) as pushing, Client(service.address) as reader:
+            delays, plain = (delays_of(pushing, reader.query(query.id), live_s, WARM_UP) for query in queries)
             rate = pushing.rate
     note = f"derived.delay: {rate:,.0f} tuples/s came, and {len(delays):,} instants were read"
     for name, share, target in zip(NAMES, (50, 99), (None, Target(value_at_most=50)), strict=True):
         ours, theirs = (Sample.of([float(np.percentile(values, share))]) for values in (delays, plain))
         yield Row(name, ours, "ms", "a read of the source", theirs, target, note, {"tuples_per_s": rate})
-
-
-def _delays(pushing: Pushing, query: Query, live_s: float) -> list[float]:
-    """Milliseconds from an acknowledgement to the reply of a read that waits for it, for the newest push each time."""
-    delays, seen, until = list[float](), 0, time.monotonic() + live_s
-    while time.monotonic() < until or len(delays) <= WARM_UP:
-        sequence, acknowledged = pushing.last
-        if sequence == seen:
-            time.sleep(0.0002)
-            continue
-        seen = sequence
-        query.invoke(wait_for=sequence)
-        delays.append(1e3 * (time.monotonic() - acknowledged))
-    return delays[WARM_UP:]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -27,8 +26,9 @@ import pyarrow as pa
 from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target, in_turns
 from benchmarks.tool.run import Run
+from benchmarks.tool.steady_pushes import SteadyPushes, delays_of
 from benchmarks.tool.workload import CREATE, STREAM, batches, make_columns
-from psoup_client import Client, Query
+from psoup_client import Client
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.restore import restore_copy
@@ -98,57 +98,15 @@ def _lag(sizes: Sizes) -> Iterator[Row]:
         _wait_for_copy(folder / "copy", soup.client.info().sequence)
         following = processes.served(folder / "b", settings={"PSOUP_STANDBY": str(folder / "copy")})
         reader = stack.enter_context(Client(stack.enter_context(following).address, timeout=PATIENCE_S))
-        with Pushing(soup.client) as pushing:
-            delays = _delays(pushing, reader.query(shown.id), sizes.live_s)
+        rows = batches(make_columns(BATCH), BATCH)[0]
+        with SteadyPushes(soup.client, STREAM, PACE_S, lambda _: rows) as pushing:
+            delays = delays_of(pushing, reader.query(shown.id), sizes.live_s, WARM_UP)
             rate = pushing.rate
     halves = [median(delays[: len(delays) // 2 + 1]), median(delays[len(delays) // 2 :])]
     note = f"replica.lag: {rate:,.0f} tuples/s came; medians of both halves: {halves[0]:,.0f} and {halves[1]:,.0f} ms"
     for name, share, target in (("replica.lag", 50, None), ("replica.lag.p99", 99, Target(value_at_most=2_000))):
         sample = Sample.of([float(np.percentile(delays, share))])
         yield Row(name, sample, "ms", "", None, target, note, {"tuples_per_s": rate, "halves_ms": halves})
-
-
-class Pushing:
-    """A thread that pushes 200,000 tuples a second. `last`: the newest event, and when it was acknowledged."""
-
-    def __init__(self, client: Client) -> None:
-        self._client, self._ending = client, threading.Event()
-        self._table = batches(make_columns(BATCH), BATCH)[0]
-        self._thread = threading.Thread(target=self._run)
-        self.last, self._pushed, self._begun = (0, 0.0), 0, time.monotonic()
-
-    def __enter__(self) -> Pushing:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-
-    @property
-    def rate(self) -> float:
-        """Tuples a second so far."""
-        return BATCH * self._pushed / (time.monotonic() - self._begun)
-
-    def _run(self) -> None:
-        while not self._ending.wait(max(0.0, self._begun + PACE_S * self._pushed - time.monotonic())):
-            sequence = self._client.push(STREAM, self._table).sequence
-            self._pushed += 1
-            self.last = sequence, time.monotonic()
-
-
-def _delays(pushing: Pushing, query: Query, live_s: float) -> list[float]:
-    """Milliseconds from an acknowledgement to the reply of the standby, for the newest push each time."""
-    delays, seen, until = list[float](), 0, time.monotonic() + live_s
-    while time.monotonic() < until or len(delays) <= WARM_UP:
-        sequence, acknowledged = pushing.last
-        if sequence == seen:
-            time.sleep(0.0002)
-            continue
-        seen = sequence
-        query.invoke(wait_for=sequence)
-        delays.append(1e3 * (time.monotonic() - acknowledged))
-    return delays[WARM_UP:]
 
 
 def _restore(sizes: Sizes) -> Iterator[Row]:

@@ -96,7 +96,7 @@ class Room:
     def check_state(
         self, snapshot: Snapshot, stream_id: int, spec: StreamSpec, number: int, size: int, waiting: int = 0
     ) -> None:
-        """Note what a stream has, as `has_state`. Raise ResourceExhausted, reason STATE_LIMIT, if it does not fit."""
+        """Record the bytes of a state, as `has_state`. Raises ResourceExhausted, reason STATE_LIMIT, without room."""
         self.has_state(stream_id, number, size, waiting)
         view, limits, ways = snapshot.by_id.get(stream_id), "", _WAYS
         if not self.fits(snapshot, stream_id):

@@ -341,7 +341,6 @@ class Service:
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= self.clock.state().figures()
         frame |= {"results_offered": self._offers.installed}
-        frame["short_of_disk"] = int(bool(self.host.shortage()))
         frame |= self._servicers.figures() | self.regular.figures() | self._observers.figures()
         return {**structures, **self.host.counters(), **frame}
 

@@ -80,7 +80,7 @@ class CopyGate:
 
 
 NO_COPY = CopyGate()
-"""The gate of a store without a copy."""
+"""The gate of a store without a copy. It lets all events pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,10 @@ class Store(Protocol):
 
     def shortage(self) -> str:
         """The reason why the store takes no events now: no room, or the copy; "" if it takes them. O(1), any thread."""
+        ...
+
+    def disk_shortage(self) -> str:
+        """The reason why the disk has no room for events now; "" if it has. O(1), any thread."""
         ...
 
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:

@@ -105,6 +105,8 @@ class MemoryStore:
         """Return "": there is always room here."""
         return ""
 
+    disk_shortage = shortage
+
     def spool(self, batch: Batch, pace: Callable[[], int]) -> None:
         """Do nothing: no write takes long."""
 

@@ -190,6 +190,11 @@ class Committer(StageThread):
         full = self._full
         return self._store.shortage() if full is None else full.message
 
+    @property
+    def short_of_disk(self) -> bool:
+        """Whether events are refused because the disk has no room. From any thread."""
+        return isinstance(self._full, ResourceExhausted) or bool(self._store.disk_shortage())
+
     def put(self, group: CommitGroup) -> None:
         """Queue a group, or log it at once if the store is not durable. From the sequencer's thread."""
         if not self._store.durable:

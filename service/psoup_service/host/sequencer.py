@@ -109,6 +109,7 @@ class Sequencer(StageThread):
     def counters(self) -> dict[str, int]:
         """Figures for the operator."""
         written = {"groups": self._committer.groups, "events": self._committer.events}
+        written |= {"short_of_disk": int(self._committer.short_of_disk)}
         return written | {"spooled_pushes": self._spooler.count, "watermark_jumps": self.jumps.count}
 
     def start(self) -> None:

@@ -122,6 +122,7 @@ class DurableStore:
         self._reader = QuickReader(self._directory.database, None if vfs is None else self._database.query)
         self.registrations = LoggedRegistrations(self._reader.rows)
         self.spool, self.make_ready = self._ready.spool, self._ready.make
+        self.disk_shortage = self.room.shortage
 
     @property
     def path(self) -> Path:
@@ -153,8 +154,8 @@ class DurableStore:
         self.room.check(size)
 
     def shortage(self) -> str:
-        """The reason why the disk has no room for events at present; "" if it has."""
-        return self.room.shortage()
+        """See `Store`."""
+        return self.disk_shortage() or self.copy_gate.reason()
 
     def append(self, events: Sequence[Event]) -> None:
         """Store `events` in one transaction. Raises ResourceExhausted without room; then none is stored.

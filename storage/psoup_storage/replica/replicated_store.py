@@ -73,10 +73,6 @@ class ReplicatedStore(DurableStore):
             super().close()
             raise
 
-    def shortage(self) -> str:
-        """See `Store`."""
-        return super().shortage() or self.copy_gate.reason()
-
     def append(self, events: Sequence[Event]) -> None:
         """See `Store`. Raises Unavailable as `CopyGate.check`; then no event is stored."""
         if events:

@@ -135,7 +135,7 @@ def is_copy(place: str) -> bool:
 
 
 def last_object(target: Target) -> NumberedObject:
-    """The last object of a copy that counts. Raises InvalidInput if there is no copy, Internal if it is damaged."""
+    """The last object that is not passed over. Raises InvalidInput without a copy, Internal for a damaged one."""
     if owner_of(target) is None or not (number := last_number(target)):
         raise InvalidInput(f"{target.place} has no copy of a service (psoup serve --replicate makes one)")
     return counting_object(target, read_fences(target), number)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import apsw
 
 from psoup.errors import InvalidInput, Unavailable
-from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
+from psoup_storage.durable.directory import AUDIT, DATABASE, DataDirectory, Notes
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.standby_mark import STANDBY, mark_standby
 from psoup_storage.durable.tools.doctor import Progress
@@ -135,6 +135,8 @@ def _make_again(target: Target, path: Path, why: str, progress: Progress) -> Non
     fresh = path.with_name(f"{path.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     _make(target, fresh, progress)
+    if (path / AUDIT).exists():  # it is about calls of this standby, so the copy does not have it
+        (path / AUDIT).rename(fresh / AUDIT)
     shutil.rmtree(path)
     fresh.rename(path)
 

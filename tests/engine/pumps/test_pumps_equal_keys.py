@@ -79,7 +79,7 @@ def _pump(soup: LocalPSoup, tenant: str) -> Pump:
 
 
 def test_streams_of_different_tenants_share_nothing() -> None:
-    """No tenant learns of the streams of another one, or pays for them."""
+    """A tenant does not see the streams of another tenant, and is not charged for them."""
     soup = LocalPSoup(clock=VirtualClock(1_000 * SECOND), verify="all")
     for tenant in ("acme", "other"):
         soup.submit(CreateTenant(tenant, Quotas()))

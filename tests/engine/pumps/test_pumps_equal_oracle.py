@@ -1,4 +1,4 @@
-"""Equal derived streams in random histories: each has the rows of a stream alone, whatever happens to its equals.
+"""Equal derived streams in random histories: each has the rows that it would have alone.
 
 Streams of one plan are created at different times, suspended, resumed with and without a gap, dropped and created
 again. Some have options that do not belong to the plan, and some have another plan. Steps are small, pushes of rows
@@ -61,7 +61,7 @@ class Failing(Soup):
         return super()._submit(command)
 
     def killed(self) -> Failing:
-        """A new service on what is on the disk."""
+        """Start a new service on the same data directory."""
         path = self.path.with_name(f"{self.path.name}+")
         shutil.copytree(self.path, path)
         self.store.close()

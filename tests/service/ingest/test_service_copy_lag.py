@@ -85,6 +85,7 @@ def test_prepared_commands_wait_until_the_copy_has_caught_up(tmp_path: Path) -> 
         before, gate.closed = copied.store.sequence, True
         pushing = pool.submit(copied.client.push, "s", pa.table({"x": [1]}))
         copied.running.wait_until(lambda: copied.running.service.host.shortage() == "the gate is closed")
+        assert copied.running.service.host.counters()["short_of_disk"] == 0
         with pytest.raises(Unavailable, match="the gate is closed"):
             copied.client.create_stream("CREATE STREAM t (x BIGINT)")  # a push would wait for the first one
         assert copied.store.sequence == before and not pushing.done()

@@ -241,6 +241,7 @@ def test_what_found_no_room_in_the_log_is_logged_when_there_is_some(
                 said = await refused(wire.push("s", pa.table({"x": [9]})), grpc.StatusCode.RESOURCE_EXHAUSTED)
                 assert said.reason == "DISK_FULL"
                 assert "is full" in service.host.shortage(), "though the disk says that it has room"
+                assert service.host.counters()["short_of_disk"] == 1
                 assert len(await wire.invoke(query)) == number
                 disk.at = -1
                 done = await waits

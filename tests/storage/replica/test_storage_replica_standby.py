@@ -12,6 +12,7 @@ import pytest
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, Unavailable
 from psoup_storage import DurableStore, StandbyStore
+from psoup_storage.durable.directory import AUDIT
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.replica import standby_store
 from psoup_storage.replica.chain import last_number, read_object
@@ -124,10 +125,12 @@ def test_history_that_was_attached_comes_with_the_next_image(copy: Soup, tmp_pat
         with pytest.raises(FailedPrecondition, match=r"event 4 attached history.*the next start takes a newer base"):
             follow(soup)
         assert shown(soup)[2] == 3
+    (tmp_path / "standby" / AUDIT).write_text("a call\n")
     with standby(tmp_path / "standby", place) as soup:
         follow(soup)
         assert [row["x"] for row in shown(copy)[0]] == [*range(50), 1, 2, 3, 4]
         assert shown(soup) == shown(copy)
+    assert (tmp_path / "standby" / AUDIT).read_text() == "a call\n"
 
 
 def test_a_standby_without_the_image_that_it_needs_waits_for_it(copy: Soup, tmp_path: Path) -> None:
