@@ -166,11 +166,11 @@ def test_events_that_the_newer_writer_lacks_are_passed_over(tmp_path: Path) -> N
             if read_object(target, last_number(target)).facts.get("last") == soup.store.sequence:
                 break
             looked.wait(0.01)
-        full[0] = False
         restored = restore_copy(DirectoryTarget(target.place), tmp_path / "heir", takes_over=True)
         assert 4 <= restored.sequence < soup.store.sequence
         push(soup, 60)
         assert stopped.wait(30)
+    full[0] = False
     with copied(tmp_path / "heir", target) as heir:
         push(heir, *range(100, 170))
     before = list(range(1, restored.sequence - 1))
