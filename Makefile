@@ -101,15 +101,26 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 	  wait
 	@touch $@
 
+# $(1): which tests. A test that fails beside other tests runs once more, alone. If it passes then, it has a race: the run
+# counts, and its last lines name the test, which is to be mended as any other.
+TESTED = rm -rf build/pytest; $(PYTEST) -q -n 3 --dist loadfile -o cache_dir=build/pytest $(1) || { \
+	  [ $$? -eq 1 ] || exit 1; \
+	  cp build/pytest/v/cache/lastfailed build/failed-once.json; \
+	  echo "The tests that failed run once more, alone:"; \
+	  $(PYTEST) -q -n 0 -o cache_dir=build/pytest --last-failed --last-failed-no-failures none --maxfail 1 $(1); \
+	  echo "These tests failed beside other tests, and passed alone. Each has a race; mend it:"; \
+	  cat build/failed-once.json; \
+	}
+
 # Three workers: the tests wait for processes and sockets some of the time, and a worker more takes 8 s of a processor to
 # load everything. Random tests draw a quarter of their cases, the same ones in every run; make soak draws
 # all of them and many more.
 test: $(STAMP) $(KERNELS) ## Run the tests (about six minutes on two cores); ARGS goes to pytest.
-	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.25} $(PYTEST) -q -n 3 --dist loadfile -m "not slow and not long" $(ARGS)
+	@export PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.25}; $(call TESTED,-m "not slow and not long" $(ARGS))
 
 test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once), the larger part of each sweep, and Hypothesis at length (eighteen minutes).
-	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
-	@$(if $(ARGS),,PSOUP_TEST_SCALE=1 $(PYTEST) -q -n 3 --dist loadfile -m "random and not long and not slow")
+	@export PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3}; $(call TESTED,-m "long and not slow" $(ARGS))
+	@$(if $(ARGS),,export PSOUP_TEST_SCALE=1; $(call TESTED,-m "random and not long and not slow"))
 
 seeded: $(STAMP) ## List the seeded bugs, each with the test that catches it.
 	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.suite.seeded
