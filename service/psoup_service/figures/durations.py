@@ -20,20 +20,26 @@ from prometheus_client.utils import floatToGoString
 SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 """The upper bounds of the buckets of every histogram of seconds."""
 
+_NEWEST = 1 / 8
+"""The weight of the newest duration in the mean of the last ones."""
+
 
 class Durations:
     """A histogram of seconds, with the buckets of `SECONDS`."""
 
-    __slots__ = ("counts", "total")
+    __slots__ = ("counts", "recent", "total")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(SECONDS) + 1)
         self.total = 0.0
+        self.recent = 0.0
+        """The mean of the last durations; 0 before the first one."""
 
     def add(self, seconds: float) -> None:
         """Count a duration. Only one thread may call it. O(log buckets)."""
         self.counts[bisect_left(SECONDS, seconds)] += 1
         self.total += seconds
+        self.recent += _NEWEST * (seconds - self.recent)
 
 
 class StageTimes:

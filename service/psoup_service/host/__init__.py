@@ -11,9 +11,11 @@ Files and rooms, in reading order:
     host, ports                             the whole, and the methods that it needs of an engine
     worker, threads, runner, frames         a stage's thread; pools of threads; parallel tasks; frames of an error
     room, shared_bytes                      limits on work under way, and on bytes of all tenants
-    line, command_facts, jumps              waiting commands; facts about a command; watermarks past the clock
+    line, commit_delay                      waiting commands; how long small pushes wait for further ones
+    command_facts, jumps                    facts about a command; watermarks past the clock
     sequencer, binder, spooler              commands to events; statements to queries; large pushes to the disk
-    committer, writer                       the log and the replies; the thread that changes the engine
+    committer, errands, writer              the log and replies; its work for other threads; the thread that changes the
+                                            engine
     maintainer, background                  the thread of maintenance; budgets of background work
     precautions, fold_notes                 notes of one process for the next
     turns                                   the order of tenants, threads and long work

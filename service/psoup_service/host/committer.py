@@ -20,60 +20,22 @@ without a disk makes no command wait. So there the sequencer's thread appends th
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.events import Event
 from psoup_service.figures.call_notes import moment
 from psoup_service.figures.durations import StageTimes
+from psoup_service.host.errands import Errand
 from psoup_service.host.line import Submission, is_large
 from psoup_service.host.room import Entered, Room
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.host.writer import Traced, Writer
 from psoup_storage.contract import Store
-
-
-class Errand:
-    """Work that the committer does for another thread, in its turn. The other thread waits in `result`."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._over = threading.Event()
-        self._outcome: Any = None
-        self._problem: BaseException | None = None
-        self._own = False
-
-    def result(self) -> Any:
-        """The result of the work; raises its error. Called once, by the thread that asked."""
-        self._over.wait()
-        if self._own:
-            return self._work()
-        if self._problem is not None:
-            raise self._problem
-        return self._outcome
-
-    def do(self) -> None:
-        """Do the work, unless it was waived. `result` raises its exception on the thread that asked."""
-        if self._over.is_set():
-            return
-        try:
-            self._outcome = self._work()
-        except BaseException as problem:
-            self._problem = problem
-        self._over.set()
-
-    def waive(self) -> None:
-        """Let the waiting thread do the work itself, at once. Has no effect once the work is done."""
-        if not self._over.is_set():
-            self._own = True
-            self._over.set()
-
 
 RETRY_SECONDS = 0.5
 """Seconds between two attempts to write to a store that had no room."""

@@ -108,7 +108,7 @@ class Host(Generic[SnapshotT]):
             self.stages,
         )
         self.shortage = self._sequencer.shortage
-        store.share(self._sequencer.in_turn)
+        store.share(self._sequencer.errands.in_turn)
         self._allowance = allowance or ReadLimits()
         self.way = self._sequencer.binder.way
         self._writer.lend(BackgroundBudgets(self._allowance, self.way, lambda *_: None))  # a task's time is charged

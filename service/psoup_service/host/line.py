@@ -21,12 +21,13 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from psoup.admission.queries.bind_steps import Binding
-from psoup.admission.together import MOST, MOST_BYTES, may_join
+from psoup.admission.together import MOST, MOST_BYTES, is_small, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, CreateStream, Push
 from psoup_service.figures.call_notes import CallTrace, moment
 from psoup_service.figures.durations import Durations
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
+from psoup_service.host.commit_delay import CommitDelay
 from psoup_service.host.spooler import Ahead
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
 
@@ -149,9 +150,10 @@ class CommandLine:
 
 
 class TenantLines:
-    """The lines of all tenants. `weight`: returns the weight of a tenant."""
+    """The lines of all tenants. `weight`: returns the weight of a tenant. `delay`: how long small pushes wait."""
 
-    def __init__(self, weight: Weight = equal) -> None:
+    def __init__(self, weight: Weight = equal, delay: CommitDelay | None = None) -> None:
+        self.delay = delay or CommitDelay()
         self.times = TenantTimes(weight)
         self._quick = FairTurns(self.times)
         self._large = FairTurns(self.times)
@@ -180,11 +182,16 @@ class TenantLines:
         first = None if tenant is None else self._lines[tenant].large
         return first is not None and not (under_way and is_large(first))
 
-    def put(self, submission: Submission) -> None:
-        """Put a command at the end of its tenant's line."""
+    def put(self, submission: Submission) -> bool:
+        """Put a command at the end of its tenant's line. Returns whether it is a small push that begins to wait."""
         line = self._line(submission.tenant)
         line.put(submission)
         self._wait(submission.tenant, line)
+        if is_small(submission.command):
+            return self.delay.come()
+        if not is_large(submission):
+            self.delay.hurry()
+        return False
 
     def put_first(self, submission: Submission) -> None:
         """Put a command that has waited already in front of all quick commands of its tenant."""

@@ -3,7 +3,8 @@
     line     c1 c2 c3 c4 | c5 …            a group: waiting commands, until preparing has taken `GROUP_SECONDS`
              prepare each                  tenants take turns; a refusal is answered at once, other commands go on
              small pushes                  neighbours to one stream become one event, or are prepared alone if it is
-                                           refused; small pushes wait while a group is written, so more can share
+                                           refused; they wait while a group is written, and for company
+                                           (`commit_delay`), so more can share
              hand over e1 e2 e4            the committer logs the events, answers the callers, and feeds the writer
              hand over an errand           work of another thread: the committer does it alone, between two groups
              P7                            admission foresees the event of a large push, one push at a time
@@ -17,11 +18,9 @@ command of the group is acknowledged. The stage then ends, because admission alr
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from psoup.admission import Admission
 from psoup.admission.together import is_small, join, share
@@ -33,7 +32,9 @@ from psoup_service.figures.call_notes import moment
 from psoup_service.figures.durations import StageTimes
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
-from psoup_service.host.committer import CommitGroup, Committer, Errand
+from psoup_service.host.commit_delay import CommitDelay
+from psoup_service.host.committer import CommitGroup, Committer
+from psoup_service.host.errands import Errands
 from psoup_service.host.followed_events import FollowedEvents
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, add_steps, add_waits, is_large
@@ -44,8 +45,6 @@ from psoup_service.host.turns.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
-
-T = TypeVar("T")
 
 GROUP_SECONDS = 0.005
 """Time of preparing after which a group is closed: many registrations must not hold back the answers to pushes."""
@@ -93,10 +92,9 @@ class Sequencer(StageThread):
         """The large push that the spooler has given back."""
         self._beside = 0
         """The number of submissions that the binder and the spooler have."""
-        self._line = TenantLines(weight)
+        self._line = TenantLines(weight, CommitDelay(lambda: stages.synced.recent + stages.applied.recent))
         self._registering = TenantTimes()
-        self._errands: deque[Errand] = deque()
-        """Work of other threads for the committer, which does it before the next large push."""
+        self.errands = Errands(self.condition)
         self.followed = FollowedEvents(admission, store, self.condition)
         self._group: list[Submission] = []
         self._ended = False
@@ -118,6 +116,7 @@ class Sequencer(StageThread):
         if self._store.durable:
             self._committer.start()
             self._spooler.start()
+        self.errands.begin()
         super().start()
 
     def stop(self, *, finish: bool) -> None:
@@ -139,27 +138,10 @@ class Sequencer(StageThread):
         """Queue a command; it is answered later. From any thread."""
         with self.condition:
             if not self._ended:
-                self._line.put(submission)
-                if self.has_work():
+                if self._line.put(submission) or self.has_work():
                     self.condition.notify()
                 return
         self._refuse([submission])
-
-    def in_turn(self, work: Callable[[], T]) -> T:
-        """The result of `work`, which the committer does in the turn of a large push. Raises the errors of `work`.
-
-        The work waits for earlier small pushes, and later small pushes wait for it. From any thread but the sequencer's
-        and the committer's.
-        """
-        errand = Errand(work)
-        with self.condition:
-            if self._ended or self._thread.ident is None:
-                errand.waive()
-            else:
-                self._errands.append(errand)
-                self.condition.notify()
-        result: T = errand.result()
-        return result
 
     def _come_back(self, submission: Submission, ahead: Ahead | None = None) -> None:
         """Take back a submission, on the binder's or the spooler's thread. It is before the tenant's waiting commands.
@@ -182,12 +164,16 @@ class Sequencer(StageThread):
     def wait_for_work(self) -> bool:
         """Sleep until there is work. A stage that finishes also waits for the binder and the spooler."""
         with self.condition:
-            while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
-                self.condition.wait()
-            return self.has_work() and (self._finishing or not self._stopping)
+            while True:
+                left = self._line.delay.left()  # before `has_work`: else it could end between the two
+                if self.has_work() or (self._stopping and not (self._finishing and self._beside)):
+                    return self.has_work() and (self._finishing or not self._stopping)
+                self.condition.wait(left or None)
 
     def has_work(self) -> bool:
-        """Whether commands may be taken. A small push waits while a group is written: later ones may join its event."""
+        """Whether commands may be taken. A small push waits while a group is written, and for company: later ones may
+        join its event.
+        """
         if self._spooled is not None or self.followed or self._may_take_quick() or self._may_pause():
             return True
         return self._line.may_take_large(self._large_under_way)
@@ -198,10 +184,12 @@ class Sequencer(StageThread):
 
     def _may_take_quick(self) -> bool:
         first = self._line.quick
-        return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
+        if first is None or self._stopping or not is_small(first.command):
+            return first is not None
+        return not self._committer.writing and not self._line.delay.left()
 
     def _may_pause(self) -> bool:
-        return bool(self._errands or self._committer.due) and (self._stopping or not self._committer.writing_large)
+        return bool(self.errands or self._committer.due) and (self._stopping or not self._committer.writing_large)
 
     def _written(self) -> None:
         with self.condition:
@@ -217,8 +205,7 @@ class Sequencer(StageThread):
         with self.condition:
             self._ended = True
             left = [*self._group, *self._line.drain(), *filter(None, [self._spooled])]
-            while self._errands:
-                self._errands.popleft().waive()
+            self.errands.end()
         self._refuse(left)
         self.followed.end(self._error)
         self.binder.stop(finish=False)
@@ -233,16 +220,16 @@ class Sequencer(StageThread):
             self._committer.put(group)
         self._prepare_group(self._quick_ones())
         if self._may_pause():
-            with self.condition:
-                errand = self._errands.popleft() if self._errands else None
-            self._committer.put(CommitGroup(large=True, errand=errand))
+            self._committer.put(CommitGroup(large=True, errand=self.errands.take()))
         else:
             self._prepare_group(self._large_one())
 
     def _quick_ones(self) -> Iterator[list[Submission]]:
         """Lists of quick commands to prepare together, until the group has taken long enough."""
-        if not self._may_take_quick():
-            return
+        with self.condition:
+            if not self._may_take_quick():
+                return
+            self._line.delay.begin()
         end = time.perf_counter() + GROUP_SECONDS
         while taken := self._take(self._line.take_quick):
             self._spooler.others_come()

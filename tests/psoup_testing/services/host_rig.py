@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -196,3 +196,9 @@ def held(gate: threading.Event) -> Iterator[None]:
 async def happened(event: threading.Event) -> None:
     """Wait for `event` without holding up the loop."""
     assert await asyncio.to_thread(event.wait, PATIENCE)
+
+
+async def come_to_pass(holds: Callable[[], object]) -> None:
+    """Return once a condition holds."""
+    while not holds():
+        await asyncio.to_thread(int)

@@ -16,7 +16,7 @@ from psoup.events.commands import CreateStream, Push
 from psoup.events.events import Event, Pushed
 from psoup.events.tenants import CreateTenant
 from psoup_service.host.line import LARGE_BYTES
-from psoup_testing.services.host_rig import PATIENCE, RecordingStore, Rig, happened, held
+from psoup_testing.services.host_rig import PATIENCE, RecordingStore, Rig, come_to_pass, happened, held
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
 SMALL = pa.table({"x": [1]})
@@ -48,7 +48,7 @@ def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
     """Another thread that asks for an errand."""
 
     def work() -> None:
-        rig.host._sequencer.in_turn(lambda: store.done.append("errand"))
+        rig.host._sequencer.errands.in_turn(lambda: store.done.append("errand"))
         ended.set()
 
     thread = threading.Thread(target=work)
@@ -89,12 +89,6 @@ async def writing(rig: Rig, batch: pa.Table) -> AsyncIterator[Call]:
         yield call
 
 
-async def come_to_pass(there: Callable[[], object]) -> None:
-    """Return once it is so."""
-    while not there():
-        await asyncio.to_thread(int)
-
-
 def test_between_a_large_push_and_an_errand_small_pushes_have_their_turn() -> None:
     async def scenario(rig: Rig, store: Durable) -> None:
         await start(rig, "s", "t")
@@ -104,7 +98,7 @@ def test_between_a_large_push_and_an_errand_small_pushes_have_their_turn() -> No
             calls = [call, asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
             await asyncio.to_thread(int)
             thread = asks(rig, store, ended)
-            await come_to_pass(lambda: rig.host._sequencer._errands)
+            await come_to_pass(lambda: rig.host._sequencer.errands)
             store.due = True  # type: ignore[misc]
             calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
             await asyncio.to_thread(int)
@@ -134,13 +128,13 @@ def test_nobody_waits_for_a_large_push_of_another_tenant_that_came_later(tenant:
 
 def test_an_errand_is_done_at_once_where_nothing_is_written() -> None:
     async def scenario(rig: Rig, store: Durable) -> None:
-        rig.host._sequencer.in_turn(lambda: store.done.append("before the start"))
+        rig.host._sequencer.errands.in_turn(lambda: store.done.append("before the start"))
         rig.host.start()
         ended = threading.Event()
         asks(rig, store, ended)
         await happened(ended)
         await asyncio.to_thread(rig.host.close)
-        rig.host._sequencer.in_turn(lambda: store.done.append("after the end"))
+        rig.host._sequencer.errands.in_turn(lambda: store.done.append("after the end"))
         assert store.done == ["before the start", "errand", "after the end"]
 
     play(scenario)
@@ -213,7 +207,7 @@ def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
         ended = threading.Event()
         async with writing(rig, LARGE) as call:
             asks(rig, store, ended)
-            await come_to_pass(lambda: rig.host._sequencer._errands)
+            await come_to_pass(lambda: rig.host._sequencer.errands)
             store.due = True  # type: ignore[misc]
         await call
         await happened(ended)
