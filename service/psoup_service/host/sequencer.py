@@ -192,8 +192,10 @@ class Sequencer(StageThread):
         return bool(self.errands or self._committer.due) and (self._stopping or not self._committer.writing_large)
 
     def _written(self) -> None:
+        """Wake this stage if commands have waited for the committer; most groups leave none. On its thread."""
         with self.condition:
-            self.condition.notify()
+            if self.has_work():
+                self.condition.notify()
 
     def run(self) -> None:
         """Prepare groups until stopped."""
