@@ -70,7 +70,10 @@ class FailingTarget(DirectoryTarget):
 def copied(
     path: Path, target: Target, queue_bytes: int = 2**30, base_s: float = 3_600, *, remote: bool = False
 ) -> Iterator[Soup]:
-    """An engine on the directory `path`, whose events are copied at once. At the end all that can be is copied."""
+    """An engine on the directory `path`, whose events are copied at once. At the end all that can be is copied.
+
+    While a copy begins, base images are made beside the test, and have any of its events. At the end none is due.
+    """
 
     def opened(directory: Path) -> ReplicatedStore:
         with patch.object(replicated_store, "open_target", lambda place: target):
@@ -130,6 +133,18 @@ def store_of(soup: Soup) -> ReplicatedStore:
     """The store of an engine that is copied."""
     assert isinstance(soup.store, ReplicatedStore)
     return soup.store
+
+
+def wait_for_base_image(soup: Soup) -> None:
+    """Wait until the newest base image of the copy has the last event."""
+    target, looked = store_of(soup).uploader.target, Event()
+    for _ in range(3_000):
+        number = last_number(target)
+        base = read_object(target, number).base if number else 0
+        if base and read_object(target, base).facts["sequence"] == soup.store.sequence:
+            return
+        looked.wait(0.01)
+    raise TimeoutError(store_of(soup).uploader.trouble)
 
 
 def wait_for_copy(soup: Soup) -> None:

@@ -11,18 +11,23 @@ from psoup_client import Client, ClientOptions, RetryOptions
 from psoup_service.process.clock import wall_time
 from psoup_storage import ReplicatedStore, Replication
 from psoup_storage.replica import event_queue, replicated_store, uploader
-from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.engines.copy_target import BEFORE, FailingTarget, copied
 from psoup_testing.services.threaded_service import Serving, serving
 
 ONCE = ClientOptions(retry=RetryOptions(attempts=1, restart_seconds=0))
 
 
 class CopiedService:
-    """A service with a copy in storage that fails while it is `away`."""
+    """A service with a copy in storage that fails while it is `away`.
+
+    The copy has a base image of the empty directory. So none is due while the service runs, unless events are dropped.
+    """
 
     def __init__(self, path: Path, *, remote: bool = False) -> None:
         self.away = False
         self.target = FailingTarget(path / "copy", lambda operation, name: BEFORE if self.away else "")
+        with copied(path / "data", self.target):
+            pass
         with patch.object(replicated_store, "open_target", lambda place: self.target):
             self.store = ReplicatedStore(
                 path / "data", Replication("s3://bucket", 2**20, 3_600, wall_time, remote=remote)

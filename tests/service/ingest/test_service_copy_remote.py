@@ -37,7 +37,8 @@ def test_acknowledgements_wait_for_the_copy(tmp_path: Path) -> None:
         pushing = [pool.submit(pushed, copied.running.address, value) for value in range(PUSHES)]
         copied.running.wait_until(lambda: bool(copied.store.uploader.trouble))
         copied.running.wait_until(lambda: host.counters()["pending_commands"] == PUSHES)
-        assert host.applied == 2 < copied.store.sequence, "it is on the disk, and not shown"
+        copied.running.wait_until(lambda: copied.store.sequence > 2)
+        assert host.applied == 2, "it is on the disk, and not shown"
         assert not any(push.done() for push in pushing) and client.info().acknowledged == 2
         before, copied.away = last_number(target), False
         last = max(push.result(300) for push in pushing)

@@ -26,7 +26,7 @@ from psoup_storage.replica.report import spans
 from psoup_storage.replica.restore import Wanted, restore_copy
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.attachments import write
-from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.engines.copy_target import BEFORE, FailingTarget, copied
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
 
@@ -51,7 +51,7 @@ def wait_for_copy(copy: Path, sequence: int) -> None:
 @pytest.mark.long
 def test_a_service_comes_back_from_its_copy(zygote: Zygote, tmp_path: Path) -> None:
     zygote.start(str(tmp_path / "data"))
-    with Client(zygote.ready(), timeout=20) as client:
+    with Client(zygote.ready(), timeout=60) as client:
         client.create_stream("CREATE STREAM s (n BIGINT, part BIGINT)")
         query = client.register("SELECT n, part, _id FROM s BEGIN (START)", key="all")
         wait_for_copy(tmp_path / "copy", 2)
@@ -61,7 +61,7 @@ def test_a_service_comes_back_from_its_copy(zygote: Zygote, tmp_path: Path) -> N
         answer = query.invoke().to_arrow()
     zygote.kill()
     zygote.start(str(tmp_path / "data"))  # what the killed one had not copied leaves with a base image
-    with Client(zygote.ready(), timeout=20) as client:
+    with Client(zygote.ready(), timeout=60) as client:
         sequence = client.info().sequence
     wait_for_copy(tmp_path / "copy", sequence)
     zygote.kill()
@@ -71,7 +71,7 @@ def test_a_service_comes_back_from_its_copy(zygote: Zygote, tmp_path: Path) -> N
     assert f"everything up to event {sequence:,}." in result.output
     copied = shutil.move(tmp_path / "copy", tmp_path / "copy of the lost machine")
     zygote.start(str(tmp_path / "new"))
-    with Client(zygote.ready(), timeout=20) as client:
+    with Client(zygote.ready(), timeout=60) as client:
         assert client.info().sequence == sequence
         assert client.query(key="all").invoke().to_arrow().equals(answer)
         with pytest.raises(NotFound, match="from before a backup was restored"):
@@ -101,6 +101,8 @@ def test_no_service_is_copied_unless_a_setting_says_so() -> None:
 def test_the_operator_sees_a_copy_that_is_behind(tmp_path: Path) -> None:
     away = [False]
     target = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
+    with copied(tmp_path / "data", target):
+        pass  # afterwards no base image is due, which would take a number
     with (
         patch.object(replicated_store, "open_target", lambda place: target),
         patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),

@@ -153,11 +153,11 @@ def test_events_that_the_newer_writer_lacks_are_passed_over(tmp_path: Path) -> N
         tmp_path / "copy",
         lambda operation, name: BEFORE if away[0] or (full[0] and operation == "add_file") else "",
     )
-    with copied(tmp_path / "data", target, queue_bytes=2_000) as soup:
-        stopped = Stopped(soup)
+    with copied(tmp_path / "data", target) as soup:
         begin(soup)
         push(soup, 1, 2)
-        wait_for_copy(soup)
+    with copied(tmp_path / "data", target, queue_bytes=2_000) as soup:  # no base image is due until events are dropped
+        stopped = Stopped(soup)
         away[0] = full[0] = True
         push(soup, *range(3, 60))
         away[0] = False
@@ -166,6 +166,8 @@ def test_events_that_the_newer_writer_lacks_are_passed_over(tmp_path: Path) -> N
             if read_object(target, last_number(target)).facts.get("last") == soup.store.sequence:
                 break
             looked.wait(0.01)
+        else:
+            raise TimeoutError
         restored = restore_copy(DirectoryTarget(target.place), tmp_path / "heir", takes_over=True)
         assert 4 <= restored.sequence < soup.store.sequence
         push(soup, 60)

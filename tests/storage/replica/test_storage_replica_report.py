@@ -30,11 +30,11 @@ def target(tmp_path: Path) -> FailingTarget:
     """A copy without the events from 5 to some event before 60, for which the storage was away."""
     away = [False]
     made = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
-    with copied(tmp_path / "data", made, queue_bytes=2_000) as soup:
+    with copied(tmp_path / "data", made) as soup:
         soup.execute("CREATE STREAM s (x BIGINT)")
         wait_for_copy(soup)
         push(soup, 3)
-        wait_for_copy(soup)
+    with copied(tmp_path / "data", made, queue_bytes=2_000) as soup:  # no base image is due until events are dropped
         away[0] = True
         push(soup, 56)
         away[0] = False

@@ -29,6 +29,7 @@ from psoup_testing.engines.copy_target import (
     restored_values,
     store_of,
     values_in,
+    wait_for_base_image,
     wait_for_copy,
 )
 from psoup_testing.suite.sweeps import swept
@@ -111,11 +112,11 @@ def test_storage_that_overwrites_objects_is_refused(tmp_path: Path) -> None:
 def test_after_an_outage_a_base_image_has_what_the_queue_dropped(tmp_path: Path) -> None:
     away = [False]
     target = FailingTarget(tmp_path / "copy", lambda operation, name: BEFORE if away[0] else "")
-    with copied(tmp_path / "data", target, queue_bytes=2_000) as soup:
+    with copied(tmp_path / "data", target) as soup:
         begin(soup)
         wait_for_copy(soup)
         push(soup, *range(5))
-        wait_for_copy(soup)
+    with copied(tmp_path / "data", target, queue_bytes=2_000) as soup:  # no base image is due until events are dropped
         away[0] = True
         push(soup, *range(5, 200))
         assert store_of(soup).uploader.queue.dropped > 3
@@ -165,7 +166,7 @@ def test_a_manifest_comes_after_its_files(tmp_path: Path) -> None:
         begin(soup)
         for value in range(4):
             push(soup, value)
-            wait_for_copy(soup)
+            wait_for_base_image(soup)
     written = set[str]()
     for name in target.written:
         if name.startswith("log/"):
@@ -238,6 +239,7 @@ def test_a_damaged_segment_is_refused(tmp_path: Path, damage: Callable[[Path], N
     target = DirectoryTarget(tmp_path / "copy")
     with copied(tmp_path / "data", target) as soup:
         begin(soup)
+    with copied(tmp_path / "data", target) as soup:  # no base image is due: a restore needs each segment
         for value in range(4):
             push(soup, value)
             wait_for_copy(soup)
