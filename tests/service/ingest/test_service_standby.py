@@ -25,6 +25,7 @@ from psoup_storage.replica import event_queue, standby_store, uploader
 from psoup_storage.replica.chain import last_number, read_object
 from psoup_storage.replica.targets import DirectoryTarget
 from psoup_testing.engines.copy_target import BEFORE, FailingTarget
+from psoup_testing.services.copied_service import ONCE
 from psoup_testing.services.reply_wait import asked_until
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote
@@ -36,6 +37,11 @@ class Pair(NamedTuple):
     writer: Serving
     standby: Serving
     away: list[bool]
+
+    def leave(self) -> None:
+        """Let the standby not reach the storage any more. No request is under way then."""
+        self.away[0] = True
+        self.standby.wait_until(lambda: "says so" in self.standby.service._notices())
 
     def reach(self) -> None:
         """Wait until the standby has the writer's last event."""
@@ -58,7 +64,6 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
             patch.multiple(uploader, FIRST_PAUSE_S=0.001, MOST_PAUSE_S=0.002, LOOK_S=0.01),
             patch.object(event_queue, "SEGMENT_S", 0.001),
             patch.multiple(standby_chore, EVERY_S=0.01, MOST_PAUSE_S=0.02),
-            patch.object(standby_host, "WAIT_S", 0.2),
             patch.object(standby_store, "open_target", lambda place: target),
         ):
             opened.enter_context(patched)
@@ -151,13 +156,15 @@ def test_events_that_cannot_be_applied_end_the_standby(pair: Pair) -> None:
 
 
 def test_a_read_that_must_show_a_later_event_waits_for_it_and_is_refused(pair: Pair) -> None:
-    with Client(pair.writer.address) as writer, Client(pair.standby.address, timeout=2) as reader:
+    with Client(pair.writer.address) as writer, Client(pair.standby.address, options=ONCE) as reader:
         pair.reach()
-        pair.away[0] = True
+        pair.leave()
         done = writer.push("s", {"x": [4]})
-        with pytest.raises(Unavailable, match=r"has the events up to \d+, and the call asks for event \d+"):
+        with (
+            patch.object(standby_host, "WAIT_S", 0.2),
+            pytest.raises(Unavailable, match=r"has the events up to \d+, and the call asks for event \d+"),
+        ):
             reader.query(key="many").invoke(wait_for=done.sequence)
-        pair.standby.wait_until(lambda: "says so" in pair.standby.service._notices())
         assert reader.query(key="many").invoke().rows() == [(2,), (3,)]
         pair.away[0] = False
         pair.reach()
@@ -170,12 +177,12 @@ def test_a_copy_goes_on_at_the_standby_and_back(pair: Pair) -> None:
         pair.reach()
         copy = writer.copy(writer.query(key="many").id)
         copy.sync()
-        pair.away[0] = True
+        pair.leave()
         writer.push("s", {"x": [4]})
         assert copy.sync().came == 1
         stored = copy.to_bytes()
         at_standby = reader.copy_from(stored)
-        with pytest.raises(Unavailable, match="has the events up to"):
+        with patch.object(standby_host, "WAIT_S", 0.2), pytest.raises(Unavailable, match="has the events up to"):
             at_standby.sync()
         pair.away[0] = False
         pair.reach()
@@ -204,7 +211,7 @@ def test_keys_that_sign_tokens_are_the_writers(pair: Pair) -> None:
 def test_what_cannot_be_followed_ends_the_standby(pair: Pair, tmp_path: Path) -> None:
     with Client(pair.writer.address) as writer:
         pair.reach()
-        pair.away[0] = True
+        pair.leave()
         for number in range(3):
             writer.push("s", {"x": [number]})
         store = pair.writer.service.store
@@ -236,13 +243,13 @@ def test_a_standby_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         last = 0
         for turn in range(6):
             zygote.start(str(tmp_path / "standby"))
-            with Client(zygote.ready(), timeout=20) as reader:
+            with Client(zygote.ready(), timeout=60) as reader:
                 for number in range(20):
                     last = writer.push("s", {"x": [100 * turn + number] * 3}).sequence
                 assert reader.info().sequence <= store.sequence
             zygote.kill()
         zygote.start(str(tmp_path / "standby"))
-        with Client(zygote.ready(), timeout=20) as reader:
+        with Client(zygote.ready(), timeout=60) as reader:
             asked_until(lambda: reader.info().sequence, lambda sequence: sequence >= last)
             rows = writer.query(key="third").invoke().rows()
             assert reader.query(key="third").invoke().rows() == rows and len(rows) == 3 * 40
