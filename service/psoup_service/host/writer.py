@@ -259,17 +259,17 @@ class Writer(StageThread):
             self._traces.popleft()[1].step("apply", begun, moment())
         self.runs += 1
         self._tell()
-        reached = list[Outcome]()
-        with self.condition:
-            self._applied = effects.sequence
-            self._freed += effects.freed_bytes
-            while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
-                reached.append((self._waiters.popitem(0)[1], None))
         for tenant, seconds in effects.spent.items() if entered else ():  # a replay is charged to no tenant
             self._room.charge(tenant, seconds)
         for tenant, count in effects.matches.items() if entered else ():
             self.matches.charge(tenant, count)
         self._room.leave_all((tenant, 0, size) for tenant, size in entered.items())
+        reached = list[Outcome]()
+        with self.condition:  # whoever sees the sequence also sees the room that the events have left
+            self._applied = effects.sequence
+            self._freed += effects.freed_bytes
+            while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
+                reached.append((self._waiters.popitem(0)[1], None))
         deliver(reached)
         self._say_published()
 
