@@ -221,10 +221,11 @@ class Sequencer(StageThread):
         for group in self.followed.groups():
             self._committer.put(group)
         self._prepare_group(self._quick_ones())
+        large_under_way = self._large_under_way  # if it ends meanwhile, an errand comes before the next one
         if self._may_pause():
             self._committer.put(CommitGroup(large=True, errand=self.errands.take()))
         else:
-            self._prepare_group(self._large_one())
+            self._prepare_group(self._large_one(large_under_way))
 
     def _quick_ones(self) -> Iterator[list[Submission]]:
         """Lists of quick commands to prepare together, until the group has taken long enough."""
@@ -239,14 +240,17 @@ class Sequencer(StageThread):
             if time.perf_counter() >= end:
                 return
 
-    def _large_one(self) -> Iterator[list[Submission]]:
-        """The large push that has come back from the spooler, or the first of the large line if it is its turn."""
+    def _large_one(self, under_way: bool) -> Iterator[list[Submission]]:
+        """The large push that has come back from the spooler, or the first of the large line if it is its turn.
+
+        `under_way`: `_large_under_way`.
+        """
         with self.condition:
             spooled, self._spooled = self._spooled, None
         if spooled is not None:
             self._spooling = False
             taken = [spooled]
-        elif self._line.may_take_large(self._large_under_way):
+        elif self._line.may_take_large(under_way):
             taken = self._take(self._line.take_large)
         else:
             return
