@@ -270,7 +270,8 @@ def test_a_sudden_end_refuses_what_is_spooled(store: HeldStore) -> None:
         calls += [asyncio.ensure_future(rig.host.submit(Push("s", batch))) for batch in (SMALL, LARGE)]
         await asyncio.to_thread(int)
         end = asyncio.ensure_future(asyncio.to_thread(rig.host.close))
-        await asyncio.to_thread(int)
+        while not rig.host._sequencer._stopping:
+            await asyncio.to_thread(int)
         store.gate.set()
         await end
         for call in calls:
