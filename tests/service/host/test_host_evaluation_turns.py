@@ -33,6 +33,7 @@ from psoup_service.host.turns.evaluation_turns import EvaluationTurns
 from psoup_service.host.turns.giving_way import GivingWay
 from psoup_service.host.turns.interpreter import SHORT_SECONDS
 from psoup_storage import MemoryStore
+from psoup_testing.services.host_rig import PATIENCE
 
 CHUNKS = 6
 COVER, PAIRS = "SELECT x FROM s0 WHERE x > 3", "SELECT s0.x FROM s0, s1 WHERE s0.x = s1.x"
@@ -194,7 +195,7 @@ def test_a_host_lends_its_maintenance_bytes_and_time(monkeypatch: pytest.MonkeyP
                 await host.submit(CreateStream(f"CREATE STREAM {name} (x BIGINT)"))
                 await host.submit(Push(name, pa.table({"x": pa.array(range(128), pa.int64())})))
             await host.submit(Register(PAIRS, keep_pairs=True))
-            assert await asyncio.to_thread(seen.wait, 20)
+            assert await asyncio.to_thread(seen.wait, PATIENCE)
         finally:
             await asyncio.to_thread(host.close)
         assert set(lent) == {DEFAULT_TENANT} and host.times["join_share"][0].used[DEFAULT_TENANT] > 0
@@ -220,7 +221,7 @@ def test_a_tenant_pays_for_the_threads_that_help() -> None:
         return float(local.seconds)
 
     turns, pool = EvaluationTurns(charged.__setitem__, timer=tick), TaskPool(3)
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=PATIENCE)
     with turns.measured("acme", pool) as run:
         run([together.wait] * 3)
         with pytest.raises(ValueError, match="broken"):

@@ -18,8 +18,19 @@ from psoup_testing.services.host_rig import PATIENCE, RecordingTask, Rig, happen
 ROW = Push("s", pa.table({"x": [1]}))
 
 
+_EARLIER = set[threading.Thread]()
+"""The threads that earlier tests of the process have left."""
+
+
+@pytest.fixture(autouse=True)
+def _earlier_threads() -> None:
+    _EARLIER.clear()
+    _EARLIER.update(threading.enumerate())
+
+
 def threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("psoup-")}
+    """The names of the threads of the host of this test."""
+    return {thread.name for thread in set(threading.enumerate()) - _EARLIER if thread.name.startswith("psoup-")}
 
 
 async def refused(rig: Rig, kind: type[Exception], reason: str) -> None:
