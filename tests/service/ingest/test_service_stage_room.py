@@ -3,9 +3,7 @@
 import asyncio
 import base64
 import json
-import sys
 from collections.abc import Awaitable, Callable
-from types import FrameType
 
 import grpc
 import pyarrow as pa
@@ -27,6 +25,7 @@ from psoup_service.wire.stages import (
     read_token,
 )
 from psoup_testing.services.wire import Wire, ipc, refused, run, sharing
+from psoup_testing.suite.call_counts import calls_of
 
 WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])
 EMPTY = StagedPart.of(WIDE.empty_table(), 136)
@@ -46,22 +45,6 @@ def on_a_loop(script: Callable[[], Awaitable[None]]) -> None:
         await script()
 
     asyncio.run(main())
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """Functions of Python and of C that `work` calls."""
-    count = 0
-
-    def tell(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(tell)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.mark.seeded("F10: parts without rows")
