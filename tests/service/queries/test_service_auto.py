@@ -6,11 +6,24 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pyarrow as pa
+import pytest
 from google.protobuf.json_format import MessageToDict
 
 from psoup_proto.v1 import queries_pb2 as queries
+from psoup_service.chores.auto_rounds import AutoWork
 from psoup_service.process.settings import Settings
 from psoup_testing.services.wire import Wire, run
+
+
+@pytest.fixture(autouse=True)
+def no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the test does rounds."""
+
+    async def run(work: AutoWork) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AutoWork, "run", run)
+
 
 SQL = "SELECT a FROM s WHERE abs(a) > 5"
 TEN_SECONDS = 10_000_000

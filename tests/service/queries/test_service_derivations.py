@@ -130,22 +130,15 @@ def test_a_full_memory_delays_a_step_and_loses_nothing(monkeypatch: pytest.Monke
 
 def test_rows_that_are_logged_and_applied_late_are_not_pushed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for the writer ends too early, after the rows are logged."""
+    monkeypatch.setattr(derived_streams, "_PATIENCE_S", 0.0)
     with serving() as served, Client(served.address) as client:
         client.create_stream(f"CREATE STREAM e {TIMED}")
         client.execute("CREATE STREAM x AS (SELECT k FROM e)")
         pumps = served.service.regular.derived
-        on_loop = pumps._on_loop
-
-        def impatient(work: Any) -> Any:
-            if "wait_for" not in work.__qualname__:
-                return on_loop(work)
-            work.close()
-            raise TimeoutError
-
-        monkeypatch.setattr(pumps, "_on_loop", impatient)
         for at in range(1, 9):
             client.push("e", pa.table({"k": [at], "at": pa.array([at * SECOND], pa.timestamp("us"))}))
-            assert [row["k"] for row in rows_of(client, "x")] == [*range(1, at)]
+            shown = asked_until(lambda: rows_of(client, "x"), lambda rows, least=at - 1: len(rows) >= least)
+            assert [row["k"] for row in shown] == [*range(1, at)]
         assert not pumps.failed
 
 
@@ -260,7 +253,8 @@ def test_pushes_that_no_reader_waits_for_are_derived_together(monkeypatch: pytes
         for begin in range(0, 60, 20):
             before = pumps.steps
             for k in range(begin, begin + 20):
-                client.push("t", [{"k": k}])
+                last = client.push("t", [{"k": k}]).sequence
+            served.wait_until(lambda last=last: served.service.host.applied >= last)  # type: ignore[misc]
             assert [row["k"] for row in rows_of(client, "x")] == [*range(begin + 20)]
             assert pumps.steps <= before + 4
         client.push("t", [{"k": 60}])
@@ -302,10 +296,10 @@ def test_a_long_step_is_divided_while_other_tenants_have_derived_streams(monkeyp
 
     with serving() as served, Client(served.address) as first:
         token = first.issue_token("operator", ["operator", "owner"]).secret
-        with Client(served.address, options=ClientOptions(token=token), timeout=20) as client:
+        with Client(served.address, options=ClientOptions(token=token), timeout=60) as client:
             client.create_tenant("acme")
             theirs = client.issue_token("theirs", ["owner"], tenant="acme").secret
-            with Client(served.address, options=ClientOptions(token=theirs), timeout=20) as other:
+            with Client(served.address, options=ClientOptions(token=theirs), timeout=60) as other:
                 for each in (client, other):
                     each.create_stream("CREATE STREAM t (k BIGINT)")
                     each.execute("CREATE STREAM x AS (SELECT k FROM t)")

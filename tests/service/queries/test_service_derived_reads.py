@@ -134,7 +134,7 @@ def test_a_read_of_a_join_waits_for_a_source_without_rows(monkeypatch: pytest.Mo
 def test_calls_about_many_queries_wait_only_for_the_streams_that_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pump of another derived stream of the tenant never makes a step."""
     due = Pump.due
-    with serving() as served, Client(served.address, timeout=20) as client:
+    with serving() as served, Client(served.address, timeout=60) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         for name in ("busy", "x"):
             client.execute(f"CREATE STREAM {name} AS (SELECT k FROM t)")
@@ -179,8 +179,9 @@ def test_instants_are_logged_between_steps_and_steps_between_instants(monkeypatc
         look = pumps._pumps.due
         always = (pumps.pumps[busy], Due(()))
         monkeypatch.setattr(pumps._pumps, "due", lambda *given: look(*given) or [always])
-        monkeypatch.setattr(DerivedStreams, "_done", noted)
         monkeypatch.setattr(DerivedStreams, "_step", in_round)
+        served.wait_until(lambda: bool(rounds))
+        monkeypatch.setattr(DerivedStreams, "_done", noted)
         client.push("e", pa.table({"k": [1], "at": pa.array([50 * SECOND], pa.timestamp("us"))}))
         views = lambda: [served.service.host.snapshot().by_id[i] for i in quiet]  # noqa: E731
         served.wait_until(lambda: all(view.watermark == 50 * SECOND - 1 for view in views()))

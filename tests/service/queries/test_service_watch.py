@@ -111,8 +111,8 @@ def test_a_watcher_is_told_what_matched_and_nothing_else() -> None:
             await wire.push("s", pa.table({"a": [9]}))
             await client.until(1, 3)
             assert wire.service._figures()["watchers"] == 1 and wire.service._figures()["watch_rounds"] > 0
-        await idle(wire, lambda: not wire.service._calls.under_way.watching)
-        assert len(rounds_of(wire).topics) == 0 and not rounds_of(wire)._tasks, "nothing is left of it"
+        await idle(wire, lambda: not (wire.service._calls.under_way.watching or rounds_of(wire)._tasks))
+        assert len(rounds_of(wire).topics) == 0, "nothing is left of it"
 
     script(body)
 
