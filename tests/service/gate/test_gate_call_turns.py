@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from psoup_service.gate import call_turns
 from psoup_service.gate.call_turns import MOST_SAVED_S, YOUNG_S, CallTurns, ServedCall
 
-LONG = 10.0
+LONG = 60.0
 MANY = 1_000
 
 
@@ -20,6 +21,15 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class StartedClock(Clock):
+    """A clock that stands still until it is started, and then shows the time that goes by."""
+
+    began: float | None = None
+
+    def __call__(self) -> float:
+        return self.now if self.began is None else self.now + time.monotonic() - self.began
 
 
 @pytest.fixture
@@ -138,11 +148,13 @@ def test_nobody_waits_for_a_call_that_lasts(monkeypatch: pytest.MonkeyPatch, you
     monkeypatch.setattr(call_turns, "MOST_SAVED_S", saved)
 
     async def story() -> None:
-        turns = CallTurns()
+        clock = StartedClock()
+        turns = CallTurns(now=clock)
         await busy(turns, "umbra")
         with await turns.come_in("acme"):
             calls = await held(turns, "umbra", 2)
             assert not calls[0].done()
+            clock.began = time.monotonic()
             await asyncio.wait_for(asyncio.gather(*calls), LONG / 2)
 
     asyncio.run(story())

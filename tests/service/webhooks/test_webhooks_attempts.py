@@ -172,9 +172,22 @@ def test_a_receiver_that_does_not_reply_ends_in_time(
 def test_a_status_counts_although_the_time_for_the_attempt_ends_within_the_body(
     names: Names, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "WHOLE_S", 0.2)
-    monkeypatch.setattr(attempts, "_REST_S", 0.5)
-    ended = threading.Event()
+    monkeypatch.setattr(attempts, "_REST_S", 0.1)
+    ended, bounds = threading.Event(), list[asyncio.Timeout]()
+    timeout, read = asyncio.timeout, attempts._read
+
+    def noted(seconds: float) -> asyncio.Timeout:
+        bounds.append(timeout(seconds))
+        return bounds[-1]
+
+    async def late(response: Any) -> bytes:
+        """Read the body. If the bound of the attempt still holds, its time is over now."""
+        if bounds[0].when() is not None:
+            bounds[0].reschedule(asyncio.get_running_loop().time())
+        return await read(response)
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    monkeypatch.setattr(attempts, "_read", late)
 
     def slow(connection: socket.socket) -> None:
         replies(200, "Content-Length: 2")(connection)
