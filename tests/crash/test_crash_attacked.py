@@ -48,7 +48,7 @@ def test_a_service_of_a_gigabyte_survives_each_attack_and_a_restart(tmp_path: Pa
 def attacked(name: str, address: str) -> Counter[str]:
     """Let the attack go on for its time; returns how its calls ended."""
     attack, stop, said = ATTACKS[name], threading.Event(), Counter[str]()
-    with Client(address, timeout=20, options=ONCE) as client:
+    with Client(address, timeout=60, options=ONCE) as client:
         make = attack.prepare(client)
         steps = [make() for _ in range(attack.threads)]
         threads = [threading.Thread(target=repeat, args=(step, stop, said), daemon=True) for step in steps]

@@ -83,7 +83,7 @@ def test_each_change_comes_once_whatever_is_killed(tmp_path: Path) -> None:
         _, said = last.communicate()
         assert last.returncode == 0, said
         expected = sorted(server.run("SELECT k, v, doc FROM t"))
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             table = again(client.ask, "SELECT k, v, doc FROM t").to_arrow()
             assert sorted(zip(*(column.to_pylist() for column in table.columns), strict=True)) == expected
             assert client.describe("t").next_tuple_id == sum(v + 1 for _, v, _ in expected)
@@ -106,7 +106,7 @@ def test_a_first_copy_that_is_killed_begins_anew(tmp_path: Path) -> None:
         last = start_feed(address, server, "--once")
         _, said = last.communicate()
         assert last.returncode == 0, said
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             assert client.ask("SELECT count(*) AS n FROM t").to_arrow()["n"].to_pylist() == [300_000]
             assert client.describe("t").next_tuple_id == 300_000
         assert server.slots() == ["psoup_t"]

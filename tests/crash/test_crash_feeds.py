@@ -48,7 +48,7 @@ def test_a_feed_goes_on_behind_its_position_after_every_kill(tmp_path: Path) -> 
         zygote.start(data)
         address = zygote.ready()
         port = int(address.rpartition(":")[2])
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream(CREATE)
             query = client.register(f"SELECT n FROM {STREAM} BEGIN (START)").id
         feed = start_feed(address)
@@ -70,7 +70,7 @@ def test_a_feed_goes_on_behind_its_position_after_every_kill(tmp_path: Path) -> 
         last = start_feed(address)
         last.communicate()
         assert last.returncode == 0
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             assert client.position(STREAM, NAME).source == b"%d" % ROWS
             rows = again(client.query(query).invoke).to_arrow()["n"].to_pylist()
         assert rows == list(range(ROWS))

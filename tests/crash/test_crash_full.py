@@ -51,7 +51,7 @@ def test_a_disk_that_runs_full_and_is_freed_needs_no_restart(small_disk: Path) -
     with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64", PSOUP_DISK_RESERVE_MIB="0") as zygote:
         zygote.start(str(small_disk / "data"))
         address = zygote.ready()
-        with Client(address, timeout=20) as client, grpc.insecure_channel(address) as channel:
+        with Client(address, timeout=60) as client, grpc.insecure_channel(address) as channel:
             stub = ingest_pb2_grpc.IngestServiceStub(channel)
             client.create_stream(CREATE)
             query = client.register(QUERY)

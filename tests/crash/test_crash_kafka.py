@@ -68,7 +68,7 @@ def test_each_record_is_taken_once_whatever_is_killed(tmp_path: Path) -> None:
         zygote.start(data)
         address = zygote.ready()
         port = int(address.rpartition(":")[2])
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream("CREATE STREAM s (n BIGINT)")
         topic = Topic(kafka, chance)
         topic.write()
@@ -100,7 +100,7 @@ def test_each_record_is_taken_once_whatever_is_killed(tmp_path: Path) -> None:
 
 def check_all(address: str, folder: Path, count: int) -> None:
     """Check that each record is in the stream or in the quarantine, once."""
-    with Client(address, timeout=20) as client:
+    with Client(address, timeout=60) as client:
         taken = again(client.ask, "SELECT n FROM s BEGIN (START)").to_arrow()["n"].to_pylist()
     assert sorted(taken) == [n for n in range(count) if n % BAD]
     places = [(line["partition"], line["offset"]) for line in lines(folder)]
@@ -111,7 +111,7 @@ def test_brokers_that_go_away_end_the_feed_after_its_patience(tmp_path: Path) ->
     with KafkaProcess() as kafka, Zygote() as zygote:
         zygote.start(str(tmp_path / "data"))
         address = zygote.ready()
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream("CREATE STREAM s (n BIGINT)")
         kafka.produce("t", ['{"n":1}'])
         feed = start_feed(address, kafka.brokers, tmp_path / "bad", "--patience", "1")

@@ -90,7 +90,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
         zygote.start(data)
         address = zygote.ready()
         port = int(address.rpartition(":")[2])
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream(CREATE)
             query = client.register(QUERY).id
             changing = [client.register(QUERY, key="changing", expires_after="2 days").id]
@@ -106,7 +106,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
                         progress.wait_for(lambda: False, chance.uniform(0, 0.3))
                     continue
                 assert zygote.ready() == address
-                with Client(address, timeout=20) as client:
+                with Client(address, timeout=60) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
                     check_positions(client, acknowledged)
                     assert listed(client) == named
@@ -117,7 +117,7 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
         finally:
             stop.set()
         totals = [sender.finish() for sender in senders]
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             last = max(sender.sequence for sender in senders)
             rows = again(client.query(query).invoke, wait_for=last).to_arrow()
             assert check(rows, totals) == totals
@@ -133,7 +133,7 @@ def test_sigterm_under_load_ends_in_time_and_loses_nothing(tmp_path: Path) -> No
     with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:
         zygote.start(data)
         address = zygote.ready()
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream(CREATE)
             query = client.register(QUERY).id
         senders = [Sender(address, k, stop, progress) for k in range(PRODUCERS)]
@@ -146,7 +146,7 @@ def test_sigterm_under_load_ends_in_time_and_loses_nothing(tmp_path: Path) -> No
                 acknowledged = [sender.acknowledged for sender in senders]
                 zygote.start(data, int(address.rpartition(":")[2]))
                 assert zygote.ready() == address
-                with Client(address, timeout=20) as client:
+                with Client(address, timeout=60) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
         finally:
             stop.set()

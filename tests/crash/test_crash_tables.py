@@ -32,7 +32,7 @@ class Upserts:
     def __init__(self, address: str, stop: threading.Event) -> None:
         self.problem: BaseException | None = None
         self._stop = stop
-        self._client = Client(address, timeout=20)
+        self._client = Client(address, timeout=60)
         self._producer = self._client.producer("t", name="p", epoch=1, window_batches=8, retry_seconds=90)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -97,7 +97,7 @@ def test_kill_9_while_rows_are_upserted_patched_and_deleted(tmp_path: Path) -> N
     with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:
         zygote.start(data)
         address = zygote.ready()
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_table(f"{CREATE.replace('x BIGINT', 'x BIGINT, y TEXT')} HISTORY 1 SECOND")
             query = client.register("SELECT k, x, y FROM t").id
         sender = Upserts(address, stop)
@@ -108,7 +108,7 @@ def test_kill_9_while_rows_are_upserted_patched_and_deleted(tmp_path: Path) -> N
                 assert zygote.kill() == 9
                 zygote.start(data, int(address.rpartition(":")[2]))
                 assert zygote.ready() == address
-                with Client(address, timeout=20) as client:
+                with Client(address, timeout=60) as client:
                     table = client.query(query).invoke().to_arrow()
                     values = dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True))
                     assert len(values) == table.num_rows, "a key has two rows"
@@ -119,7 +119,7 @@ def test_kill_9_while_rows_are_upserted_patched_and_deleted(tmp_path: Path) -> N
             stop.set()
         total = sender.finish()
         assert total > 10 * KILLS, "the producer hardly got anywhere"
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             table = client.query(query).invoke(wait_for=client.last_sequence).to_arrow()
             assert dict(zip(table["k"].to_pylist(), table["x"].to_pylist(), strict=True)) == open_rows(total)
             check_texts(table, total)

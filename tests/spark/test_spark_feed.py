@@ -270,7 +270,7 @@ def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -
         zygote.start(str(tmp_path / "data"))
         address = zygote.ready()
         port = int(address.rpartition(":")[2])
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             client.create_stream("CREATE STREAM s (n BIGINT, t TEXT)")
             query = client.register("SELECT * FROM s").id
         for kill in range(kills):
@@ -293,7 +293,7 @@ def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -
         )
         assert last.wait()
         assert zygote.ready() == address
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             found = again(client.query(query).invoke, wait_for=last.result.sequence).rows()
         assert sorted(found, key=repr) == read(tmp_path / "in")
         assert zygote.stop() == 0

@@ -10,5 +10,5 @@ from psoup_testing.services.threaded_service import Serving
 
 @pytest.fixture
 def client(running: Serving) -> Iterator[ShimClient]:
-    with ShimClient(running.address, timeout=20) as connected:
+    with ShimClient(running.address, timeout=60) as connected:
         yield connected

@@ -27,7 +27,7 @@ from psoup_testing.services.threaded_service import Serving
 def stream(running: Serving) -> str:
     """A stream without rows."""
     name = f"cancelled{next(fixtures.numbers)}"
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream(f"CREATE STREAM {name} (a BIGINT)")
     return name
 

@@ -43,7 +43,7 @@ Runner = Callable[[Coroutine[Any, Any, Any]], Any]
 def stream(running: Serving) -> str:
     """A stream with a thousand rows."""
     name = f"aio{next(fixtures.numbers)}"
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream(f"CREATE STREAM {name} (a BIGINT)")
         client.push(name, {"a": list(range(1_000))})
     return name

@@ -35,7 +35,7 @@ _COMMAND = [sys.executable, "-m", "psoup_cli.main", "mcp"]
 def running() -> Iterator[Serving]:
     """A service with tools for assistants, and a stream of one tuple."""
     with serving(Settings(port=0, web_port=0, mcp=True)) as served:
-        with Client(served.address, timeout=20) as client:
+        with Client(served.address, timeout=60) as client:
             client.create_stream("CREATE STREAM trades (sym TEXT)")
             client.push("trades", [{"sym": "A"}])
             client.wait_for(client.last_sequence)

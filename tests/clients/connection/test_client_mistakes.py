@@ -43,7 +43,7 @@ MISTAKES: dict[str, tuple[Callable[[Client], object], str]] = {
 
 @pytest.fixture(scope="module")
 def mistaken(running: Serving) -> Iterator[Client]:
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM mistaken (a BIGINT, s TEXT, ok BOOLEAN, d DECIMAL(4,2))")
         yield client
 

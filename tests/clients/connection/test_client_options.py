@@ -77,7 +77,7 @@ class Names(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor)
 def test_interceptors_see_calls_and_streams_in_their_order(running: Serving) -> None:
     seen: list[tuple[str, str]] = []
     options = ClientOptions(interceptors=(Names("outer", seen), Names("inner", seen)))
-    with Client(running.address, timeout=20, options=options) as client:
+    with Client(running.address, timeout=60, options=options) as client:
         client.create_stream("CREATE STREAM intercepted (a BIGINT)")
         client.push("intercepted", {"a": [1, 2]})
         query = client.register("SELECT a FROM intercepted")
@@ -112,7 +112,7 @@ def test_channel_options_take_the_place_of_the_sdks() -> None:
 def test_channel_options_reach_the_channel(running: Serving) -> None:
     small = ClientOptions(channel_options=(("grpc.max_receive_message_length", 10),))
     with (
-        Client(running.address, timeout=20, options=small) as client,
+        Client(running.address, timeout=60, options=small) as client,
         pytest.raises(ResourceExhausted, match="larger"),
     ):
         client.info()
@@ -123,7 +123,7 @@ def test_local_credentials_are_used() -> None:
     local = grpc.local_server_credentials(grpc.LocalConnectionType.LOCAL_TCP)
     with server(Servicer(), local) as port:
         options = ClientOptions(credentials=credentials)
-        with Client(f"127.0.0.1:{port}", timeout=20, options=options) as client:
+        with Client(f"127.0.0.1:{port}", timeout=60, options=options) as client:
             assert client.info().version == "9.9"
 
 
@@ -136,13 +136,13 @@ def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
     trusted = ClientOptions(credentials=grpc.ssl_channel_credentials(certificate.read_bytes()), retry=ONCE)
     secured = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
     with server(Servicer(), secured) as port:
-        with Client(f"localhost:{port}", timeout=20, options=trusted) as client:
+        with Client(f"localhost:{port}", timeout=60, options=trusted) as client:
             assert client.info().version == "9.9"
         stranger = replace(trusted, credentials=grpc.ssl_channel_credentials())
-        with Client(f"localhost:{port}", timeout=20, options=stranger) as client, pytest.raises(Unavailable):
+        with Client(f"localhost:{port}", timeout=60, options=stranger) as client, pytest.raises(Unavailable):
             client.info()
         with (
-            Client(f"localhost:{port}", timeout=20, options=ClientOptions(retry=ONCE)) as client,
+            Client(f"localhost:{port}", timeout=60, options=ClientOptions(retry=ONCE)) as client,
             pytest.raises(Unavailable),
         ):
             client.info()
@@ -158,7 +158,7 @@ def test_a_call_is_tried_as_often_as_is_said(attempts: int, monkeypatch: pytest.
     tried = Servicer(failures=1_000)
     with (
         server(tried) as port,
-        Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client,
+        Client(f"127.0.0.1:{port}", timeout=60, options=ClientOptions(retry=retry)) as client,
         pytest.raises(Unavailable),
     ):
         client.info()
@@ -171,7 +171,7 @@ def test_a_call_ends_with_the_attempt_that_succeeds(code: grpc.StatusCode) -> No
     """CANCELLED is what a call may see of a service that ends, or has more calls than gRPC holds for it."""
     retry = RetryOptions(attempts=4, first_pause_seconds=0.01)
     tried = Servicer(failures=2, code=code)
-    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=60, options=ClientOptions(retry=retry)) as client:
         assert client.info().version == "9.9"
     assert tried.calls == 3
 
@@ -188,7 +188,7 @@ def test_a_service_that_was_there_is_waited_for(attempts: int, restart_seconds: 
         longest_pause_seconds=0.01,
     )
     tried = Servicer(failures=0)
-    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=60, options=ClientOptions(retry=retry)) as client:
         assert client.info().version == "9.9"
         tried.calls, tried.failures = 0, 6
         with suppress(Unavailable):
@@ -226,7 +226,7 @@ def test_what_is_no_address_is_refused_before_anything_is_sent(wrong: str) -> No
 def test_a_producer_has_the_patience_of_its_client(running: Serving) -> None:
     options = ClientOptions(retry=RetryOptions(patience_seconds=0.0))
     problem = Unavailable("away")
-    with Client(running.address, timeout=20, options=options) as client:
+    with Client(running.address, timeout=60, options=options) as client:
         client.create_stream("CREATE STREAM patient (a BIGINT)")
         with client.producer("patient") as producer, pytest.raises(Unavailable):
             producer._patience.next(problem)
@@ -259,7 +259,7 @@ def test_a_service_that_refuses_most_calls_is_not_asked_again_by_each() -> None:
     """F24: with two layers it was asked six times by each call."""
     retry = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.01, restart_seconds=0)
     tried = Servicer(failures=1_000)
-    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=60, options=ClientOptions(retry=retry)) as client:
         for _ in range(50):
             with pytest.raises(Unavailable):
                 client.info()
@@ -278,7 +278,7 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
         proxy.settimeout(0.2)
         for name in ("http_proxy", "grpc_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
-        with Client(f"localhost:{port}", timeout=20) as client:
+        with Client(f"localhost:{port}", timeout=60) as client:
             assert client.info().version == "9.9"
         with pytest.raises(TimeoutError):
             proxy.accept()

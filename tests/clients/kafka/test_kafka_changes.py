@@ -117,7 +117,7 @@ def test_the_group_and_the_status_tell_the_lag(client: Client, make_stream: Make
     lags = lags_now(client, stream, source)
     assert [(each.recorded, each.end, each.lag) for each in lags] == [(5, 8, 3), *[(0, 0, 0)] * (PARTITIONS - 1)]
     consumer = Consumer({"bootstrap.servers": kafka.brokers, "group.id": f"psoup-{stream}-{topic}"})
-    assert consumer.committed([TopicPartition(topic, 0)], timeout=20)[0].offset == 5
+    assert consumer.committed([TopicPartition(topic, 0)], timeout=60)[0].offset == 5
     consumer.close()
 
 

@@ -31,7 +31,7 @@ def test_a_producer_over_a_breaking_connection(
     query = client.register(f"SELECT a FROM {name}")
     cuts = [Cut(rng.choice([rng.randrange(2_000), rng.randrange(60_000)]), rng.random() < 0.5) for _ in range(12)]
     cuts[0] = Cut(rng.randrange(2_000), up=True)
-    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as lossy:
+    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=60) as lossy:
         lossy.wait_ready()
         with lossy.producer(name) as producer:
             for value in range(BATCHES):
@@ -50,7 +50,7 @@ def test_single_pushes_over_a_breaking_connection(
     name = make_stream("(a BIGINT)")
     query = client.register(f"SELECT a FROM {name}")
     cuts = [Cut(rng.randrange(500, 6_000), rng.random() < 0.5) for _ in range(6)]
-    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as lossy:
+    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=60) as lossy:
         lossy.wait_ready()
         lossy.describe(name)
         for value in range(60):
@@ -65,7 +65,7 @@ def test_registration_over_a_breaking_connection_makes_one_query(
 ) -> None:
     name = make_stream("(a BIGINT)")
     for limit in range(60, 600, 60):
-        with cutting(running.address, [Cut(limit, up=False)]) as proxy, Client(proxy.address, timeout=20) as lossy:
+        with cutting(running.address, [Cut(limit, up=False)]) as proxy, Client(proxy.address, timeout=60) as lossy:
             before = len(client.queries(name))
             query = lossy.register(f"SELECT a FROM {name} WHERE a > {limit}")
             assert len(client.queries(name)) == before + 1

@@ -43,7 +43,7 @@ class Sender:
         self.problem: BaseException | None = None
         self._stop = stop
         self._progress = progress
-        self._client = Client(address, timeout=20)
+        self._client = Client(address, timeout=60)
         self._producer: Producer = self._client.producer(
             "s", name=f"p{producer}", epoch=EPOCH, window_batches=8, retry_seconds=90, on_reply=lambda _: self._told()
         )

@@ -277,7 +277,7 @@ class Victim:
     """A neighbour: a push, and an invocation that shows all that was pushed, one after the other in a thread."""
 
     def __init__(self, address: str) -> None:
-        self._client = Client(address, timeout=20, options=ONCE)
+        self._client = Client(address, timeout=60, options=ONCE)
         self._stream = f"victim{next(_NUMBERS)}"
         self._client.create_stream(f"CREATE STREAM {self._stream} (a BIGINT) RETENTION 100 ROWS")
         self._query: Query = self._client.register(f"SELECT a FROM {self._stream} BEGIN (NOW - 100 ROWS)")

@@ -16,7 +16,7 @@ START = dt.datetime(2026, 11, 29, 8, tzinfo=dt.UTC)
 
 def fill(running: Serving) -> None:
     """Create and fill the stream `trades` and the table `people`, and register the query `dear`."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream(f"CREATE STREAM trades ({COLUMNS})")
         client.create_stream("CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT)")
         client.register("SELECT sym, price FROM trades WHERE price > 10", key="dear")

@@ -59,7 +59,7 @@ class Assistant:
 
     def asked(self, method: str, **params: Any) -> dict[str, Any]:
         """The reply to a request."""
-        connection = http.client.HTTPConnection(self._place, timeout=20)
+        connection = http.client.HTTPConnection(self._place, timeout=60)
         message = {"jsonrpc": "2.0", "id": 5, "method": method, "params": {**params, "_meta": _META}}
         headers = {
             "content-type": "application/json",

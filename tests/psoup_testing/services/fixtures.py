@@ -24,7 +24,7 @@ def running() -> Iterator[Serving]:
 @pytest.fixture
 def client(running: Serving) -> Iterator[Client]:
     """A connection to it."""
-    with Client(running.address, timeout=20) as connected:
+    with Client(running.address, timeout=60) as connected:
         yield connected
 
 

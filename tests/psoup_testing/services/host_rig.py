@@ -25,7 +25,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.room import HostLimits
 from psoup_storage import MemoryStore
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test gives up; nothing waits that long unless it is broken."""
 
 

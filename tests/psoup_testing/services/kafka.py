@@ -29,7 +29,7 @@ class MockKafka:
 
     def __init__(self) -> None:
         self._cluster = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
-        brokers = self._cluster.list_topics(timeout=20).brokers.values()
+        brokers = self._cluster.list_topics(timeout=60).brokers.values()
         self.brokers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         self._producer = Producer({"bootstrap.servers": self.brokers, "linger.ms": 1, "log_level": 0, **LARGE})
 

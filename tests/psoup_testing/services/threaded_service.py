@@ -94,7 +94,7 @@ class Serving:
 
         def hold() -> None:
             holding.set()
-            release.wait(30)
+            release.wait(600)
 
         self._loop.call_soon_threadsafe(hold)
         assert holding.wait(30)

@@ -93,7 +93,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     info: StreamInfo = client.create_stream(f"CREATE STREAM {stream} (sym TEXT, price DOUBLE, qty BIGINT)")
     with client.producer(info.name, name=f"maker-{stream}", batch_rows=1_000) as producer:
         number: int = producer.push(ROWS)
-        sent: PushResult = producer.flush(timeout=20.0)
+        sent: PushResult = producer.flush(timeout=60.0)
         assert (number, producer.acknowledged, sent) == (1, 1, producer.result)
         refused: RefusedRows = sent.refused
         assert (refused.late, refused.ahead) == ((), ())
@@ -179,7 +179,7 @@ def _rows_that_change(client: Client, name: str) -> None:
 
 def pushes(client: Client, stream: str) -> int:
     """Push rows in every form, whole or in parts; alter the stream, and forget it."""
-    start: PushResult = client.push(stream, {"sym": ["C", "D"], "price": [0.5, 1.0], "qty": [1, 2]}, timeout=20.0)
+    start: PushResult = client.push(stream, {"sym": ["C", "D"], "price": [0.5, 1.0], "qty": [1, 2]}, timeout=60.0)
     ids: range | list[int | None] = client.tuple_ids(start)
     assert len(ids) == start.accepted
     client.push(stream, pa.table({"sym": ["E"], "price": [3.0], "qty": [None]}))
@@ -252,13 +252,13 @@ def many(client: Client, stream: str) -> int:
     assert [group.places.ranges() for group in table.completeness] == [[range(table.queries)]]
     assert not table.failures
     copy: AnswerCopy = client.copy(queries[0], window="BEGIN (START)")
-    synced: list[Synced] = client.sync([copy], max_bytes=None, timeout=20.0)
+    synced: list[Synced] = client.sync([copy], max_bytes=None, timeout=60.0)
     with client.watch([copy], progress=15, patience=None) as changes:
         watched, again = next(changes)
         assert watched is copy and again.error is None
     assert synced[0].complete and client.copy_from(copy.to_bytes()).sync().came == 0
     listed: list[Query] = client.queries(stream, limit=2)
-    assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=20.0).shape
+    assert client.invoke(listed[0]).shape == listed[0].invoke(wait_for=0, timeout=60.0).shape
     with listed[0].stream() as pieces:
         whole: Answer = pieces.read_all()
         pieces.close()
@@ -305,7 +305,7 @@ def matched(client: Client, stream: str, key: str) -> Results:
 
 def service(client: Client) -> int:
     """Ask the service for what it is and holds, and wait for what others did."""
-    info: ServerInfo = client.wait_ready(timeout=20.0)
+    info: ServerInfo = client.wait_ready(timeout=60.0)
     client.check_ready()
     bill: MemoryBill = client.memory()
     assert client.info().incarnation == info.incarnation
@@ -339,4 +339,4 @@ def connect(address: str) -> Client:
     """Make a client with settings of its own."""
     client = Client(address, options=ClientOptions(retry=RetryOptions(patience_seconds=2.0)))
     client.close()
-    return Client(address, timeout=20.0)
+    return Client(address, timeout=60.0)

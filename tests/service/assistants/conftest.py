@@ -19,7 +19,7 @@ def running() -> Iterator[Serving]:
     """A service with the endpoint of assistants."""
     served = Serving(Settings(port=0, web_port=0, mcp=True))
     try:
-        with Client(served.address, timeout=20) as client:
+        with Client(served.address, timeout=60) as client:
             client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT)")
             rows = [{"sym": "A", "price": 1.5, "n": 3}, {"sym": "B", "price": 2.5, "n": None}]
             client.push("trades", rows)

@@ -32,7 +32,7 @@ _META = {
 
 def request(url: str, body: bytes, method: str = "POST", **headers: str) -> tuple[int, dict[str, Any]]:
     """The status and the JSON of a reply."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, "/mcp", body, {**_HEADERS, **named})
     reply = connection.getresponse()
@@ -77,7 +77,7 @@ def test_requests_of_foreign_pages_and_of_other_forms_are_refused(
     url: str, method: str, headers: dict[str, str], status: int, reason: str
 ) -> None:
     if not reason:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         connection.putrequest("POST", "/mcp")
         for name, value in {**_HEADERS, "content-length": "-1"}.items():
             connection.putheader(name, value)
@@ -91,7 +91,7 @@ def test_requests_of_foreign_pages_and_of_other_forms_are_refused(
 
 
 def test_a_request_is_judged_by_its_declared_size(url: str) -> None:
-    with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=20) as client:
+    with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=60) as client:
         head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         client.sendall(f"{head}content-length: {MOST_BYTES + 1}\r\n\r\n".encode())
         assert client.recv(1_000).startswith(b"HTTP/1.1 413 ")

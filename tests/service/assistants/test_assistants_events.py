@@ -43,7 +43,7 @@ def body(method: str, request_id: int = 5, **params: Any) -> dict[str, Any]:
 
 def asked(url: str, method: str, **params: Any) -> dict[str, Any]:
     """The reply to a request."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request("POST", "/mcp", json.dumps(body(method, **params)), {**_HEADERS, "mcp-method": method})
     answer: dict[str, Any] = json.loads(connection.getresponse().read())
     connection.close()
@@ -64,7 +64,7 @@ def streamed(url: str, cursor: str | None = None, **params: Any) -> Iterator[Ite
     request = body("events/stream", name="answer_changed", cursor=cursor, **params)
     headers = {**_HEADERS, "mcp-method": "events/stream"}
     with (
-        httpx2.Client(timeout=20, trust_env=False, verify=False) as client,
+        httpx2.Client(timeout=60, trust_env=False, verify=False) as client,
         client.stream("POST", url, json=request, headers=headers) as reply,
     ):
 
@@ -81,7 +81,7 @@ def streamed(url: str, cursor: str | None = None, **params: Any) -> Iterator[Ite
 @pytest.fixture(scope="module")
 def client(running: Serving) -> Iterator[Client]:
     """A client of the same service, with queries over the trades."""
-    with Client(running.address, timeout=20) as made:
+    with Client(running.address, timeout=60) as made:
         made.register("SELECT sym, n FROM trades WHERE n >= 3", key="large")
         made.register("SELECT sym, count(*) AS c FROM trades GROUP BY sym", key="counts")
         made.wait_for(made.last_sequence)

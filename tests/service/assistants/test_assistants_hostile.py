@@ -129,7 +129,7 @@ def called(host: str, port: int, tool: str, arguments: dict[str, Any]) -> dict[s
         "mcp-name": tool,
     }
     params = {"name": tool, "arguments": arguments, "_meta": _META}
-    connection = http.client.HTTPConnection(host, port, timeout=20)
+    connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request(
         "POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}), headers
     )

@@ -41,7 +41,7 @@ def test_a_service_without_assistants_loads_nothing_of_them() -> None:
 def test_the_path_is_unknown_without_the_setting() -> None:
     with serving(Settings(port=0, web_port=0)) as running:
         assert running.service.gateway is not None
-        connection = http.client.HTTPConnection(urlsplit(running.service.gateway.address).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(running.service.gateway.address).netloc, timeout=60)
         connection.request("POST", "/mcp", b"{}", {"content-type": "application/json"})
         assert connection.getresponse().status in (404, 405)
         connection.close()

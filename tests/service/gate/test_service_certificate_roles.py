@@ -109,7 +109,7 @@ def test_a_certificate_ends_at_its_time_also_on_a_connection_that_stands(tmp_pat
         with (
             Client(running.address, options=ClientOptions(credentials=credentials, token="")) as reader,
             grpc.secure_channel(running.address.removeprefix("https://"), credentials) as channel,
-            closing(HTTPSConnection(address, context=context, timeout=20)) as connection,
+            closing(HTTPSConnection(address, context=context, timeout=60)) as connection,
         ):
             health = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
             assert next(health) == b"\x08\x01"

@@ -193,7 +193,7 @@ class Tenants:
             metadata.append(("psoup-stream-bin", things.stream.encode()))
         reply_of = GetMessageClass(method.output_type)
         path = f"/{service.full_name}/{method.name}"
-        call = self.wire.channel.unary_stream(path)(request.SerializeToString(), metadata=metadata, timeout=20)
+        call = self.wire.channel.unary_stream(path)(request.SerializeToString(), metadata=metadata, timeout=60)
         try:
             raw = await call.read()
             if raw is grpc.aio.EOF:

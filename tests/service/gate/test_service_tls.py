@@ -81,9 +81,9 @@ def test_several_places_are_one_service(folder: Path, authority: Authority, monk
         assert (service.address, path) == (plain, f"unix:{folder}/s")
         assert secured.startswith("https://127.0.0.1:")
         with (
-            Client(plain, timeout=20) as first,
-            Client(secured, timeout=20) as second,
-            Client(path, timeout=20) as third,
+            Client(plain, timeout=60) as first,
+            Client(secured, timeout=60) as second,
+            Client(path, timeout=60) as third,
         ):
             first.create_stream("CREATE STREAM s (x BIGINT)")
             assert second.push("s", {"x": [1, 2]}).accepted == 2
@@ -97,12 +97,12 @@ def test_a_client_trusts_no_other_authority_and_no_plain_text(
     with serving(with_tls(folder)) as service:
         trusting(monkeypatch, ca=Authority(folder, "other").ca)
         with (
-            Client(service.address, timeout=20, options=ONCE) as client,
+            Client(service.address, timeout=60, options=ONCE) as client,
             pytest.raises(Unavailable, match=r"certificate.*PSOUP_CA"),
         ):
             client.streams()
         plain = service.address.removeprefix("https://")
-        with Client(plain, timeout=20, options=ONCE) as client, pytest.raises(Unavailable, match="https://"):
+        with Client(plain, timeout=60, options=ONCE) as client, pytest.raises(Unavailable, match="https://"):
             client.streams()
 
 
@@ -113,14 +113,14 @@ def test_clients_show_a_certificate_where_the_service_wants_one(
     trusting(monkeypatch, ca=authority.ca)
     with serving(with_tls(folder, "https://0.0.0.0:0", clients=True)) as service:
         address = f"https://localhost:{service.port}"
-        with Client(address, timeout=20, options=ONCE) as client, pytest.raises(Unavailable, match="PSOUP_CERT"):
+        with Client(address, timeout=60, options=ONCE) as client, pytest.raises(Unavailable, match="PSOUP_CERT"):
             client.streams()
         Authority(folder, "other").issue("stranger")
         trusting(monkeypatch, cert=folder / "stranger.pem", key=folder / "stranger.key")
-        with Client(address, timeout=20, options=ONCE) as client, pytest.raises(Unavailable, match="PSOUP_CERT"):
+        with Client(address, timeout=60, options=ONCE) as client, pytest.raises(Unavailable, match="PSOUP_CERT"):
             client.streams()
         trusting(monkeypatch, cert=folder / "client.pem", key=folder / "client.key")
-        with Client(address, timeout=20) as client:
+        with Client(address, timeout=60) as client:
             assert client.streams() == []
 
 
@@ -131,7 +131,7 @@ def test_a_new_certificate_is_taken_up_and_a_bad_one_is_not(
     trusting(monkeypatch, ca=authority.ca)
     monkeypatch.setattr("psoup_service.gate.certificates.EVERY_S", 3_600.0)  # only the test looks
     caplog.set_level(logging.INFO, "psoup_service.gate.certificates")
-    with serving(with_tls(folder)) as service, Client(service.address, timeout=20) as standing:
+    with serving(with_tls(folder)) as service, Client(service.address, timeout=60) as standing:
         certificates = service.service.certificates
         assert certificates is not None
         assert standing.streams() == []

@@ -38,7 +38,7 @@ class Pusher:
 
     def __init__(self, address: str) -> None:
         self.stop, self.told = threading.Event(), threading.Condition()
-        self._client = Client(address, timeout=20)
+        self._client = Client(address, timeout=60)
         self._producer = self._client.producer("s", name="p", window_batches=4, on_reply=lambda _: self._tell())
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -73,7 +73,7 @@ class Pusher:
 def test_a_backup_under_load_is_a_prefix_and_is_restored_exactly(zygote: Zygote, tmp_path: Path) -> None:
     zygote.start(str(tmp_path / "data"))
     address = zygote.ready()
-    with Client(address, timeout=20) as client:
+    with Client(address, timeout=60) as client:
         client.create_stream("CREATE STREAM s (n BIGINT, part BIGINT)")
         query = client.register("SELECT n, part, _id FROM s BEGIN (START)")
         watched = [client.register(f"SELECT n FROM s WHERE n % 7 = {k}") for k in range(7)]
@@ -96,7 +96,7 @@ def test_a_backup_under_load_is_a_prefix_and_is_restored_exactly(zygote: Zygote,
         assert report.well and report.figures["chunks"] > 3
         assert restore(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}") == results[number].sequence
         zygote.start(str(tmp_path / f"restored-{number}"))
-        with Client(zygote.ready(), timeout=20) as client:
+        with Client(zygote.ready(), timeout=60) as client:
             assert client.info().incarnation != results[number].incarnation
             with pytest.raises(NotFound, match="from before a backup was restored"):
                 client.query(query.id).invoke()
@@ -269,7 +269,7 @@ def test_the_commands_go_there_and_back(zygote: Zygote, tmp_path: Path) -> None:
     runner = CliRunner()
     zygote.start(str(tmp_path / "data"))
     address = zygote.ready()
-    with Client(address, timeout=20) as client:
+    with Client(address, timeout=60) as client:
         client.create_stream("CREATE STREAM s (x BIGINT)")
         client.push("s", {"x": list(range(500 + SEED % 7))})
     said = runner.invoke(app, ["backup", str(tmp_path / "b"), "--address", address])

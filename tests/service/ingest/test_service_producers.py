@@ -21,7 +21,7 @@ ROW = pa.table({"x": [1]})
 @pytest.fixture
 def clients() -> Iterator[list[Client]]:
     with serving(FEW_PRODUCERS) as service, ExitStack() as stack:
-        made = [stack.enter_context(Client(service.address, timeout=20)) for _ in range(4)]
+        made = [stack.enter_context(Client(service.address, timeout=60)) for _ in range(4)]
         made[0].create_stream("CREATE STREAM s (x BIGINT)")
         yield made
 

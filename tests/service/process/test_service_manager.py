@@ -135,7 +135,7 @@ def test_an_abstract_socket_and_one_that_is_gone(caplog: pytest.LogCaptureFixtur
 def test_status_ready_tells_by_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     def status(address: str) -> int:
         with pytest.raises(SystemExit) as ended:
-            main(["status", "--ready", "--address", address, "--timeout", "5"])
+            main(["status", "--ready", "--address", address, "--timeout", "60"])
         assert capsys.readouterr().out == ""
         return int(ended.value.code or 0)
 

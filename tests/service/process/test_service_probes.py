@@ -81,7 +81,7 @@ def test_connections_that_ask_nothing_take_so_many_threads_and_no_more() -> None
             assert closed == 20
             assert len(_answering() - before) <= MOST
         for thread in _answering() - before:
-            thread.join(10)
+            thread.join(60)
         assert _get(probes.port, "/readyz") == (200, "serving\n")
     finally:
         probes.close()

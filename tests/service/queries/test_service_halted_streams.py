@@ -66,7 +66,7 @@ def test_a_step_that_fails_stops_its_pump_until_resume(
 ) -> None:
     """Other streams are derived meanwhile, and no read waits for the stopped one."""
     monkeypatch.setattr(derived_streams, "RETRIES_S", (0.0, 0.0))
-    with serving() as served, Client(served.address, timeout=20) as client:
+    with serving() as served, Client(served.address, timeout=60) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         client.execute("CREATE STREAM x AS (SELECT k FROM t)")
         client.execute("CREATE STREAM good AS (SELECT k FROM t)")
@@ -118,7 +118,7 @@ def test_a_stop_that_cannot_be_logged_is_tried_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_suspended_stream_holds_up_no_read_and_its_answers_say_so() -> None:
-    with serving() as served, Client(served.address, timeout=20) as client:
+    with serving() as served, Client(served.address, timeout=60) as client:
         client.create_stream("CREATE STREAM t (k BIGINT)")
         client.execute("CREATE STREAM x AS (SELECT k FROM t)")
         client.execute("CREATE STREAM y AS (SELECT k + 1 AS k FROM x)")

@@ -49,7 +49,7 @@ class _HostileCollector:
     def export(self, request: bytes, timeout: float) -> bytes:
         self.asked.release()
         if self._reply is None:
-            assert self._closed.wait(20)
+            assert self._closed.wait(60)
             raise ValueError("the channel is closed")
         if isinstance(self._reply, Exception):
             raise self._reply
@@ -192,9 +192,9 @@ def test_a_reply_that_is_not_valid_does_not_end_the_traces(
     hostile = _HostileCollector(reply)
     sender = exporter.Exporter(hostile, SpanRequests({}, "1"))
     sender.put(b"one")
-    assert hostile.asked.acquire(timeout=20)
+    assert hostile.asked.acquire(timeout=60)
     sender.put(b"two")
-    assert hostile.asked.acquire(timeout=20)
+    assert hostile.asked.acquire(timeout=60)
     sender.close()
     assert sender.sent + sender.dropped == 2 and sender.sent == 2 * sent
 
@@ -205,7 +205,7 @@ def test_a_request_that_hangs_ends_with_the_service(monkeypatch: pytest.MonkeyPa
     hostile = _HostileCollector(None)
     sender = exporter.Exporter(hostile, SpanRequests({}, "1"))
     sender.put(b"one")
-    assert hostile.asked.acquire(timeout=20)
+    assert hostile.asked.acquire(timeout=60)
     sender.close()
     assert sender.dropped == 1
 

@@ -128,7 +128,7 @@ def test_a_webhook_that_is_removed_during_an_attempt_ends_without_a_fault() -> N
     rounds = SimpleNamespace(listening=lambda watcher: nullcontext())
     parts = {"figures": Figures(), "logging": nullcontext(), "attempt": taken, "clock": lambda: 0}
     tools: Any = SimpleNamespace(host=host, looking=looking, rounds=rounds, **parts)
-    asyncio.run(asyncio.wait_for(Deliveries(tools, hook).run(), 20))
+    asyncio.run(asyncio.wait_for(Deliveries(tools, hook).run(), 60))
 
 
 def test_the_task_of_a_webhook_does_not_keep_the_call_that_added_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_a_pause_that_finds_no_room_is_no_defect(monkeypatch: pytest.MonkeyPatch
     parts = {"figures": Figures(), "logging": nullcontext(), "attempt": failed, "clock": lambda: PATIENCE_US}
     tools: Any = SimpleNamespace(host=host, looking=looking, rounds=rounds, ids=SimpleNamespace(webhook=str), **parts)
     task = Deliveries(tools, hook)
-    asyncio.run(asyncio.wait_for(task.run(), 20))
+    asyncio.run(asyncio.wait_for(task.run(), 60))
     assert submitted == [PauseWebhook(7, BY_FAILURES)] * 2
     assert task.progress.error == "the line is full"
 

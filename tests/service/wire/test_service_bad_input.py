@@ -87,7 +87,7 @@ def test_a_budget_of_a_megabyte_for_tuples_is_kept_and_named() -> None:
         def push() -> None:
             nonlocal taken
             while taken < 1_000:
-                client.push("s", {"x": range(4_096)}, timeout=20)
+                client.push("s", {"x": range(4_096)}, timeout=60)
                 taken += 1
 
         with pytest.raises(ResourceExhausted, match="memory"):

@@ -188,7 +188,7 @@ def test_idle_and_old_streams_are_ended(settings: Settings, reason: str) -> None
         refusal = refusal_of(caught.value)
         assert (refusal.code, refusal.reason) == (UNAVAILABLE, reason)
         assert "RetryInfo" in refusal.details
-        assert await wire.service._calls.under_way.finished(5)
+        assert await wire.service._calls.under_way.finished(60)
 
     run(script, settings)
 
@@ -245,7 +245,7 @@ def test_more_calls_than_allowed_are_refused() -> None:
         assert "RetryInfo" in refusal.details
         for call in held:
             call.cancel()
-        assert await wire.service._calls.under_way.finished(5)
+        assert await wire.service._calls.under_way.finished(60)
         assert await wire.server.GetServerInfo(server.GetServerInfoRequest())
 
     run(script, Settings(port=0, concurrent_calls=4))

@@ -45,7 +45,7 @@ def test_refusals_tell_nothing_of_where_the_data_lie(tmp_path: Path) -> None:
 
 def refusal(method: Callable[..., Any], request: Any) -> str:
     with pytest.raises(grpc.RpcError) as caught:
-        method(request, timeout=20)
+        method(request, timeout=60)
     return str(caught.value.details())
 
 
@@ -103,5 +103,5 @@ def test_a_key_is_looked_at_whatever_request_id_comes_with_it() -> None:
         register = client.connection.queries.Register
         keyed = queries.RegisterRequest(statement=f"SELECT x FROM s WHERE {terms}", key="k", request_id="r")
         register(queries.RegisterRequest(statement="SELECT x FROM s", request_id="r"))
-        first = register(keyed, timeout=20).query.query_id
-        assert register(keyed, timeout=20).query.query_id == first
+        first = register(keyed, timeout=60).query.query_id
+        assert register(keyed, timeout=60).query.query_id == first

@@ -40,7 +40,7 @@ def test_it_serves_on_its_socket_alone(folder: Path, name: str) -> None:
         assert service.address == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         for address in (f"unix:{path}", f"unix://{path}"):
-            with Client(address, timeout=20) as client:
+            with Client(address, timeout=60) as client:
                 client.create_stream(f"CREATE STREAM s{address.count('/')} (x BIGINT)")
                 assert client.push(f"s{address.count('/')}", {"x": [1, 2]}).accepted == 2
     assert not path.exists()
@@ -59,14 +59,14 @@ def test_its_permissions_can_be_set(folder: Path) -> None:
 def test_a_socket_that_a_killed_service_left_is_replaced(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder / "s"))
-    with serving(Settings(socket=str(folder / "s"))) as service, Client(service.address, timeout=20) as client:
+    with serving(Settings(socket=str(folder / "s"))) as service, Client(service.address, timeout=60) as client:
         assert client.streams() == []
 
 
 def test_a_socket_that_is_in_use_is_left_alone(folder: Path) -> None:
     with serving(Settings(socket=str(folder / "s"))) as service:
         assert refused(folder / "s", "another service is there").reason == "ADDRESS_IN_USE"
-        with Client(service.address, timeout=20) as client:
+        with Client(service.address, timeout=60) as client:
             assert client.streams() == []
 
 

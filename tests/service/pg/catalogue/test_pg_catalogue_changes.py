@@ -34,7 +34,7 @@ def running() -> Iterator[Serving]:
     """A service with a stream and forty queries, whose reads may hold 4 MiB."""
     served = Serving(Settings(port=0, pg_port=0, sorts_mib=4))
     try:
-        with Client(served.address, timeout=20) as made:
+        with Client(served.address, timeout=60) as made:
             made.execute("CREATE STREAM base (n BIGINT, t TEXT)")
             named = [{"n": n, "name": f"m{n}"} for n in range(40)]
             made.register_many("SELECT n FROM base WHERE n > $n", named, key="name")
@@ -46,7 +46,7 @@ def running() -> Iterator[Serving]:
 @pytest.fixture
 def client(running: Serving) -> Iterator[Client]:
     """A client that changes streams and queries."""
-    with Client(running.address, timeout=20) as opened:
+    with Client(running.address, timeout=60) as opened:
         yield opened
 
 

@@ -29,7 +29,7 @@ ORDER BY 1,2;"""
 @pytest.fixture(scope="module")
 def cursor(running: Serving) -> Iterator[Cursor]:
     """A cursor of a client that sees a stream, a table and a query with a key."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT NOT NULL, price DECIMAL(10, 2), n BIGINT)")
         client.create_stream("CREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT)")
         client.register("SELECT sym, price FROM trades WHERE price > 10", key="dear")

@@ -21,7 +21,7 @@ from psoup_testing.services.threaded_service import Serving
 
 def figures(running: Serving, name: str) -> dict[str, int]:
     """The rows of a metric by their label, without zeros."""
-    with urlopen(f"http://{running.service.metrics_address}/metrics", timeout=20) as reply:
+    with urlopen(f"http://{running.service.metrics_address}/metrics", timeout=60) as reply:
         families = text_string_to_metric_families(reply.read().decode())
     family = next(family for family in families if family.name == name)
     rows = {next(iter(sample.labels.values())): int(sample.value) for sample in family.samples}

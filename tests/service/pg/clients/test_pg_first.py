@@ -14,7 +14,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def address(running: Serving) -> str:
     """The address of a service with a stream of two tuples."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT)")
         client.push("trades", [{"sym": "A", "price": 1.5, "n": 3}, {"sym": "B", "price": 2.5, "n": None}])
         client.ask("SELECT n FROM trades")  # once the tuples are visible, as clients of PostgreSQL do not wait for them

@@ -27,7 +27,7 @@ TEXT = "x" * 1_000
 @pytest.fixture(scope="module")
 def place(running: Serving) -> str:
     """The connection string of a service with a small stream and a large one."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM small (n INT, name TEXT)")
         client.push("small", [{"n": n, "name": f"name {n}"} for n in range(10)])
         client.create_stream("CREATE STREAM large (n INT, name TEXT)")
@@ -130,7 +130,7 @@ def test_cursors_end_with_their_transaction_unless_they_are_held(cursor: Any, ru
     assert fetched(cursor, "FETCH 2 h") == [0, 1]
     assert open_cursors(cursor) == ["before", "c", "h"]
     cursor.execute("COMMIT")
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.wait_for(client.push("large", [{"n": -1, "name": "after the snapshot of h"}]).sequence)
     assert open_cursors(cursor) == ["before", "h"]
     assert len(fetched(cursor, "FETCH ALL h")) == ROWS - 2
@@ -175,7 +175,7 @@ def test_a_cursor_reads_the_snapshot_of_its_transaction(cursor: Any, running: Se
     cursor.execute("SELECT count(*) FROM large")
     (count,) = cursor.fetchone()
     cursor.execute("DECLARE first CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY); FETCH 5 first")
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.wait_for(client.push("large", [{"n": -1, "name": "late"}]).sequence)
     cursor.execute("DECLARE second CURSOR FOR SELECT n, name FROM large BEGIN (NOW - 1 DAY)")
     assert len(fetched(cursor, "FETCH ALL first")) == count - 5
@@ -212,7 +212,7 @@ def test_a_cursor_with_scroll_reads_back_over_many_batches(cursor: Any) -> None:
 
 def test_the_rows_of_a_cursor_with_scroll_are_charged(cursor: Any, running: Serving) -> None:
     receiving = running.service._answering.receiving
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM huge (n INT, name TEXT)")
         table = pa.table({"n": range(20_000), "name": [TEXT * 2] * 20_000})
         client.wait_for(client.push("huge", table).sequence)

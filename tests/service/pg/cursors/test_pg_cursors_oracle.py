@@ -30,7 +30,7 @@ DRIVER = next(iter(sorted(Path("/usr/lib").glob("*/odbc/psqlodbcw.so"))), None)
 @pytest.fixture(scope="module")
 def ours(running: Serving) -> Iterator[Any]:
     """A cursor at a service with a stream of numbers."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM numbers (n INT)")
         client.wait_for(client.push("numbers", [{"n": n} for n in range(ROWS)]).sequence)
     host, port = pg_address(running).rsplit(":", 1)

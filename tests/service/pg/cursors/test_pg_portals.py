@@ -17,7 +17,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def place(running: Serving) -> str:
     """The address of a service with a stream of numbers, and an empty one."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM numbers (n INT)")
         client.wait_for(client.push("numbers", [{"n": n} for n in range(50)]).sequence)
         client.create_stream("CREATE STREAM empty (n INT)")

@@ -16,7 +16,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def session(running: Serving) -> Iterator[Any]:
     """A cursor of psycopg at a service with a stream and a query."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, n INT)")
         client.push("trades", [{"sym": "AB"[n % 2], "n": n} for n in range(6)])
         client.register(

@@ -31,7 +31,7 @@ REFUSED = ["now", "now(1)", "current_date()", "current_timestamp()", "nope.now()
 @pytest.fixture(scope="module")
 def address(running: Serving) -> str:
     """The address of a service with a stream of times."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM times (form TEXT, at TIMESTAMP, d DATE)")
         client.create_stream("CREATE STREAM strict (a INT NOT NULL, b TEXT)")
     host, port = pg_address(running).rsplit(":", 1)
@@ -152,7 +152,7 @@ def test_postgresql_gives_the_same_values(connection: psycopg.Connection[Any]) -
 
 def test_a_read_after_an_insert_sees_what_came_in_between(running: Serving, address: str) -> None:
     sql = "INSERT INTO times VALUES ('between', now(), NULL)"
-    with psycopg.connect(address) as connection, Client(running.address, timeout=20) as client:
+    with psycopg.connect(address) as connection, Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM arrivals (n INT)")
         connection.execute(sql, prepare=True)
         connection.commit()

@@ -29,7 +29,7 @@ STATEMENTS = [
 @pytest.fixture(scope="module")
 def address(running: Serving) -> str:
     """The address of a service with a stream and a table."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM strict (a INT NOT NULL, b TEXT, c INT NOT NULL)")
         client.create_stream("CREATE STREAM timed (at TIMESTAMP NOT NULL, n INT) TIMESTAMP BY at")
         client.execute("CREATE TABLE kept (k TEXT, v INT NOT NULL, PRIMARY KEY (k))")

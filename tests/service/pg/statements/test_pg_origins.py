@@ -54,7 +54,7 @@ Origins = list[tuple[str, str, int]]
 @pytest.fixture(scope="module")
 def address(running: Serving) -> str:
     """The address of a service with a stream, a table and a query."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT NOT NULL)")
         client.execute("CREATE TABLE kept (k TEXT, v INT, PRIMARY KEY (k))")
         client.register("SELECT price, sym FROM trades WHERE price > 10", key="hot")
@@ -109,7 +109,7 @@ def test_other_statements_have_none(connection: psycopg.Connection[Any], sql: st
 def test_the_search_path_decides_between_a_stream_and_a_view(
     running: Serving, connection: psycopg.Connection[Any]
 ) -> None:
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM both (x INT, y INT)")
         client.register("SELECT y, x FROM both WHERE x > 0", key="both")
     assert origins(connection, "SELECT x FROM both") == [("x", "both", 1)]

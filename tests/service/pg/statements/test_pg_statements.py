@@ -21,7 +21,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def place(running: Serving) -> str:
     """The connection string of a service with two streams and four queries."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM trades (sym TEXT, price DOUBLE, n INT)")
         client.create_stream("CREATE STREAM quotes (sym TEXT, bid DOUBLE)")
         rows = [{"sym": "AB"[n % 2], "price": n / 2, "n": n} for n in range(1, 21)]

@@ -87,7 +87,7 @@ def test_a_wrong_array_is_refused() -> None:
 
 
 def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serving) -> None:
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM t (s TEXT, n INT, at TIMESTAMP, d DATE)")
         client.push("t", [{"s": "a", "n": 1, "at": datetime(2026, 7, 1, 10, tzinfo=UTC), "d": date(2026, 7, 1)}])
         client.push("t", [{"s": "b", "n": 2}])
@@ -119,7 +119,7 @@ def test_lists_of_psycopg2_and_times_of_superset_select_their_rows(running: Serv
 
 
 def test_a_transaction_has_one_present_time(running: Serving) -> None:
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM present (n INT)")
         client.push("present", [{"n": 1}, {"n": 2}])
         client.describe("present")

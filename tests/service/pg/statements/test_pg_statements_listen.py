@@ -31,7 +31,7 @@ JOINS = {
 @pytest.fixture(scope="module")
 def place(running: Serving) -> dict[str, Any]:
     """The arguments of connections to a service with queries of several kinds."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM s (n INT, k TEXT)")
         client.push("s", {"n": list(range(10)), "k": ["a", "b"] * 5})
         client.register("SELECT n FROM s WHERE n >= 0", key="Rows")
@@ -102,7 +102,7 @@ def test_changes_within_a_transaction_are_told_after_it_and_merged(
 def test_a_listener_follows_its_key_to_another_query_and_learns_of_its_end(
     connection: psycopg.Connection[Any], running: Serving
 ) -> None:
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.register("SELECT n FROM s WHERE n = 1", key="moving")
         connection.execute("LISTEN moving")
         client.register("SELECT n FROM s WHERE n IN (1, 2, 3)", key="moving", replace=True)
@@ -139,7 +139,7 @@ def test_joins_and_groups_are_told_soon_though_their_evaluation_waits(
     monkeypatch.setattr(pages, "time", Waits())
     for key in JOINS:
         connection.execute(f'LISTEN "{key}"')
-    with Client(running.address, timeout=20) as client, ThreadPoolExecutor(2) as producers:
+    with Client(running.address, timeout=60) as client, ThreadPoolExecutor(2) as producers:
         for turn in range(4):
             rows = [{"k": n % 7 + turn, "v": n} for n in range(10)]
             list(producers.map(lambda name: client.push(name, rows), ("left_side", "right_side")))  # noqa: B023

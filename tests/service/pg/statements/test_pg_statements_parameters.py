@@ -49,7 +49,7 @@ CASES: list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]]]] = [
 @pytest.fixture(scope="module")
 def place(running: Serving) -> dict[str, Any]:
     """The arguments of connections to a service with a stream and a view."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         columns = "s TEXT, p DOUBLE, n INT, at TIMESTAMP, d DATE, ok BOOLEAN, m DECIMAL(10,2)"
         client.create_stream(f"CREATE STREAM t ({columns})")
         client.push("t", ROWS)
@@ -126,7 +126,7 @@ def test_a_statement_whose_columns_change_is_refused_once_it_was_described(
     place: dict[str, Any], running: Serving
 ) -> None:
     async def changed(connection: Any) -> None:
-        with Client(running.address, timeout=20) as client:
+        with Client(running.address, timeout=60) as client:
             client.create_stream("CREATE STREAM grows (a INT)")
             statement = await connection.prepare("SELECT * FROM grows")
             assert await statement.fetch() == []

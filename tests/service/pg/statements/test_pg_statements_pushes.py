@@ -25,7 +25,7 @@ ROW = ("it's", 1.5, 3, AT, date(2026, 7, 1), True, Decimal("1.25"))
 @pytest.fixture(scope="module")
 def place(running: Serving) -> dict[str, Any]:
     """The arguments of connections to a service with streams and a table."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         for name in ("t", "u", "large"):
             client.create_stream(f"CREATE STREAM {name} ({COLUMNS})")
         client.create_stream("CREATE STREAM strict (a INT NOT NULL, b TEXT)")

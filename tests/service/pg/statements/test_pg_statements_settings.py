@@ -15,7 +15,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def session(running: Serving) -> Iterator[Any]:
     """A cursor of a client. A stream and a view have one name, and another stream and view do not."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM both (n INT)")
         client.create_stream("CREATE STREAM plain (n INT)")
         client.push("both", [{"n": 1}, {"n": 2}])

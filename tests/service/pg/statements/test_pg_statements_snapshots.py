@@ -18,7 +18,7 @@ from psoup_testing.services.threaded_service import Serving
 @pytest.fixture(scope="module")
 def place(running: Serving) -> dict[str, Any]:
     """The arguments of connections to a service with two streams, a table and three queries."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         for name in ("a", "b"):
             client.create_stream(f"CREATE STREAM {name} (n INT)")
         client.execute("CREATE TABLE kept (k INT, v INT, PRIMARY KEY (k))")
@@ -36,7 +36,7 @@ def pushes(running: Serving, place: dict[str, Any]) -> Iterator[threading.Semaph
     ended, rounds = threading.Event(), threading.Semaphore(0)
 
     def push() -> None:
-        with Client(running.address, timeout=20) as client:
+        with Client(running.address, timeout=60) as client:
             number = client.ask("SELECT count(*) AS c FROM a").rows()[0][0]
             while not ended.is_set():
                 for name in ("a", "b"):
@@ -54,7 +54,7 @@ def pushes(running: Serving, place: dict[str, Any]) -> Iterator[threading.Semaph
 
 def test_a_connection_sees_the_rows_that_are_derived_from_its_own(running: Serving, place: dict[str, Any]) -> None:
     """By a SELECT from the stream, or from the view of a query. After an INSERT alone, and after a COMMIT."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         client.create_stream("CREATE STREAM source (n INT)")
         client.execute("CREATE STREAM derived AS (SELECT n * 10 AS n FROM source)")
         client.register("SELECT n FROM derived", key="tens")
@@ -100,7 +100,7 @@ def test_all_statements_of_a_transaction_have_the_rows_of_one_moment(
             first = [connection.execute(sql).fetchall() for sql in STATEMENTS]
             while pushes.acquire(blocking=False):
                 pass
-            assert pushes.acquire(timeout=20), "another round was pushed"
+            assert pushes.acquire(timeout=60), "another round was pushed"
             assert [connection.execute(sql).fetchall() for sql in STATEMENTS] == first
             (count, greatest), everything = first[0][0], first[2]
             assert first[1] == first[0]
@@ -118,7 +118,7 @@ def test_all_statements_of_a_transaction_have_the_rows_of_one_moment(
 def test_a_key_that_gets_another_query_keeps_its_answer_in_a_transaction(
     place: dict[str, Any], running: Serving
 ) -> None:
-    with psycopg.connect(**place) as connection, Client(running.address, timeout=20) as client:
+    with psycopg.connect(**place) as connection, Client(running.address, timeout=60) as client:
         client.register("SELECT count(*) AS c FROM b", key="moves")
         client.register("SELECT n FROM b WHERE n < 2", key="leaves")
         first = connection.execute("SELECT * FROM queries.moves").fetchall()

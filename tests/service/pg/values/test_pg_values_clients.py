@@ -56,7 +56,7 @@ WANTED = comparable(zip(*(column.to_pylist() for column in TABLE.columns), stric
 @pytest.fixture(scope="module")
 def place(running: Serving) -> tuple[str, int]:
     """The host and the port of a service with a stream of random tuples."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         for name in ("random", "copied"):
             client.create_stream(f"CREATE STREAM {name} ({COLUMNS})")
         client.push("random", TABLE)

@@ -27,7 +27,7 @@ ROWS = 200_000
 @pytest.fixture(scope="module")
 def address(running: Serving) -> str:
     """The address of a service with a stream of a few rows and two large ones."""
-    with Client(running.address, timeout=20) as client:
+    with Client(running.address, timeout=60) as client:
         for name in ("few", "big", "long"):
             client.create_stream(f"CREATE STREAM {name} (n INT, s TEXT)")
         client.push("few", {"n": [1, 2, 3], "s": ["a", "b", "c"]})
