@@ -263,7 +263,7 @@ def test_a_caller_who_leaves_gives_the_room_back_when_the_work_ends() -> None:
     async def script(here: Decoding) -> None:
         def held(_: object) -> None:
             inside.set()
-            assert gate.wait(20)
+            assert gate.wait(60)
 
         def done() -> Decoded:
             return Decoded(ZEROS, b"", place)
@@ -272,7 +272,7 @@ def test_a_caller_who_leaves_gives_the_room_back_when_the_work_ends() -> None:
         first = asyncio.create_task(here.finish(done(), SENDER, held))
         other = await room.place("t", 100, 0)
         second = asyncio.create_task(here.finish(Decoded(ZEROS, b"", other), SENDER, held))
-        await asyncio.to_thread(inside.wait, 20)
+        await asyncio.to_thread(inside.wait, 60)
         for task in (first, second):
             task.cancel()
         await asyncio.gather(first, second, return_exceptions=True)
@@ -290,10 +290,10 @@ def test_whose_turn_it_is_goes_by_bytes() -> None:
 
         def held() -> None:
             inside.set()
-            assert gate.wait(20)
+            assert gate.wait(60)
 
         jobs = [asyncio.create_task(decoders.run("first", 1, held))]
-        await asyncio.to_thread(inside.wait, 20)
+        await asyncio.to_thread(inside.wait, 60)
         for sender, size in [("greedy", 900_000)] * 4 + [("modest", 1_000)] * 3 + [("late", 900_000)]:
             jobs.append(asyncio.create_task(decoders.run(sender, size, lambda sender=sender: order.append(sender))))
             await asyncio.sleep(0)
@@ -317,5 +317,5 @@ def test_what_comes_after_the_end_is_cancelled() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await decoders.run("one", size, lambda: "done", dropped=lambda: given_back.append("room"))
 
-    asyncio.run(asyncio.wait_for(script(), 20))
+    asyncio.run(asyncio.wait_for(script(), 60))
     assert given_back == ["room", "room"]
