@@ -35,10 +35,9 @@ def test_connections_without_a_call_end_when_idle_or_drained_and_vanished_pages_
             gateway.drain()
 
         page = Page(service.service)
-        with page.raw() as opened:
-            lines = "".join(f"{name}: {value}\r\n" for name, value in {**CALL, "Content-Length": "2"}.items())
-            opened.sendall(f"POST {path_of(INFO)} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{{}}".encode())
-            assert opened.recv(15) == b"HTTP/1.1 200 OK"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in {**CALL, "Content-Length": "2"}.items())
+        request = f"POST {path_of(INFO)} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{{}}".encode()
+        with page.answered(request) as opened:
             if idle_s > 1:
                 (connection,) = gateway._connections.connections
                 assert on_loop(service, watched(connection)) == (1, 60_000)

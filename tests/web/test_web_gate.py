@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,8 @@ def test_a_drain_ends_watches_and_refuses_new_connections() -> None:
             idle.connect()
             service.stop()
             assert [(kind, said["reason"]) for kind, said in told] == [("error", "DRAINING")]
-        assert idle.sock.recv(1) == b"", "a connection without a call is closed"
+        with suppress(ConnectionResetError):
+            assert idle.sock.recv(1) == b"", "a connection without a call is closed"
         idle.close()
         with pytest.raises(ConnectionRefusedError):
             page.call(INFO)

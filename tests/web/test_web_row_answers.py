@@ -54,9 +54,10 @@ def test_an_answer_that_does_not_begin_within_the_deadline_is_refused(
         return await evaluate(*given, **more)
 
     monkeypatch.setattr(host, "evaluate", late)
-    response = asking.send("POST", path, b"SELECT name FROM answered" if path == "/api/ask" else b"", {"x-psoup": "1"})
-    assert begun.is_set() and response.status == 504
-    assert response.json["reason"] == "DEADLINE_EXCEEDED"
+    while not begun.is_set():  # a busy machine may take longer than the deadline to begin
+        body = b"SELECT name FROM answered" if path == "/api/ask" else b""
+        response = asking.send("POST", path, body, {"x-psoup": "1"})
+        assert (response.status, response.json["reason"]) == (504, "DEADLINE_EXCEEDED")
 
 
 def test_a_select_answers_in_json(asking: Page) -> None:

@@ -119,7 +119,7 @@ def test_a_watch_misses_nothing_if_it_is_cancelled_while_a_change_is_read(
                     await waiting
                 came = dict.fromkeys(copies, 0)
                 while set(came.values()) != {1_000}:
-                    copy, change = await asyncio.wait_for(anext(watch), 20)
+                    copy, change = await asyncio.wait_for(anext(watch), 60)
                     came[copy] += change.came
                 assert [len(copy) for copy in copies] == [1_000, 1_000]
 

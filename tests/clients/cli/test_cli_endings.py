@@ -57,7 +57,7 @@ def test_a_push_gives_up_after_its_timeout(
     assert (ran.code, ran.out) == (1, "")
     assert "rows.jsonl: the disk of data is full\n0 rows before it were taken." in ran.err
     assert len(attempts) == 2
-    assert 0.2 <= attempts[1] - attempts[0] < 5
+    assert 0.2 <= attempts[1] - attempts[0] < 30
 
 
 def test_a_registration_that_ends_early_says_how_to_go_on(

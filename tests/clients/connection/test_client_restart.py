@@ -212,7 +212,7 @@ def test_a_call_is_repeated_until_its_first_reply(name: str, messages: int, call
     request = message_factory.GetMessageClass(method.input_type)()
     retry = RetryOptions(attempts=3, first_pause_seconds=0.01, longest_pause_seconds=0.01, restart_seconds=0)
     with failing(messages) as (service, address), Client(address, options=ClientOptions(retry=retry)) as client:
-        with closing(client.connection.stream(stub_of(client, method), request, 20)) as replies:
+        with closing(client.connection.stream(stub_of(client, method), request, 60)) as replies:
             for _ in range(messages):
                 next(replies)
             with pytest.raises(Unavailable):

@@ -92,7 +92,7 @@ def scripted(script: Script) -> Iterator[Client]:
     streams_pb2_grpc.add_StreamServiceServicer_to_server(script, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    with Client(f"127.0.0.1:{port}", timeout=10) as client:
+    with Client(f"127.0.0.1:{port}", timeout=60) as client:
         yield client
     script.hold.set()
     server.stop(0).wait()

@@ -15,6 +15,7 @@ from psoup.execution.select import clause_indexes
 from psoup.local import LocalPSoup
 from psoup.plan.amounts import AS_USUAL, Amount
 from psoup.published import kept_indexes
+from psoup.work.gc_pause import without_collector
 from psoup_testing.engines.amounts import CONFIG, INACTIVE, NONE, block, make, push
 from psoup_testing.suite.budget import SEED, replayable, scaled
 from psoup_testing.suite.sweeps import swept
@@ -30,11 +31,12 @@ def python_calls(act: Callable[[], object]) -> int:
         nonlocal calls
         calls += event == "call"
 
-    sys.setprofile(count)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
+    with without_collector():  # it calls finalizers
+        sys.setprofile(count)
+        try:
+            act()
+        finally:
+            sys.setprofile(None)
     return calls
 
 

@@ -22,6 +22,7 @@ from psoup.plan.amounts import AS_USUAL, AUTOMATIC, CODES, Amount, Keeping, Keep
 from psoup.plan.sides import side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.values.columns import Array
+from psoup.work.gc_pause import without_collector
 from psoup_testing.engines.amounts import (
     ALIKE,
     COMPLETE,
@@ -125,11 +126,12 @@ def python_calls(act: Callable[[], object]) -> int:
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    sys.setprofile(count)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
+    with without_collector():  # it calls finalizers
+        sys.setprofile(count)
+        try:
+            act()
+        finally:
+            sys.setprofile(None)
     return calls
 
 

@@ -151,7 +151,7 @@ def test_forms_are_few_and_long_statements_have_none() -> None:
     hostile = "SELECT * FROM s WHERE " + "sym = '" * 500 + "(" * 300 + "= " * 300
     started = time.process_time()
     assert form_of(hostile) is None or outcome(forms.query, hostile) == outcome(standing_query, hostile)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 10
 
 
 def test_forms_have_few_characters_together() -> None:

@@ -12,7 +12,7 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,24 @@ class Page:
         """A connection for bytes that no browser sends."""
         with socket.create_connection((self.host, self.port), timeout=30) as opened:
             yield opened
+
+    @contextmanager
+    def answered(self, request: bytes) -> Iterator[socket.socket]:
+        """A connection whose first request was answered with 200 OK; the reply is not read to its end.
+
+        On a busy machine a connection may be cut before its request has come. Then there is another one.
+        """
+        for _ in range(100):
+            with self.raw() as opened:
+                status = b""
+                with suppress(OSError):
+                    opened.sendall(request)
+                    status = opened.recv(15)
+                if status:
+                    assert status == b"HTTP/1.1 200 OK", status
+                    yield opened
+                    return
+        raise AssertionError("each connection was cut before its first request")
 
 
 class Events:

@@ -18,6 +18,7 @@ from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.published.snapshot import ChunkEntry, Snapshot
 from psoup.results.sets import evaluated
 from psoup.work.clock import VirtualClock
+from psoup.work.gc_pause import without_collector
 from psoup_testing.histories.histories import EAGER
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER, ahead=1_000 * SECOND)
@@ -148,10 +149,11 @@ def calls(soup: LocalPSoup, ids: Sequence[int], rows_each: int) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    sys.setprofile(counted)
-    try:
-        rows = sum(batch.num_rows for batch in soup.invoke_table(wanted).batches())
-    finally:
-        sys.setprofile(None)
+    with without_collector():  # it calls finalizers
+        sys.setprofile(counted)
+        try:
+            rows = sum(batch.num_rows for batch in soup.invoke_table(wanted).batches())
+        finally:
+            sys.setprofile(None)
     assert rows == rows_each * len(ids)
     return count
