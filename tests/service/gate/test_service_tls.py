@@ -171,7 +171,7 @@ def test_certificates_are_read_again_while_jobs_take_all_their_threads(
         looked, loop = asyncio.Event(), asyncio.get_running_loop()
         monkeypatch.setattr(used, "look", lambda: loop.call_soon_threadsafe(looked.set))
         looking = asyncio.create_task(used.run(threads))
-        await asyncio.wait_for(looked.wait(), 20)
+        await asyncio.wait_for(looked.wait(), 60)
         looking.cancel()
 
     for _ in range(8):

@@ -6,7 +6,7 @@ import asyncio
 import io
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import asyncpg
 import psycopg2
@@ -35,14 +35,27 @@ from psoup_testing.suite.sweeps import swept
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Serving]:
-    """A service whose statements are orders, and in which clients may stall for half a second."""
+    """A service whose statements are orders."""
+    with scripted(Settings(port=0, pg_port=0)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Serving]:
+    """Another one, in which clients may stall for half a second."""
     with scripted(Settings(port=0, pg_port=0, receive_s=1, stream_idle_s=0.5)) as running:
         yield running
 
 
 @pytest.fixture
 def client(served: Serving) -> Iterator[PgSocket]:
-    """A client of it. Afterwards nothing of it is left at the service."""
+    with client_of(served) as opened:
+        yield opened
+
+
+@contextmanager
+def client_of(served: Serving) -> Iterator[PgSocket]:
+    """A client of a service. Afterwards nothing of it is left at the service."""
     ScriptedSession.ended.clear()
     with PgSocket(pg_address(served)) as opened:
         yield opened.start()
@@ -84,13 +97,13 @@ def test_the_statement_of_a_client_that_leaves_is_ended(served: Serving, order: 
 
 
 @pytest.mark.parametrize("order", swept([query("rows 10000000"), query("copy out 10000000")], fast=1))
-def test_a_client_that_stops_reading_is_cut_and_rows_are_not_made_ahead_of_it(served: Serving, order: bytes) -> None:
+def test_a_client_that_stops_reading_is_cut_and_rows_are_not_made_ahead_of_it(hasty: Serving, order: bytes) -> None:
     ScriptedSession.ended.clear()
-    with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
+    with PgSocket(pg_address(hasty), receive_bytes=65_536).start() as client:
         client.send(order)
-        served.wait_until(lambda: ScriptedSession.ended == ["rows"])
+        hasty.wait_until(lambda: ScriptedSession.ended == ["rows"])
     assert ScriptedSession.reached < 200_000, "what the buffers of the system take"
-    served.wait_until(lambda: not ScriptedSession.open)
+    hasty.wait_until(lambda: not ScriptedSession.open)
 
 
 def test_data_of_a_copy_comes_in_pieces_up_to_its_end(client: PgSocket) -> None:
@@ -104,23 +117,30 @@ def test_data_of_a_copy_comes_in_pieces_up_to_its_end(client: PgSocket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "problem"),
+    ("service", "sent", "problem"),
     [
-        (message(b"f", text("no more")), "57014 the client has ended the COPY: no more"),
-        (query("rows 1"), "08P01 the message is not one of PostgreSQL's protocol: its kind is b'Q', and a COPY waits"),
-        (message(b"d", b"1"), "57014 no data of the COPY came for 0.5 s, so it is ended"),
+        ("served", message(b"f", text("no more")), "57014 the client has ended the COPY: no more"),
+        (
+            "served",
+            query("rows 1"),
+            "08P01 the message is not one of PostgreSQL's protocol: its kind is b'Q', and a COPY waits",
+        ),
+        ("hasty", message(b"d", b"1"), "57014 no data of the COPY came for 0.5 s, so it is ended"),
     ],
 )
-def test_a_copy_that_ends_early_fails_and_late_data_is_left_out(client: PgSocket, sent: bytes, problem: str) -> None:
-    client.send(query("copy in"), sent)
-    error = client.error()
-    assert f"{error['C']} {error['M']}".startswith(problem)
-    client.send(message(b"d", b"late"), message(b"c"), query("rows 1"))
-    assert client.kinds() + client.kinds() == "ZTDCZ"
+def test_a_copy_that_ends_early_fails_and_late_data_is_left_out(
+    request: pytest.FixtureRequest, service: str, sent: bytes, problem: str
+) -> None:
+    with client_of(request.getfixturevalue(service)) as client:
+        client.send(query("copy in"), sent)
+        error = client.error()
+        assert f"{error['C']} {error['M']}".startswith(problem)
+        client.send(message(b"d", b"late"), message(b"c"), query("rows 1"))
+        assert client.kinds() + client.kinds() == "ZTDCZ"
 
 
 @pytest.mark.long
-def test_a_message_that_is_too_long_or_does_not_end_ends_the_connection(served: Serving) -> None:
+def test_a_message_that_is_too_long_or_does_not_end_ends_the_connection(hasty: Serving) -> None:
     cases = {
         b"Q\0\0\0\3": "a message of 3 bytes",
         b"Q\xff\xff\xff\xff": "a message of -1 bytes",
@@ -130,7 +150,7 @@ def test_a_message_that_is_too_long_or_does_not_end_ends_the_connection(served: 
         b"Q\0": "a message of the client did not come in time",
     }
     with ExitStack() as stack:
-        opened = {raw: stack.enter_context(PgSocket(pg_address(served))).start() for raw in cases}
+        opened = {raw: stack.enter_context(PgSocket(pg_address(hasty))).start() for raw in cases}
         for raw, client in opened.items():
             client.send(raw)
         for raw, client in opened.items():
@@ -142,13 +162,13 @@ def test_a_message_that_is_too_long_or_does_not_end_ends_the_connection(served: 
 
 def test_a_long_message_without_room_is_left_out_and_refused(served: Serving, client: PgSocket) -> None:
     receiving, limits = served.service._answering.receiving, served.service._answering.limits
-    long = message(b"B", b"x" * 300_000)
+    long, receive_s = message(b"B", b"x" * 300_000), limits.receive_s
 
     def full() -> None:
         assert receiving.try_take("default", (256 << 20) - 100_000)
 
     served._loop.call_soon_threadsafe(full)
-    object.__setattr__(limits, "receive_s", 0.1)
+    object.__setattr__(limits, "receive_s", 0.5)
     try:
         client.send(query("rows 1" + " " * 300_000), long, parse("rows 1"), SYNC, query("rows 1"))
         assert client.error()["C"] == "53200"
@@ -156,7 +176,7 @@ def test_a_long_message_without_room_is_left_out_and_refused(served: Serving, cl
         assert client.kinds() == "EZ"
         assert client.kinds() == "TDCZ"
     finally:
-        object.__setattr__(limits, "receive_s", 1.0)
+        object.__setattr__(limits, "receive_s", receive_s)
         served._loop.call_soon_threadsafe(receiving.give_back, "default", (256 << 20) - 100_000)
     client.send(query(" /* */ insert" + " " * 300_000))
     assert client.kinds() == "CZ"
@@ -196,13 +216,13 @@ def test_a_long_statement_beside_an_insert_is_refused_before_any_runs(client: Pg
 
 
 @pytest.mark.long
-def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(served: Serving) -> None:
-    with PgSocket(pg_address(served), receive_bytes=65_536).start() as client:
+def test_replies_to_a_pipeline_wait_for_a_client_that_does_not_read(hasty: Serving) -> None:
+    with PgSocket(pg_address(hasty), receive_bytes=65_536).start() as client:
         client.send(parse("rows 0", "s"))
         many = describe(b"S", "s") * 200_000
         with pytest.raises(OSError, match=r"reset|pipe"):
             client.send(*[many] * 20)
-    served.wait_until(lambda: not ScriptedSession.open)
+    hasty.wait_until(lambda: not ScriptedSession.open)
 
 
 @pytest.mark.long
@@ -243,7 +263,7 @@ def test_notifications_come_between_statements_and_not_in_transactions(client: P
 def test_connections_beyond_the_limit_are_told_and_then_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "MOST_CONNECTIONS", 2)
     monkeypatch.setattr(port, "REFUSED", 1)
-    with scripted(Settings(port=0, pg_port=0, receive_s=1)) as served, ExitStack() as stack:
+    with scripted(Settings(port=0, pg_port=0)) as served, ExitStack() as stack:
         clients = [stack.enter_context(PgSocket(pg_address(served))).start() for _ in range(2)]
         with PgSocket(pg_address(served)) as third, PgSocket(pg_address(served)) as fourth:
             assert fourth.ended()

@@ -16,22 +16,23 @@ from psoup_testing.services.threaded_service import Serving
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Serving]:
-    """A service without tokens and certificates, in which a start-up may take one second."""
-    with scripted(Settings(port=0, pg_port=0, receive_s=1)) as running:
+    """A service without tokens and certificates."""
+    with scripted(Settings(port=0, pg_port=0)) as running:
         yield running
 
 
 @pytest.mark.long
-def test_half_a_start_up_packet_is_cut_in_time(served: Serving) -> None:
+def test_half_a_start_up_packet_is_cut_in_time() -> None:
     halves = (b"", b"\0\0", b"\0\0\1\0", startup(user="x")[:-3], SSL_REQUEST[:5])
-    clients = [PgSocket(pg_address(served)) for _ in range(2 * len(halves))]
-    for client, sent in zip(clients, halves * 2, strict=True):
-        client.send(sent)
-    for client in clients[: len(halves)]:
-        client.opened.shutdown(socket.SHUT_WR)
-    for client in clients:
-        with client:
-            assert client.ended()
+    with scripted(Settings(port=0, pg_port=0, receive_s=1)) as served:
+        clients = [PgSocket(pg_address(served)) for _ in range(2 * len(halves))]
+        for client, sent in zip(clients, halves * 2, strict=True):
+            client.send(sent)
+        for client in clients[: len(halves)]:
+            client.opened.shutdown(socket.SHUT_WR)
+        for client in clients:
+            with client:
+                assert client.ended()
 
 
 @pytest.mark.parametrize(
