@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -65,6 +67,7 @@ def test_growth_beyond_the_first_buffers_keeps_text_and_nulls() -> None:
 
 @pytest.mark.parametrize("rows", [65_536, 30_000])
 def test_columns_that_stay_lie_apart_and_their_memory_goes_with_them(rows: int) -> None:
+    gc.collect()  # what earlier tests have left goes now, and not meanwhile
     before = lasting_memory().bytes_allocated()
     chunk = OpenChunk(SCHEMA, 0, 0, 65_536)
     for start in range(0, rows, 10_000):

@@ -47,7 +47,7 @@ class Collector:
         """Wait until a span of each name has come, and so many requests; returns all spans."""
         with self._news:
             assert self._news.wait_for(
-                lambda: {*names} <= {span.name for span in self.spans} and len(self.metadata) >= requests, 20
+                lambda: {*names} <= {span.name for span in self.spans} and len(self.metadata) >= requests, 60
             ), [span.name for span in self.spans]
             return [*self.spans]
 
