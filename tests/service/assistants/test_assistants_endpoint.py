@@ -144,7 +144,8 @@ def test_too_many_values_are_refused_before_they_are_read(url: str) -> None:
 def test_calls_are_counted_under_the_name_of_the_protocol(url: str, running: Serving) -> None:
     called(url, "ask", sql="SELECT sym FROM trades")
     labels = {"method": "StatementService/Ask", "code": "OK", "protocol": "mcp"}
-    assert (running.service._metrics.registry.get_sample_value("psoup_calls_total", labels) or 0) >= 1
+    read = running.service._metrics.registry.get_sample_value
+    running.wait_until(lambda: (read("psoup_calls_total", labels) or 0) >= 1)
 
 
 @pytest.fixture(scope="module")
