@@ -52,7 +52,7 @@ def opened(host: str, port: int, *, receive_bytes: int = 0) -> socket.socket:
     client = socket.socket()
     if receive_bytes:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    client.settimeout(20)
+    client.settimeout(60)
     client.connect((host, port))
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "events/stream", "params": _STREAM}).encode()
     client.sendall(f"{_HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
@@ -86,7 +86,7 @@ def test_a_service_that_ends_lets_a_stream_go_on_elsewhere() -> None:
 
 
 def test_a_body_that_stalls_is_refused_with_the_status_of_other_requests() -> None:
-    with watched(receive_s=0.2) as (_, _, host, port), socket.create_connection((host, port), 20) as client:
+    with watched(receive_s=0.2) as (_, _, host, port), socket.create_connection((host, port), 60) as client:
         client.sendall(f"{_HEAD}content-length: 10\r\n\r\n{{".encode())
         reply = client.recv(10_000)
         assert reply.startswith(b"HTTP/1.1 408 ")
@@ -139,16 +139,24 @@ def called(host: str, port: int, tool: str, arguments: dict[str, Any]) -> dict[s
 
 
 def test_an_answer_of_too_many_rows_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = asyncio.Event()
+    endless, places = asyncio.Event(), list[Any]()
+
+    async def whole(servicer: StatementServicer, request: Any, caller: Any) -> Any:
+        reply = await at_once(servicer, request, caller)
+        (answering,) = places
+        monkeypatch.setattr(answering, "limits", replace(answering.limits, default_deadline_s=0.1))
+        return reply
 
     async def slow(servicer: StatementServicer, request: Any, caller: Any) -> AsyncIterator[Any]:
         async for reply in pieces(servicer, request, caller):
             yield reply
             await endless.wait()
 
-    pieces = StatementServicer.AskStream
+    at_once, pieces = StatementServicer.Ask, StatementServicer.AskStream
+    monkeypatch.setattr(StatementServicer, "Ask", whole)
     monkeypatch.setattr(StatementServicer, "AskStream", slow)
-    with watched(default_deadline_s=0.5) as (running, client, host, port):
+    with watched() as (running, client, host, port):
+        places.append(running.service._answering)
         client.push("notes", [{"t": "x" * 1_000} for _ in range(2_000)])
         client.wait_for(client.last_sequence)
         reply = called(host, port, "ask", {"sql": "SELECT t FROM notes"})

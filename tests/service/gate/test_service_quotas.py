@@ -199,7 +199,7 @@ def test_matches_are_paid_before_the_next_push_and_shown_to_those_who_pay() -> N
 )
 def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> None:
     async def script(door: Door) -> None:
-        owner, other = await tenant(door, "acme", prepare_share=0.000_1), await tenant(door, "umbra")
+        owner, other = await tenant(door, "acme", prepare_share=1e-6), await tenant(door, "umbra")
 
         async def ask(sql: str, who: Any) -> Any:
             return await door.wire.statements.Ask(statements.AskRequest(statement=sql), metadata=who)
@@ -211,7 +211,7 @@ def test_questions_of_new_forms_are_paid_with_the_time_of_registrations() -> Non
         await ask(known, owner)
         for call in (ask("SELECT x + 1 AS y FROM s", owner), ask(f"SELECT x FROM s WHERE {terms}", owner)):
             refusal = await refused(call, FULL)
-            assert (refusal.facts["quota"], refusal.facts["limit"]) == ("prepare_share", "0.0001")
+            assert (refusal.facts["quota"], refusal.facts["limit"]) == ("prepare_share", "1e-06")
             assert "RetryInfo" in refusal.details
         await ask(known, owner)
         for sql in (f"SELECT x FROM s WHERE {terms}", f"DROP STREAM {'g' * 10_000}"):

@@ -75,7 +75,7 @@ def test_lists_leave_out_a_worker_that_died(workers: Workers) -> None:
         groups._groups[1, "mailer"] = workers
         now = asyncio.get_running_loop().time()
         workers.join("dead", 1, now - 10)
-        workers.join("alive", 20, now - 10)
+        workers.join("alive", 600, now - 10)
         leased = groups.leased(workers.group)
         return [worker.name for worker in ([] if leased is None else leased.all())]
 

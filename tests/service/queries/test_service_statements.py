@@ -315,7 +315,7 @@ def test_a_service_that_ends_refuses_what_waits_to_be_bound(monkeypatch: pytest.
         await happened(held.begun)
         while wire.service.host.counters()["pending_reads"] < 2:
             await asyncio.sleep(0)
-        draining = asyncio.ensure_future(wire.service.host.drain(20))
+        draining = asyncio.ensure_future(wire.service.host.drain(60))
         while not wire.service.host._sequencer.binder._stopping:
             await asyncio.sleep(0)
         held.gate.set()
