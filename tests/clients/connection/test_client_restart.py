@@ -163,7 +163,7 @@ def test_every_streaming_call_of_the_contract_is_called_after_a_restart() -> Non
 @pytest.mark.parametrize("name", swept([*CALLS, *OTHERS], fast=3))
 def test_the_first_call_waits_for_the_restart(name: str, restarted: Restarted, tmp_path: Path) -> None:
     call, wanted = {**CALLS, **OTHERS}[name]
-    with Client(restarted.address, timeout=30, options=ClientOptions(retry=QUICK)) as client:
+    with Client(restarted.address, timeout=60, options=ClientOptions(retry=QUICK)) as client:
         query = client.query(key="few")
         client.wait_for(0)
         before = restarted.restarts
@@ -221,8 +221,8 @@ def test_a_call_is_repeated_until_its_first_reply(name: str, messages: int, call
 
 
 def test_the_deadline_is_for_all_attempts() -> None:
-    retry = RetryOptions(attempts=10_000, first_pause_seconds=0.01, longest_pause_seconds=5)
+    retry = RetryOptions(attempts=10_000, first_pause_seconds=0.01, longest_pause_seconds=100)
     with failing(0) as (service, address), Client(address, options=ClientOptions(retry=retry)) as client:
         with pytest.raises(Unavailable):
-            client.ask_stream("SELECT 1", timeout=4)
+            client.ask_stream("SELECT 1", timeout=60)
         assert 1 < service.calls < 7  # pauses of 0.01, 0.02, 0.04, 0.08 s, and the next would be too long

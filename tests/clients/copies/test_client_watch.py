@@ -153,7 +153,7 @@ def test_close_ends_a_wait_of_another_thread(client: Client, make_stream: MakeSt
     waiting = threading.Thread(target=lambda: ended.append(list(changes)))
     waiting.start()
     changes.close()
-    waiting.join(30)
+    waiting.join(60)
     assert ended == [[]]
 
 

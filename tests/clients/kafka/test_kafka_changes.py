@@ -40,7 +40,7 @@ class Running:
 
     def begun(self) -> None:
         """Wait for the first read."""
-        assert self.reads.acquire(timeout=30)
+        assert self.reads.acquire(timeout=60)
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait until a condition holds, which is looked at after each read."""
@@ -52,7 +52,7 @@ class Running:
         return self._thread.is_alive()
 
     def ended(self) -> None:
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def stop(self) -> Figures:

@@ -127,7 +127,7 @@ def test_a_signal_ends_the_feed_with_all_batches_acknowledged(
     assert process.stderr is not None
     assert process.stderr.readline().startswith("Feeding stream")
     process.send_signal(number)
-    said = process.communicate(timeout=30)[1]
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 0, said
     taken = int(said.split(" ")[0])
     asked_until(lambda: count(client, stream), lambda rows: rows == taken)

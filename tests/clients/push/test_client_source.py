@@ -174,7 +174,7 @@ def test_entries_whose_replies_are_lost_come_once(
     client.create_stream(f"CREATE TABLE {name} (k BIGINT, v BIGINT, PRIMARY KEY (k))")
     cuts = [Cut(length, False) for length in (1_500, 3_000)]
     with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=60) as cut:
-        with cut.producer(name, name="p", epoch=1, retry_seconds=20) as producer:
+        with cut.producer(name, name="p", epoch=1, retry_seconds=120) as producer:
             for end in range(1, 201):
                 follows = {"position": b"%d" % end, "after": b"%d" % (end - 1) if end > 1 else b""}
                 producer.push({"k": [end % 3], "v": [end]}, **(follows if positions else {}))  # type: ignore[arg-type]
