@@ -47,8 +47,9 @@ class Trace:
         self._files: set[str] | None = None
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self._files is not None and event == "call" and frame.f_code.co_filename.startswith(ROOMS):
-            self._files.add(frame.f_code.co_filename.removeprefix(f"{ROOT}/"))
+        files = self._files  # another thread may end the walk meanwhile
+        if files is not None and event == "call" and frame.f_code.co_filename.startswith(ROOMS):
+            files.add(frame.f_code.co_filename.removeprefix(f"{ROOT}/"))
 
     @contextmanager
     def walk(self, name: str) -> Iterator[None]:
