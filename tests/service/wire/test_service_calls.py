@@ -207,7 +207,7 @@ def test_a_reader_that_stalls_is_cut() -> None:
         await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
         call = wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=query))
         await call.read()
-        assert await wire.service._calls.under_way.finished(10)  # the server gives up, though nobody reads
+        assert await wire.service._calls.under_way.finished(60)  # the server gives up, though nobody reads
         refusal = await refused(read_all(call), UNAVAILABLE)
         assert refusal.reason == "STREAM_IDLE"
 
@@ -231,7 +231,7 @@ def test_open_read_one_cancel_leaves_nothing() -> None:
             call = wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=query))
             await call.read()
             call.cancel()
-        assert await wire.service._calls.under_way.finished(10)
+        assert await wire.service._calls.under_way.finished(60)
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) <= tasks + 2
 

@@ -203,7 +203,7 @@ async def call(
 async def leave(wire: Wire, method: descriptor.MethodDescriptor, credential: Any) -> None:
     """A call whose message never comes, and whose caller leaves."""
     path = f"/{method.containing_service.full_name}/{method.name}"
-    call = wire.channel.stream_stream(path)(metadata=credential, timeout=5)
+    call = wire.channel.stream_stream(path)(metadata=credential, timeout=60)
     await call.wait_for_connection()
     call.cancel()
 
@@ -282,7 +282,7 @@ def test_every_call_ends_with_a_documented_code(cases: int) -> None:
                 if len(seen[method.full_name]) < 2:
                     await asked(wire, fuzz, method, credentials.drawn(fuzz.draw))
         assert wire.service.host.state == "serving"
-        assert await wire.service._calls.under_way.finished(20)
+        assert await wire.service._calls.under_way.finished(60)
 
     run(script, Settings(port=0, memory_mib=64))
     assert {method.full_name for method in METHODS} >= {path[1:].replace("/", ".") for path in own_methods()}

@@ -192,7 +192,7 @@ def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> 
         await stream.settle()
         assert 10_000_000 < wire.service.host.counters()["pinned_bytes"] < 20_000_000, "the second one's"
         second.cancel()
-        assert await wire.service._calls.under_way.finished(10)
+        assert await wire.service._calls.under_way.finished(60)
         await stream.settle()
         assert wire.service.host.counters()["pinned_bytes"] == 0
         bill = wire.service.host._engine.bill()["tuples_bytes"]  # type: ignore[attr-defined]
