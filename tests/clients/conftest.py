@@ -12,7 +12,7 @@ from psoup_testing.services import fixtures
 from psoup_testing.services.command import COLUMNS, ROWS, Psoup, Ran
 from psoup_testing.services.threaded_service import Serving
 
-running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
+running, client, make_stream, kept = fixtures.running, fixtures.client, fixtures.make_stream, fixtures.kept
 
 
 @pytest.fixture

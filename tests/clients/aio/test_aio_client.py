@@ -33,6 +33,7 @@ from psoup_client.aio.connection import CALLS_AT_ONCE
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services import fixtures
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 
 RUNNERS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -144,7 +145,9 @@ def test_a_stream_that_is_left_is_cancelled(running: Serving, stream: str) -> No
 
 
 @pytest.mark.long
-def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_a_watch_goes_on_after_a_restart(tmp_path: Path, kept: KeptPort) -> None:
+    settings = Settings(port=kept.number)
+
     async def watched(first: Serving) -> None:
         async with AsyncClient(first.address) as client:
             await client.create_stream("CREATE STREAM w (a BIGINT)")
@@ -153,7 +156,7 @@ def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
                 await anext(watch)
                 await asyncio.to_thread(first.stop)
                 waiting = asyncio.create_task(anext(watch))
-                again = await asyncio.to_thread(Serving, Settings(port=first.port), None, DurableStore(tmp_path))
+                again = await asyncio.to_thread(Serving, settings, None, DurableStore(tmp_path))
                 assert (await client.push("w", {"a": [7]})).accepted == 1
                 await waiting
                 while not len(copy):
@@ -161,7 +164,7 @@ def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
                 assert copy.to_arrow().to_pydict() == {"a": [7]}
             await asyncio.to_thread(again.stop)
 
-    asyncio.run(watched(Serving(Settings(port=0), None, DurableStore(tmp_path))))
+    asyncio.run(watched(Serving(settings, None, DurableStore(tmp_path))))
 
 
 def test_errors_are_those_of_the_client(running: Serving, stream: str) -> None:

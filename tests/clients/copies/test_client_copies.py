@@ -24,6 +24,7 @@ from psoup_service.servicers import sync as servicer
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import same, some, token_of
 from psoup_testing.oracles.questions import again
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import serving
 
 MakeStream = Callable[[str], str]
@@ -320,12 +321,11 @@ def test_copies_outlive_the_service_and_notice_data_of_before(tmp_path: Path) ->
         same(copy, client.query(query))
 
 
-def test_a_copy_with_a_key_finds_its_query_after_a_restore(tmp_path: Path) -> None:
+def test_a_copy_with_a_key_finds_its_query_after_a_restore(kept: KeptPort) -> None:
     """The service holds other data under the same keys: by `sync`, by `sync` of many and by `watch`."""
-    clock, address = VirtualClock(10**9 * SECOND), ""
+    clock, stored = VirtualClock(10**9 * SECOND), list[bytes]()
     for anew in range(2):
-        settings = Settings(port=int(address.rpartition(":")[2] or 0))
-        with serving(settings, clock=clock) as service, Client(service.address) as client:
+        with serving(Settings(port=kept.number), clock=clock) as service, Client(service.address) as client:
             client.create_stream("CREATE STREAM s (n BIGINT)")
             keys = [f"k{n}" for n in range(5)]
             if anew:  # other IDs, and one query less; the last key is another query's, but of the same data as before
@@ -334,7 +334,6 @@ def test_a_copy_with_a_key_finds_its_query_after_a_restore(tmp_path: Path) -> No
                 client.register(f"SELECT n FROM s WHERE n > {n} BEGIN (START)", key=key)
             client.push("s", {"n": range(10 + anew)})
             if not anew:
-                address, stored = service.address, []
                 for key in keys:
                     copy = client.copy(key=key)
                     copy.sync()

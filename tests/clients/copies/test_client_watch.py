@@ -17,6 +17,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import older
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote
 
@@ -94,8 +95,8 @@ def test_mistakes_are_named(client: Client, make_stream: MakeStream) -> None:
 
 
 @pytest.mark.long
-def test_a_watch_goes_on_after_a_drain(tmp_path: Path) -> None:
-    service = Serving(Settings(port=0), store=DurableStore(tmp_path))
+def test_a_watch_goes_on_after_a_drain(tmp_path: Path, kept: KeptPort) -> None:
+    service = Serving(Settings(port=kept.number), store=DurableStore(tmp_path))
     with Client(service.address, options=QUICK) as client:
         client.create_stream("CREATE STREAM s (n BIGINT)")
         query = client.register("SELECT n FROM s BEGIN (START)")
@@ -104,7 +105,7 @@ def test_a_watch_goes_on_after_a_drain(tmp_path: Path) -> None:
         changes = client.watch([copy])
         assert next(changes)[1].came == 10
         service.stop()
-        with serving(Settings(port=service.port), store=DurableStore(tmp_path)), Client(service.address) as other:
+        with serving(Settings(port=kept.number), store=DurableStore(tmp_path)), Client(service.address) as other:
             other.push("s", {"n": [10, 11]})
             while len(copy) < 12:
                 _, synced = next(changes)

@@ -15,6 +15,7 @@ from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.copies.copied_rows import older
 from psoup_testing.services.command import Psoup
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 
 MakeStream = Callable[[str], str]
@@ -70,8 +71,9 @@ def test_changes_come_while_connected(client: Client, store: Store, make_stream:
 
 
 @pytest.mark.long
-def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, store: Store) -> None:
-    service, lost = Serving(Settings(port=0), store=DurableStore(tmp_path / "data")), list[PSoupError]()
+def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, store: Store, kept: KeptPort) -> None:
+    settings, lost = Settings(port=kept.number), list[PSoupError]()
+    service = Serving(settings, store=DurableStore(tmp_path / "data"))
     with Client(service.address, options=QUICK) as client:
         client.create_stream("CREATE STREAM s (n BIGINT)")
         client.push("s", {"n": range(10)})
@@ -83,7 +85,7 @@ def test_it_goes_on_after_a_restart_and_says_why_it_was_away(tmp_path: Path, sto
         until(changes, "all", store, 11)
         service.stop()
         with (
-            serving(Settings(port=service.port), store=DurableStore(tmp_path / "data")),
+            serving(settings, store=DurableStore(tmp_path / "data")),
             Client(service.address) as other,
         ):
             other.push("s", {"n": [11]})

@@ -22,6 +22,7 @@ from psoup_client import (
 )
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote
 
@@ -213,13 +214,14 @@ def told_across(client: Client, restart: Callable[[], None]) -> None:
 
 @pytest.mark.long
 @pytest.mark.seeded("a follower keeps its place when the service restarts")
-def test_followers_go_on_after_a_drain(tmp_path: Path) -> None:
-    with serving(store=DurableStore(tmp_path)) as first, Client(first.address, options=QUICK) as client:
+def test_followers_go_on_after_a_drain(tmp_path: Path, kept: KeptPort) -> None:
+    settings = Settings(port=kept.number)
+    with serving(settings, store=DurableStore(tmp_path)) as first, Client(first.address, options=QUICK) as client:
         again = list[Serving]()
 
         def restart() -> None:
             first.stop()
-            again.append(Serving(Settings(port=first.port), store=DurableStore(tmp_path)))
+            again.append(Serving(settings, store=DurableStore(tmp_path)))
 
         try:
             told_across(client, restart)

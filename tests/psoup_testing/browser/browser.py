@@ -24,6 +24,7 @@ from psoup_service.process.settings import Settings
 from psoup_service.web.pages import Site as SitePages
 from psoup_storage import DurableStore
 from psoup_testing.browser.page_steps import ENTRY
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving
 
 SKIPPED = "no browser: make browser gets one, or name one in PSOUP_TEST_CHROMIUM"
@@ -45,7 +46,7 @@ class Site:
     """
 
     def __init__(self, folder: Path, web_origins: tuple[str, ...] = ()) -> None:
-        self.folder, self._port, self._origins = folder, 0, web_origins
+        self.folder, self._port, self._origins = folder, KeptPort(), web_origins
         self._serving: Serving | None = None
         self.start()
 
@@ -54,10 +55,9 @@ class Site:
         if self._serving is not None:
             return
         store = DurableStore(self.folder)
-        self._serving = Serving(Settings(port=0, web_port=self._port, web_origins=self._origins), store=store)
+        self._serving = Serving(Settings(port=0, web_port=self._port.number, web_origins=self._origins), store=store)
         gateway = self._serving.service.gateway
         assert gateway is not None
-        self._port = int(gateway.address.rpartition(":")[2])
         self.address = gateway.address
 
     def stop(self) -> None:

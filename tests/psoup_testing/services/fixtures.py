@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from psoup_client import Client
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import Serving, serving
 
 numbers = itertools.count(1)
@@ -19,6 +20,13 @@ def running() -> Iterator[Serving]:
     """A service for each test file."""
     with serving() as service:
         yield service
+
+
+@pytest.fixture
+def kept() -> Iterator[KeptPort]:
+    """A port for a service that stops and starts again."""
+    with KeptPort() as port:
+        yield port
 
 
 @pytest.fixture

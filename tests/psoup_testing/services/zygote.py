@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any
 
 from psoup_testing.kernel_cases.unlisted_types import refuse_unlisted
+from psoup_testing.services.ports import KeptPort
 
 _PREFIX = "PSOUP_"
 _RESTING: defaultdict[bool, list[subprocess.Popen[str]]] = defaultdict(list)
@@ -43,6 +44,7 @@ class Zygote:
         self._environ = {**given, **environ}
         self.pid = 0
         """The service's process, once it is ready."""
+        self._port = KeptPort()
         self._few_arenas = "PSOUP_TEST_MEMORY_MIB" in environ
         self._process = _RESTING[self._few_arenas].pop() if _RESTING[self._few_arenas] else _made(self._few_arenas)
 
@@ -54,10 +56,12 @@ class Zygote:
         while self._hear() != "resting":
             pass
         _RESTING[self._few_arenas].append(self._process)
+        self._port.close()
 
     def start(self, data_dir: str, port: int = 0, quarantine: str = "") -> None:
-        """Begin to start a service; `ready` waits for it, `kill` does not."""
-        wanted = {"port": port, "data_dir": data_dir, "quarantine": quarantine.split(), "environ": self._environ}
+        """Begin to start a service; `ready` waits for it, `kill` does not. All have one port unless one is given."""
+        wanted = {"port": port or self._port.number, "data_dir": data_dir, "quarantine": quarantine.split()}
+        wanted["environ"] = self._environ
         self._say(f"start {json.dumps(wanted)}")
 
     def died(self) -> int:

@@ -21,6 +21,7 @@ from psoup_service.process.settings_sources import load
 from psoup_storage import DurableStore
 from psoup_testing.pg.script import pg_address
 from psoup_testing.services.authority import Authority
+from psoup_testing.services.ports import KeptPort
 from psoup_testing.services.threaded_service import serving
 
 
@@ -29,6 +30,13 @@ def folder() -> Iterator[Path]:
     """A folder with a short path: the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="ps") as name:
         yield Path(name)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which nothing listens, for the clients of a socket."""
+    with KeptPort() as kept:
+        yield kept.number
 
 
 def refused(settings: Settings, why: str) -> None:
@@ -55,16 +63,14 @@ def test_clients_connect_by_the_directory_and_the_port(folder: Path) -> None:
             shown = subprocess.run(
                 [psql, "-h", str(folder), "-p", port, "-U", "x", "-Atc", "SHOW TimeZone", "d"],
                 capture_output=True,
-                timeout=30,
+                timeout=60,
                 check=True,
             )
             assert shown.stdout == b"UTC\n"
     assert list(folder.iterdir()) == []
 
 
-def test_a_socket_that_a_killed_service_left_is_replaced_and_one_in_use_is_not(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_socket_that_a_killed_service_left_is_replaced_and_one_in_use_is_not(folder: Path, port: int) -> None:
     path = folder / f".s.PGSQL.{port}"
     settings = Settings(port=0, pg_port=port, pg_socket=str(folder), socket_mode="0660")
     with socket.socket(socket.AF_UNIX) as left:
