@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from psoup.work.gc_pause import without_collector
+
 T = TypeVar("T")
 
 TRIES = 3
@@ -50,10 +52,11 @@ def in_calls(limit: int, work: Callable[[], T]) -> T:
             raise _TooMany
 
     before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        return work()
-    except _TooMany:
-        raise AssertionError(f"it makes more than {limit:,} calls of functions") from None
-    finally:
-        sys.setprofile(before)
+    with without_collector():  # it calls finalizers
+        sys.setprofile(count)
+        try:
+            return work()
+        except _TooMany:
+            raise AssertionError(f"it makes more than {limit:,} calls of functions") from None
+        finally:
+            sys.setprofile(before)
