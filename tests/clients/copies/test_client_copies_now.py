@@ -83,7 +83,6 @@ def follow(changes: Iterator[tuple[AnswerCopy, Synced]], pairs: list[tuple[Answe
         assert next(changes)[1].error is None
 
 
-@pytest.mark.timeout(60)
 def test_a_watch_is_told_when_a_watermark_moves(
     soup: Client, queries: list[Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +100,6 @@ def test_a_watch_is_told_when_a_watermark_moves(
         assert len(pairs[0][0]) == 3
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("queries", ["IDLE AFTER 30 SECONDS"], indirect=True)
 def test_a_watch_is_told_when_a_stream_is_idle_and_when_it_goes_on(
     soup: Client, queries: list[Query], clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
