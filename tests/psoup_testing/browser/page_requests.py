@@ -57,8 +57,8 @@ class Page:
     def opened(self) -> http.client.HTTPConnection:
         """A connection, not connected yet."""
         if self._secured is not None:
-            return http.client.HTTPSConnection(self.host, self.port, timeout=30, context=self._secured)
-        return http.client.HTTPConnection(self.host, self.port, timeout=30)
+            return http.client.HTTPSConnection(self.host, self.port, timeout=60, context=self._secured)
+        return http.client.HTTPConnection(self.host, self.port, timeout=60)
 
     def send(
         self, method: str, path: str, body: bytes | str | None = None, headers: dict[str, str] | None = None
@@ -97,7 +97,7 @@ class Page:
     @contextmanager
     def raw(self) -> Iterator[socket.socket]:
         """A connection for bytes that no browser sends."""
-        with socket.create_connection((self.host, self.port), timeout=30) as opened:
+        with socket.create_connection((self.host, self.port), timeout=60) as opened:
             yield opened
 
     @contextmanager

@@ -81,7 +81,7 @@ class Serving:
         """Wait until a condition holds, which the event loop evaluates again and again. Raises TimeoutError."""
 
         async def waited() -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not done():
                     await asyncio.sleep(0)
 
@@ -97,7 +97,7 @@ class Serving:
             release.wait(600)
 
         self._loop.call_soon_threadsafe(hold)
-        assert holding.wait(30)
+        assert holding.wait(60)
         try:
             yield
         finally:

@@ -68,11 +68,11 @@ class Wire:
         self.webhooks = webhooks_pb2_grpc.WebhookServiceStub(channel)
 
     async def create(self, statement: str) -> streams.CreateStreamResponse:
-        return await self.streams.CreateStream(streams.CreateStreamRequest(statement=statement), timeout=30)
+        return await self.streams.CreateStream(streams.CreateStreamRequest(statement=statement), timeout=60)
 
     async def push(self, stream: str, table: pa.Table | bytes, **fields: Any) -> ingest.PushResponse:
         payload = table if isinstance(table, bytes) else ipc(table)
-        return await self.ingest.Push(ingest.PushRequest(stream=stream, arrow_ipc=payload, **fields), timeout=30)
+        return await self.ingest.Push(ingest.PushRequest(stream=stream, arrow_ipc=payload, **fields), timeout=60)
 
     async def register(self, statement: str, request_id: str = "") -> str:
         request = queries.RegisterRequest(statement=statement, request_id=request_id)

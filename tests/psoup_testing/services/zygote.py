@@ -117,7 +117,7 @@ def _made(few_arenas: bool) -> subprocess.Popen[str]:
 @atexit.register
 def _end_resting() -> None:
     for process in (process for resting in _RESTING.values() for process in resting):
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def _tell(text: str) -> None:

@@ -33,7 +33,7 @@ def interpreters() -> dict[int, str]:
 
 def _minor_of(python: str) -> int | None:
     """The minor version of an interpreter; None if it does not run, as a shim of pyenv."""
-    done = subprocess.run([python, "-I", "-c", _VERSION], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([python, "-I", "-c", _VERSION], capture_output=True, text=True, check=False, timeout=60)
     return int(done.stdout) if done.returncode == 0 else None
 
 
