@@ -26,6 +26,7 @@ from psoup_proto.v1 import streams_pb2 as streams
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_service.process.settings import Settings
 from psoup_testing.services.gated_service import Door, behind
+from psoup_testing.services.whole_replies import make_whole
 from psoup_testing.services.wire import Wire, ipc, refused, run
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -285,7 +286,9 @@ def test_an_answer_tells_no_more_groups_apart_than_its_tenants_quota() -> None:
     behind(script)
 
 
-def test_an_answer_of_many_beyond_the_quota_fails_alone_and_is_counted() -> None:
+def test_an_answer_of_many_beyond_the_quota_fails_alone_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_whole(monkeypatch)
+
     async def script(door: Door) -> None:
         owner, ids = await tenant(door, "acme", group_keys=0), list[str]()
         done = await pushed(door, owner)
