@@ -25,6 +25,7 @@ from psoup.events.commands import AlterStream, RegisterMany
 from psoup.events.events import Event, Pushed, RegisteredMany
 from psoup.events.groups import GroupChanged
 from psoup_storage import DurableStore, open_store
+from psoup_storage.durable import disk_room
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.rows import LogRow
@@ -268,6 +269,7 @@ def test_a_disk_that_is_nearly_full_refuses_before_anything_happens(
 ) -> None:
     free = [1_000_000]
     monkeypatch.setattr(DataDirectory, "free_bytes", lambda _: free[0])
+    monkeypatch.setattr(disk_room, "_LOOK_SECONDS", 3_600.0)
     store = DurableStore(tmp_path, reserve_bytes=400_000)
     store.check_room(100_000)
     store.check_room(90_000)  # counted together, without looking again
