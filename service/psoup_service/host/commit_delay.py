@@ -45,14 +45,12 @@ class CommitDelay:
         self._pause = self._rounds = 1
         """The groups between two trials, and those that are left before the next one."""
 
-    def come(self) -> bool:
-        """Note that a small push comes. Returns whether it is the first one of its group."""
+    def come(self) -> None:
+        """Note that a small push comes."""
         self._last = self._clock()
+        if self._count == 0:
+            self._first = self._last
         self._count += 1
-        if self._count > 1:
-            return False
-        self._first = self._last
-        return True
 
     def hurry(self) -> None:
         """Let the next group begin at once: a command has come that waits for these pushes, and cannot share it."""
@@ -76,3 +74,8 @@ class CommitDelay:
         self._rounds -= 1
         self._trial = self._rounds < 0
         self._expected = count + self._trial
+
+    def join(self) -> None:
+        """Note that the pushes that came since `begin` are in that group, too."""
+        self._expected += self._count
+        self._count = 0

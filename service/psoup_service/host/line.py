@@ -182,16 +182,15 @@ class TenantLines:
         first = None if tenant is None else self._lines[tenant].large
         return first is not None and not (under_way and is_large(first))
 
-    def put(self, submission: Submission) -> bool:
-        """Put a command at the end of its tenant's line. Returns whether it is a small push that begins to wait."""
+    def put(self, submission: Submission) -> None:
+        """Put a command at the end of its tenant's line."""
         line = self._line(submission.tenant)
         line.put(submission)
         self._wait(submission.tenant, line)
         if is_small(submission.command):
-            return self.delay.come()
-        if not is_large(submission):
+            self.delay.come()
+        elif not is_large(submission):
             self.delay.hurry()
-        return False
 
     def put_first(self, submission: Submission) -> None:
         """Put a command that has waited already in front of all quick commands of its tenant."""
@@ -206,6 +205,7 @@ class TenantLines:
         """
         if not self._quick:
             return []
+        self.delay.join()
         return self._taken(self._quick.serve(), CommandLine.take_quick)
 
     def take_large(self) -> list[Submission]:

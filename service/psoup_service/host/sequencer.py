@@ -97,6 +97,8 @@ class Sequencer(StageThread):
         self.errands = Errands(self.condition)
         self.followed = FollowedEvents(admission, store, self.condition)
         self._group: list[Submission] = []
+        self._dozes = False
+        """Whether this thread sleeps until the small pushes have waited for long enough, and wakes up by itself."""
         self._ended = False
 
     @property
@@ -138,7 +140,9 @@ class Sequencer(StageThread):
         """Queue a command; it is answered later. From any thread."""
         with self.condition:
             if not self._ended:
-                if self._line.put(submission) or self.has_work():
+                self._line.put(submission)
+                waits = self._line.delay.left() > 0  # before `has_work`: else it could end between the two
+                if self.has_work() or (waits and not self._dozes):
                     self.condition.notify()
                 return
         self._refuse([submission])
@@ -165,10 +169,12 @@ class Sequencer(StageThread):
         """Sleep until there is work. A stage that finishes also waits for the binder and the spooler."""
         with self.condition:
             while True:
-                left = self._line.delay.left()  # before `has_work`: else it could end between the two
+                left = self._line.delay.left()  # before `has_work`, as in `put`
                 if self.has_work() or (self._stopping and not (self._finishing and self._beside)):
                     return self.has_work() and (self._finishing or not self._stopping)
+                self._dozes = left > 0
                 self.condition.wait(left or None)
+                self._dozes = False
 
     def has_work(self) -> bool:
         """Whether commands may be taken. A small push waits while a group is written, and for company: later ones may
@@ -234,7 +240,7 @@ class Sequencer(StageThread):
                 return
             self._line.delay.begin()
         end = time.perf_counter() + GROUP_SECONDS
-        while taken := self._take(self._line.take_quick):
+        while taken := self._take(self._line.take_quick):  # also those that have come meanwhile
             self._spooler.others_come()
             yield taken
             if time.perf_counter() >= end:

@@ -265,7 +265,7 @@ class Writer(StageThread):
             self.matches.charge(tenant, count)
         self._room.leave_all((tenant, 0, size) for tenant, size in entered.items())
         reached = list[Outcome]()
-        with self.condition:  # whoever sees the sequence also sees the room that the events have left
+        with self.condition:  # after the room: a caller that sees the sequence sees that it is free, too
             self._applied = effects.sequence
             self._freed += effects.freed_bytes
             while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:

@@ -94,18 +94,36 @@ def test_no_push_waits_longer_than_the_limit() -> None:
 
 def test_a_command_that_cannot_share_the_group_ends_the_wait() -> None:
     delay = expecting_two(lambda: 0.0)
-    assert delay.come() and delay.left() > 0
+    delay.come()
+    assert delay.left() > 0
     delay.hurry()
     assert delay.left() == 0
     delay.begin()
-    assert delay.come() and delay.left() > 0, "it says nothing about the company that comes"
+    delay.come()
+    assert delay.left() > 0, "it says nothing about the company that comes"
 
 
 def test_a_group_without_pushes_that_came_for_it_changes_nothing() -> None:
     delay = expecting_two(lambda: 0.0)
     delay.hurry()
     delay.begin()
-    assert delay.come() and delay.left() > 0
+    delay.come()
+    assert delay.left() > 0
+
+
+def test_pushes_that_come_as_the_group_is_taken_count() -> None:
+    delay = expecting_two(lambda: 0.0)
+    for _ in range(2):
+        delay.come()
+    delay.begin()
+    delay.come()
+    delay.join()
+    assert delay.left() == 0
+    for _ in range(2):
+        delay.come()
+        assert delay.left() > 0
+    delay.come()
+    assert delay.left() == 0, "three were in the last group"
 
 
 def expecting_two(clock: Callable[[], float]) -> CommitDelay:
@@ -156,7 +174,9 @@ def test_a_push_that_waits_shares_the_event_of_the_next_one() -> None:
 
 
 @pytest.mark.usefixtures("endless")
-@pytest.mark.parametrize("other", [CreateStream("CREATE STREAM t (x BIGINT)"), Push("s", pa.record_batch({"x": [9]}), "p")])
+@pytest.mark.parametrize(
+    "other", [CreateStream("CREATE STREAM t (x BIGINT)"), Push("s", pa.record_batch({"x": [9]}), "p")]
+)
 def test_another_command_does_not_wait_with_it(other: Command) -> None:
     async def scenario() -> None:
         async with serving() as rig:
@@ -188,6 +208,25 @@ def test_a_wait_that_ends_at_any_moment_ends(step: float, monkeypatch: pytest.Mo
     async def scenario() -> None:
         async with serving() as rig:
             for value in range(8):
+                await asyncio.wait_for(rig.host.submit(row(value)), PATIENCE)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("stray", [1, 2, 5])
+def test_a_push_is_taken_although_more_are_counted_than_wait(stray: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage may sleep without a limit then."""
+    times: Iterator[float] = count(0.0, 0.0007)
+    monkeypatch.setattr(sequencer, "CommitDelay", lambda cost: CommitDelay(lambda: 0.003, times.__next__))
+
+    async def scenario() -> None:
+        async with serving() as rig:
+            delay = rig.host._sequencer._line.delay
+            for value in range(8):
+                with rig.host._sequencer.condition:
+                    delay._expected = 9
+                    for _ in range(stray):
+                        delay.come()
                 await asyncio.wait_for(rig.host.submit(row(value)), PATIENCE)
 
     asyncio.run(scenario())
