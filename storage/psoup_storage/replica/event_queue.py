@@ -36,9 +36,10 @@ def _size(event: Event) -> int:
 
 
 class EventGroup(NamedTuple):
-    """Events of one commit. `after`: the event before them. `committed`: the time of the commit, in microseconds.
+    """Events of one commit, or a part of a large one. `after`: the event before them.
 
-    `arrived`: the same by the monotonic clock, in seconds. `size`: approximate bytes.
+    `committed`: the time of the commit, in microseconds. `arrived`: the same by the monotonic clock, in seconds.
+    `size`: approximate bytes.
     """
 
     after: int
@@ -46,6 +47,18 @@ class EventGroup(NamedTuple):
     committed: int
     arrived: float
     size: int
+
+
+def _groups_of(after: int, events: Sequence[Event], committed: int) -> list[EventGroup]:
+    """The events of a commit in groups, each for one segment. A larger event is a group by itself."""
+    groups, begin, size, arrived = list[EventGroup](), 0, 0, time.monotonic()
+    for place, event in enumerate(events):
+        more = _size(event)
+        if size and size + more > SEGMENT_BYTES:
+            groups.append(EventGroup(after, events[begin:place], committed, arrived, size))
+            after, begin, size = events[place - 1].sequence, place, 0
+        size += more
+    return [*groups, EventGroup(after, events[begin:], committed, arrived, size)]
 
 
 class EventQueue:
@@ -72,17 +85,17 @@ class EventQueue:
 
     def put(self, after: int, events: Sequence[Event]) -> None:
         """Add the events of a commit. O(events)."""
-        size = sum(map(_size, events))
-        committed = self.moment()
+        groups = _groups_of(after, events, self.moment())
+        size = sum(group.size for group in groups)
         with self._condition:
-            if self._size + size > self._most:
+            if self._groups and self._size + size > self._most:
                 self._groups.clear()
                 self._size = 0
                 self.dropped += 1
                 self._gap = after
-            self._groups.append(EventGroup(after, events, committed, time.monotonic(), size))
+            self._groups.extend(groups)
             if self._behind is None:
-                self._behind = after, self._groups[-1].arrived
+                self._behind = after, groups[0].arrived
             self._size += size
             if self._size >= SEGMENT_BYTES or self._at_once:
                 self._condition.notify_all()
