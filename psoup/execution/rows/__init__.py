@@ -9,6 +9,7 @@ Files, in reading order:
     select_list     expressions of SELECT over rows
     record_batch    rows as Arrow IPC messages
     arrow_header    the places of fields in the header of an Arrow message
+    declared_sizes  the rows and decoded bytes that an Arrow message declares
     sort            ORDER BY, DISTINCT and top-k over keys that come in parts
     sort_keys       order and equality of the columns of one answer
     answer_case     the case of an answer, for the ways of `psoup.execution.ways`

@@ -24,20 +24,9 @@ import pyarrow as pa
 
 from psoup.errors import InvalidBatch
 from psoup.execution.rows.arrow_header import Flat
+from psoup.execution.rows.declared_sizes import FAILURES, batch_of, declared_sizes
 from psoup.values.digests import digest_of
-from psoup_service.wire.envelope import (
-    FAILURES,
-    MARK,
-    PREFIX,
-    SHORT_HEADER,
-    Outline,
-    batch_of,
-    check,
-    check_sizes,
-    declared_sizes,
-    outline,
-    too_large,
-)
+from psoup_service.wire.envelope import MARK, PREFIX, SHORT_HEADER, Outline, check, check_sizes, outline, too_large
 from psoup_service.wire.limits import Limits
 
 Payload: TypeAlias = bytes | memoryview

@@ -1,6 +1,7 @@
 """The copy of a service in object storage, or in a directory: events and base images, and the way back.
 
     targets           where the copy is: a directory, or storage of S3, GCS or Azure; a new object is only created
+    headers           the check of the header of a numbered object
     objects           one numbered object: header, checksum, payload
     segments          rows of the log as the payload of a numbered object
     chain             the numbers of one copy: whose it is, and its last object

@@ -4,20 +4,25 @@
 
 A file is named by the checksum of its content. So a chunk that an earlier image has is not sent again. The manifest is
 written after all its files.
+
+A file is decompressed while it is read. Few bytes can stand for many, so a reader takes no more than the manifest says.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.errors import Unavailable
+from psoup.errors import ResourceExhausted, Unavailable
 from psoup_proto.file_names import DATABASE
 from psoup_storage.durable.tools.backup import Frozen
+from psoup_storage.replica.headers import MOST_FILES
 from psoup_storage.replica.targets import Target
 
 ZSTD = "zstd"
@@ -25,12 +30,16 @@ _PIECE = 1024 * 1024
 
 
 class ImageFile(NamedTuple):
-    """A file of a base image. `digest`: SHA-256 of the object. `size`: its bytes. `compression`: "zstd", or ""."""
+    """A file of a base image. `digest`: SHA-256 of the object. `size`: its bytes. `compression`: "zstd", or "".
+
+    `content`: the bytes of the file itself.
+    """
 
     name: str
     digest: str
     size: int
     compression: str
+    content: int
 
     @property
     def object(self) -> str:
@@ -41,41 +50,79 @@ class ImageFile(NamedTuple):
 def send_files(target: Target, frozen: Frozen, ended: Callable[[], bool]) -> list[ImageFile]:
     """Send the files of a frozen copy to a target. O(bytes). Raises Unavailable, and OSError of the own disk.
 
-    `ended`: whether to give up, asked before each file; Unavailable is raised then.
+    `ended`: whether to give up, asked before each file; Unavailable is raised then. Raises ResourceExhausted for more
+    files than a manifest can have.
     """
+    if len(frozen.files) > MOST_FILES:
+        raise ResourceExhausted(f"it would have {len(frozen.files):,} files, and {MOST_FILES:,} are the most")
     files = []
-    for name, _ in frozen.files:
+    for name, content in frozen.files:
         if ended():
             raise Unavailable("the service ends")
         path = frozen.path / name
         compression = ZSTD if name == DATABASE else ""
         if compression:
             path = _compressed(path)
-        file = ImageFile(name, digest_of(path), path.stat().st_size, compression)
+        file = ImageFile(name, digest_of(path), path.stat().st_size, compression, content)
         target.add_file(file.object, path)
         files.append(file)
     return files
 
 
-def receive_file(target: Target, file: ImageFile, path: Path) -> bool:
-    """Write a file of an image to `path`; returns False if the object is missing or has other bytes. O(bytes)."""
-    raw = path.with_name(f"{path.name}.{ZSTD}") if file.compression else path
-    digest = hashlib.sha256()
+class WrongFile(Exception):
+    """The reason why the object of a file cannot be used."""
+
+
+def content_of(target: Target, file: ImageFile) -> Iterator[bytes]:
+    """The content of a file of an image, in pieces. O(bytes), in constant memory.
+
+    Raises WrongFile, perhaps after all pieces, if the object is missing or differs from the manifest.
+    """
+    source, size = _Source(target, file), 0
     try:
-        with open(raw, "xb") as output:
-            for piece in target.pieces(file.object):
-                digest.update(piece)
-                output.write(piece)
+        stream = pa.CompressedInputStream(pa.PythonFile(source, "r"), ZSTD) if file.compression else source
+        for piece in iter(partial(stream.read, _PIECE), b""):
+            size += len(piece)
+            if size > file.content:
+                raise WrongFile(f"it has more than the {file.content:,} bytes that the manifest says")
+            yield piece
+        source.check()
     except FileNotFoundError:
-        return False
-    if digest.hexdigest() != file.digest:
-        return False
-    if file.compression:
-        with pa.input_stream(str(raw), compression=ZSTD) as source, open(path, "xb") as output:
-            while piece := source.read(_PIECE):
-                output.write(piece)
-        raw.unlink()
-    return True
+        raise WrongFile("it is missing") from None
+    except OSError as problem:  # of the decompression; errors of storage are Unavailable
+        raise WrongFile(f"it cannot be decompressed: {problem}") from problem
+    if size != file.content:
+        raise WrongFile(f"it has {size:,} bytes, and not the {file.content:,} that the manifest says")
+
+
+class _Source(io.RawIOBase):
+    """The bytes of the object of a file, counted and hashed. `check` reads the rest, and raises WrongFile."""
+
+    def __init__(self, target: Target, file: ImageFile) -> None:
+        self._file, self._pieces = file, target.pieces(file.object)
+        self._piece = memoryview(b"")
+        self._digest, self._size = hashlib.sha256(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes; none at the end."""
+        if not self._piece and (piece := next(self._pieces, b"")):
+            self._digest.update(piece)
+            self._size += len(piece)
+            if self._size > self._file.size:
+                raise WrongFile(f"it has more than {self._file.size:,} bytes, as no object of that name")
+            self._piece = memoryview(piece)
+        part, self._piece = self._piece[:size], self._piece[size:]
+        return bytes(part)
+
+    def check(self) -> None:
+        """See the class."""
+        while self.read(_PIECE):
+            pass
+        if self._digest.hexdigest() != self._file.digest:
+            raise WrongFile("it has changed since it was written")
 
 
 def digest_of(path: Path) -> str:

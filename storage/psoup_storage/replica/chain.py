@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 
 from psoup.errors import InvalidInput
-from psoup_storage.replica.objects import FORM, NumberedObject, damaged, object_name, unpack
+from psoup_storage.replica.headers import is_incarnation
+from psoup_storage.replica.objects import FORM, NumberedObject, damaged, number_in, object_name, unpack
 from psoup_storage.replica.targets import Target
 
 OWNER = "psoup-copy"
+_OWNER_BYTES = 4_096
+"""The most bytes of the object `OWNER`."""
 
 
 def claim(target: Target, incarnation: str, heir: str = "") -> None:
@@ -52,9 +55,11 @@ def owner_of(target: Target) -> str | None:
     if content is None:
         return None
     try:
-        facts = json.loads(content)
-        form, incarnation = facts["form"], str(facts["incarnation"])
-    except (ValueError, KeyError, TypeError) as problem:
+        facts = json.loads(content[:_OWNER_BYTES])
+        form, incarnation = int(facts["form"]), str(facts["incarnation"])
+        if not is_incarnation(incarnation):
+            raise ValueError(incarnation)
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as problem:
         raise InvalidInput(f"{target.place}/{OWNER} is not of a copy of PSoup", reason="COPY_PLACE") from problem
     if form != FORM:
         raise InvalidInput(
@@ -77,7 +82,7 @@ def last_number(target: Target) -> int:
         middle = (last + free) // 2
         last, free = (middle, free) if target.has(object_name(middle)) else (last, middle)
     for later in target.names_after(object_name(last)):  # a service may write meanwhile
-        while object_name(last) < later:
+        while number_in(later) is not None and object_name(last) < later:
             last += 1
             if object_name(last) != later and not target.has(object_name(last)):
                 raise damaged(target.place, last, f"it is missing, and {later} is there")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from psoup.errors import FailedPrecondition
 from psoup.model import time_text
 from psoup_storage.replica.chain import owner_of, read_object
-from psoup_storage.replica.objects import EVENTS, FENCE, NumberedObject, object_name, unpack
+from psoup_storage.replica.objects import EVENTS, FENCE, NumberedObject, damaged, number_in, object_name, unpack
 from psoup_storage.replica.targets import Target
 
 COPY_FENCED = "COPY_FENCED"
@@ -90,10 +90,12 @@ def read_fences(target: Target) -> Fences:
     """The fences of a copy. O(fences) requests. Raises Internal, reason COPY_DAMAGED, for a damaged one."""
     fences, owner = list[Fence](), owner_of(target)
     for name in target.names_after(_name(0)):
-        number = int(name.rpartition("/")[2])
-        content = target.read(object_name(number))
-        part = None if content is None else unpack(number, content, target.place)
-        if part is not None and part.kind == FENCE:
+        number = number_in(name)
+        content = None if number is None else target.read(object_name(number))
+        if number is None or content is None:
+            continue
+        part = unpack(number, content, target.place)
+        if part.kind == FENCE:
             reach = counting_object(target, Fences(owner, fences), number - 1).facts["reach"]
             fences.append(Fence(number, part.facts["incarnation"], reach, part.facts["time"]))
     return Fences(owner, fences)
@@ -110,6 +112,8 @@ def counting_object(target: Target, fences: Fences, number: int) -> NumberedObje
     while number > 1 and (part.kind == FENCE or fences.pass_over(part)):
         number -= 1
         part = read_object(target, number)
+    if part.kind == FENCE:
+        raise damaged(target.place, number, "it is a fence, and no object before it counts")
     return part
 
 

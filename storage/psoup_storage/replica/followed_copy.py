@@ -16,7 +16,7 @@ from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import EVENTS, FENCE, NumberedObject, damaged, object_name, unpack
-from psoup_storage.replica.segments import decode_rows
+from psoup_storage.replica.segments import rows_of
 from psoup_storage.replica.targets import Target
 
 
@@ -71,10 +71,7 @@ class FollowedCopy:
             raise self._gap(f"the events {self._sequence + 1:,} to {part.facts['after']:,} were not copied one by one")
         if part.facts["format"] != FORMAT:
             raise self._gap(f"from event {part.facts['first']:,} on they have the format {part.facts['format']}")
-        try:
-            rows = [each.row for each in decode_rows(part.payload) if each.row.sequence > self._sequence]
-        except (ValueError, OSError) as problem:
-            raise damaged(self.target.place, part.number, str(problem)) from problem
+        rows = [each.row for each in rows_of(part, self.target.place) if each.row.sequence > self._sequence]
         attached = next((row.sequence for row in rows if row.kind == "attach"), None)
         if attached is not None:
             raise self._gap(f"event {attached:,} attached history, whose tuples are in the next base image")

@@ -28,7 +28,7 @@ Manifests, of the kind `base`, also have
     format     the format of the database in the image
     sequence   the last event in the image, and `time`: when it was made
     after      the number of an object: all later events are in segments with greater numbers
-    files      [name in the data directory, SHA-256 of the object in files/, its bytes, "" or "zstd"], each
+    files      [name in the data directory, SHA-256 of the object in files/, its bytes, "" or "zstd", bytes of the file]
 """
 
 from __future__ import annotations
@@ -39,12 +39,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from psoup.errors import Internal
+from psoup_storage.replica.headers import HEADER_BYTES, read_header
+from psoup_storage.replica.targets import unusable
 
 FORM = 1
 """The form of copies that this version writes and reads."""
 EVENTS, BASE, FENCE = "events", "base", "fence"
 _FIRST_LINE = b"psoup-copy %d %s\n"
 _SHOWN = 60
+_MOST_LINE = 200
+"""The most bytes of the first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,12 @@ def object_name(number: int) -> str:
     return f"log/{number:015d}"
 
 
+def number_in(name: str) -> int | None:
+    """The number at the end of an object's name; None if it has none."""
+    digits = name.rpartition("/")[2]
+    return int(digits) if len(digits) == 15 and digits.isascii() and digits.isdigit() else None
+
+
 def pack(facts: dict[str, Any], payload: bytes = b"") -> bytes:
     """The content of a numbered object. O(bytes)."""
     rest = json.dumps(facts, separators=(",", ":")).encode() + b"\n" + payload
@@ -85,20 +95,23 @@ def pack(facts: dict[str, Any], payload: bytes = b"") -> bytes:
 
 def unpack(number: int, content: bytes, place: str) -> NumberedObject:
     """The object of a content that was read. Raises Internal, reason COPY_DAMAGED, if it is torn or has changed."""
-    line, _, rest = content.partition(b"\n")
-    words = line.split(b" ")
+    end = content.find(b"\n", 0, _MOST_LINE)
+    words = content[: max(end, 0)].split(b" ")
     if len(words) != 3 or words[0] != b"psoup-copy":
-        raise damaged(place, number, f"it begins with {line[:_SHOWN]!r}, as no object of a copy does")
+        raise damaged(place, number, f"it begins with {content[:_SHOWN]!r}, as no object of a copy does")
     if words[1] != str(FORM).encode():
         raise damaged(place, number, f"its form is {words[1][:_SHOWN]!r}, and this version of PSoup reads form {FORM}")
+    rest = memoryview(content)[end + 1 :]
     if hashlib.sha256(rest).hexdigest().encode() != words[2]:
         raise damaged(place, number, "its checksum is wrong: it is torn, or has changed since it was written")
-    header, _, _ = rest.partition(b"\n")
-    facts = json.loads(header)
-    if facts["number"] != number:
-        raise damaged(place, number, f"it was written as number {facts['number']}")
-    payload = memoryview(rest)[len(header) + 1 :]
-    return NumberedObject(number, facts, payload, digest_of_content(content))
+    stop = content.find(b"\n", end + 1, end + 1 + HEADER_BYTES)
+    if stop < 0:
+        raise damaged(place, number, f"its header does not end within {HEADER_BYTES:,} bytes")
+    try:
+        facts = read_header(content[end + 1 : stop], number)
+    except ValueError as problem:
+        raise damaged(place, number, str(problem)) from problem
+    return NumberedObject(number, facts, memoryview(content)[stop + 1 :], digest_of_content(content))
 
 
 def digest_of_content(content: bytes) -> str:
@@ -108,7 +121,4 @@ def digest_of_content(content: bytes) -> str:
 
 def damaged(place: str, number: int, why: str) -> Internal:
     """The error for a numbered object that cannot be used."""
-    return Internal(
-        f"{place}/{object_name(number)} is damaged: {why}; psoup replica verify {place} examines the whole copy",
-        reason="COPY_DAMAGED",
-    )
+    return unusable(place, object_name(number), why)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 from psoup.errors import Internal
+from psoup_storage.replica.base_image import WrongFile, content_of
 from psoup_storage.replica.chain import read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
-from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, object_name
+from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged, number_in, object_name
 from psoup_storage.replica.restore import base_images, image_files, last_object
+from psoup_storage.replica.segments import rows_of
 from psoup_storage.replica.targets import Target
+
+MOST_PROBLEMS = 10_000
+"""The most problems that `verify` names."""
 
 
 class Span(NamedTuple):
@@ -71,15 +75,27 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
     `progress` is called with the number of objects that are read, and of all. Raises InvalidInput if there is no copy.
     """
     fences = read_fences(target)
-    numbers = {int(name.rpartition("/")[2]) for name in target.names_after(object_name(0))}
-    last = max(numbers, default=0)
-    files, size, problems, before = dict[str, bool](), 0, list[str](), ""
-    for number in range(1, last + 1):
+    last = max((number_in(name) or 0 for name in target.names_after(object_name(0))), default=0)
+    files, problems, before = dict[str, bool](), list[str](), ""
+    number = count = size = 0
+    for name in target.names_after(object_name(0)):
+        if len(problems) >= MOST_PROBLEMS:
+            problems.append("the rest is not examined")
+            break
+        if (here := number_in(name)) is None:
+            problems.append(f"{name} is not an object of a copy")
+            continue
+        if here > number + 1:
+            problems.append(_missing(target, number + 1, here - 1))
+            before = ""
+        number, count = here, count + 1
         progress(number, last)
         try:
             part = read_object(target, number)
+            if part.kind == EVENTS:
+                rows_of(part, target.place)
         except Internal as problem:
-            problems.append(problem.message.partition("; psoup replica")[0])
+            problems.append(_short(problem))
             before = ""
             continue
         size += len(part.payload)
@@ -90,22 +106,34 @@ def verify(target: Target, progress: Callable[[int, int], None] = lambda done, t
         before = part.digest
         if part.kind == BASE:
             size += _verify_files(target, part, files, problems)
-    return Verification(len(numbers), len(files), size, problems)
+    return Verification(count, len(files), size, problems)
+
+
+def _missing(target: Target, first: int, last: int) -> str:
+    why = "it is missing" if first == last else f"it is missing, as are all up to {object_name(last)}"
+    return _short(damaged(target.place, first, why))
+
+
+def _short(problem: Internal) -> str:
+    return problem.message.partition("; psoup replica")[0]
 
 
 def _verify_files(target: Target, base: NumberedObject, files: dict[str, bool], problems: list[str]) -> int:
     """Read the files of a base image that are not in `files` yet. Returns their bytes, and adds to `problems`."""
     size = 0
-    for file in image_files(base, target.place):
+    try:
+        images = image_files(base, target.place)
+    except Internal as problem:
+        problems.append(_short(problem))
+        return 0
+    for file in images:
         if file.object not in files:
-            digest = hashlib.sha256()
             try:
-                for piece in target.pieces(file.object):
-                    digest.update(piece)
-                    size += len(piece)
-            except FileNotFoundError:
-                digest = hashlib.sha256(b"missing")
-            files[file.object] = digest.hexdigest() == file.digest
+                for _ in content_of(target, file):
+                    pass
+                files[file.object], size = True, size + file.size
+            except (WrongFile, Internal):
+                files[file.object] = False
         if not files[file.object]:
             problems.append(f"{object_name(base.number)}: its file {file.name} ({file.object}) is missing or changed")
     return size

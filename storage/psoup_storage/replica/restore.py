@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
-from psoup.errors import InvalidInput
+from psoup.errors import Internal, InvalidInput, ResourceExhausted
 from psoup.model import time_text
 from psoup_proto.file_names import DATABASE, backup_path
 from psoup_storage.contract import new_incarnation
@@ -26,17 +27,18 @@ from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import note_issued
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.log.truncation import forget_stream
-from psoup_storage.durable.sqlite.schema import is_readable, unknown_format
+from psoup_storage.durable.sqlite.schema import is_readable, schema_of, unknown_format
 from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.sqlite.structure import damaged_schema
 from psoup_storage.durable.tools.backup import mark
 from psoup_storage.durable.tools.doctor import Progress
 from psoup_storage.formats.files import sync_directory
-from psoup_storage.replica.base_image import ImageFile, receive_file
+from psoup_storage.replica.base_image import ImageFile, WrongFile, content_of
 from psoup_storage.replica.chain import OWNER, last_number, owner_of, read_object
 from psoup_storage.replica.fences import Fences, counting_object, read_fences
 from psoup_storage.replica.notes import Notes, notes_in
 from psoup_storage.replica.objects import BASE, EVENTS, FENCE, NumberedObject, damaged
-from psoup_storage.replica.segments import CommittedRow, decode_rows
+from psoup_storage.replica.segments import CommittedRow, rows_of
 from psoup_storage.replica.takeover import take_over
 from psoup_storage.replica.targets import Target, open_target
 
@@ -86,13 +88,14 @@ def restore_copy(
     takes_over: bool = False,
     finish: Finish | None = None,
 ) -> RestoredCopy:
-    """Make a data directory of a copy. O(bytes of the image and of the segments after it).
+    """Make a data directory of a copy. O(bytes of the image and of the segments after it), in bounded memory.
 
     `takes_over`: write a fence first, then restore all that the copy has. The directory may go on with the copy then,
     and the service that wrote it stops; see `fences`. `wanted` is ignored.
 
     Raises InvalidInput if the directory is not empty, or if there is no copy with the wanted event. Raises Internal,
-    reason COPY_DAMAGED, for a damaged copy, and Unavailable. The directory is as before then.
+    reason COPY_DAMAGED, for a damaged copy, Unavailable, and ResourceExhausted for a disk without room. The directory
+    is as before then.
     """
     target, directory = open_target(place) if isinstance(place, str) else place, Path(directory)
     wanted = wanted or Wanted()
@@ -166,29 +169,43 @@ def base_of(target: Target, last: NumberedObject, wanted: Wanted) -> NumberedObj
 
 
 def image_files(base: NumberedObject, place: str) -> list[ImageFile]:
-    """The files of a base image. Raises Internal for a name that no file of a backup has: it would become a path."""
+    """The files of a base image. Raises Internal for a name that no file of a backup has: it would become a path.
+
+    Also for a list without a database, or with a name twice.
+    """
     files = [ImageFile(*values) for values in base.facts["files"]]
+    names = {file.name for file in files}
+    if len(names) < len(files) or DATABASE not in names:
+        raise damaged(place, base.number, f"its files have a name twice, or there is no {DATABASE}")
     for file in files:
-        if backup_path(file.name) is None or not _is_digest(file.digest):
+        if backup_path(file.name) is None:
             raise damaged(place, base.number, f"it names the file {file.name[:80]!r}, which no backup has")
     return files
-
-
-def _is_digest(text: str) -> bool:
-    return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def _receive(target: Target, base: NumberedObject, directory: Path, progress: Progress) -> None:
     files = image_files(base, target.place)
     if not is_readable(str(base.facts["format"])):
         raise unknown_format(Path(target.place), str(base.facts["format"]))
-    done, total = 0, sum(file.size for file in files)
+    done, total, free = 0, sum(file.content for file in files), shutil.disk_usage(directory).free
+    if total > free:
+        raise _no_room(directory, f"the base image needs {total:,} bytes, and {free:,} are free")
     for file in files:
-        if not receive_file(target, file, directory / file.name):
-            why = f"its file {file.name} ({file.object}) is missing, or has changed since it was written"
-            raise damaged(target.place, base.number, why)
-        done += file.size
+        try:
+            with open(directory / file.name, "xb") as output:
+                for piece in content_of(target, file):
+                    output.write(piece)
+        except WrongFile as problem:
+            why = f"its file {file.name} ({file.object}) is missing, or has changed since it was written: {problem}"
+            raise damaged(target.place, base.number, why) from problem
+        except OSError as problem:
+            raise _no_room(directory, problem.strerror or str(problem)) from problem
+        done += file.content
         progress(f"copying {file.name}", done, total)
+
+
+def _no_room(directory: Path, why: str) -> ResourceExhausted:
+    return ResourceExhausted(f"{directory} cannot be written: {why}", reason="DISK_FULL")
 
 
 class _Application:
@@ -203,15 +220,30 @@ class _Application:
 
     def apply(self, last: int) -> RestoredCopy:
         """Apply the wanted rows of the segments up to the object `last`."""
-        connection = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
-                connection.pragma(name, value)
-            register(connection)
-            missing = self._apply_all(connection, last)
-        finally:
-            connection.close()
+            with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+                self._check(connection)
+                missing = self._apply_all(connection, last)
+        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as problem:
+            raise _no_room(self._path.parent, str(problem)) from problem
+        except (apsw.Error, UnicodeDecodeError) as problem:
+            raise self._wrong_database(str(problem)) from problem
         return RestoredCopy(self._sequence, missing, self._number, self._time, self._notes)
+
+    def _check(self, connection: apsw.Connection) -> None:
+        """Raise Internal unless the database is the manifest's. Before that, no trigger or view of it may act."""
+        settings = {"locking_mode": "EXCLUSIVE", "synchronous": "FULL", "trusted_schema": 0, "cell_size_check": 1}
+        for name, value in settings.items():
+            connection.pragma(name, value)
+        register(connection)
+        if (damage := damaged_schema(connection, schema_of(int(self._base.facts["format"])))) is not None:
+            raise self._wrong_database(damage)
+        last = connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get
+        if last != self._sequence:
+            raise self._wrong_database(f"its last event is {last:,}, and the manifest says {self._sequence:,}")
+
+    def _wrong_database(self, why: str) -> Internal:
+        return damaged(self._target.place, self._base.number, f"its file {DATABASE} cannot be used: {why}")
 
     def _apply_all(self, connection: apsw.Connection, last: int) -> str:
         previous = ""
@@ -245,10 +277,7 @@ class _Application:
 
     def _rows(self, part: NumberedObject) -> list[CommittedRow]:
         """The rows of a segment that count, after the last one that was applied."""
-        try:
-            rows = decode_rows(part.payload)
-        except (ValueError, OSError) as problem:
-            raise damaged(self._target.place, part.number, str(problem)) from problem
+        rows = rows_of(part, self._target.place)
         return [each for each in rows if self._sequence < each.row.sequence <= self._fences.end_of(part)]
 
     def _write(self, connection: apsw.Connection, rows: list[LogRow]) -> str:

@@ -2,6 +2,8 @@
 
 It has the columns of the table `log`, and `committed`: when the row reached the disk, in microseconds since 1970,
 which never decreases. Spooled pushes have all their tuples here.
+
+A few bytes can declare many. So the declared rows and bytes are checked before anything is decompressed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from psoup_storage.durable.log.rows import LogRow
+from psoup.execution.rows.declared_sizes import FAILURES, batch_of, declared_sizes
+from psoup_storage.durable.log.rows import KINDS, LogRow, checksum_of
+from psoup_storage.replica.objects import NumberedObject, damaged
+
+MOST_BYTES = 512 * 1024 * 1024
+"""The most bytes of the rows of a segment. A push has at most half as many (`batch_decoded_bytes`)."""
+MOST_ROWS = 262_144
+"""The most rows of a segment: sixteen times as many as the queue puts into one."""
 
 _SCHEMA = pa.schema(
     [
@@ -27,6 +36,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _BINARY = {"refused", "tuples"}
+_OPTIONAL = {"refused", "tuples", "last_time"}
 
 
 class CommittedRow(NamedTuple):
@@ -55,12 +65,56 @@ def encode_rows(rows: Sequence[CommittedRow]) -> bytes:
 
 
 def decode_rows(payload: memoryview) -> list[CommittedRow]:
-    """The rows of a payload whose checksum is right. Raises ValueError for another schema."""
-    table = pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
-    if table.schema != _SCHEMA:
-        raise ValueError(f"it has the columns {', '.join(table.schema.names)}")
-    *fields, committed = [column.to_pylist() for column in table.columns]
-    return [CommittedRow(LogRow(*values), time) for *values, time in zip(*fields, committed, strict=True)]
+    """The rows of a payload. O(bytes). Raises ValueError for another schema, and for more than the limits."""
+    try:
+        _check_declared(payload)
+        reader = pa.ipc.open_stream(pa.py_buffer(payload))
+        if reader.schema != _SCHEMA:
+            raise ValueError(f"it has the columns {', '.join(reader.schema.names)[:200]}")
+        rows = list[CommittedRow]()
+        for batch in reader:
+            batch.validate(full=True)  # offsets may lead outside of the buffers
+            if any(column.null_count and name not in _OPTIONAL for name, column in zip(*_columns(batch), strict=True)):
+                raise ValueError("a fact of a row is missing")
+            *fields, committed = [column.to_pylist() for column in batch.columns]
+            rows += [CommittedRow(LogRow(*values), time) for *values, time in zip(*fields, committed, strict=True)]
+        return rows
+    except FAILURES as problem:
+        raise ValueError((str(problem).splitlines() or [type(problem).__name__])[0]) from problem
+
+
+def _columns(batch: pa.RecordBatch) -> tuple[list[str], list[pa.Array]]:
+    return batch.schema.names, batch.columns
+
+
+def _check_declared(payload: memoryview) -> None:
+    rows = size = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(payload)):
+        batch, plain = batch_of(memoryview(message.metadata))
+        if batch is None:
+            continue
+        more, declared = declared_sizes(batch, message.body)
+        rows, size = rows + more, size + declared
+        if not plain or more < 0 or rows > MOST_ROWS:
+            raise ValueError(f"it declares {rows:,} rows, and {MOST_ROWS:,} are the most")
+        if size > MOST_BYTES:
+            raise ValueError(f"its rows have {size:,} bytes once decompressed, and {MOST_BYTES:,} are the most")
+
+
+def rows_of(part: NumberedObject, place: str) -> list[CommittedRow]:
+    """The rows of a segment. `place`: the copy. Raises Internal, reason COPY_DAMAGED, if its header differs."""
+    try:
+        rows = decode_rows(part.payload)
+    except ValueError as problem:
+        raise damaged(place, part.number, str(problem)) from problem
+    before = int(part.facts["after"])
+    for row, _ in rows:
+        if row.sequence <= before or row.kind not in KINDS or row.checksum != checksum_of(row):
+            raise damaged(place, part.number, f"its event {row.sequence:,} is out of order, or has changed")
+        before = row.sequence
+    if not rows or (rows[0].row.sequence, before) != (part.facts["first"], part.facts["last"]):
+        raise damaged(place, part.number, "its events are not those that its header names")
+    return rows
 
 
 def row_bytes(row: LogRow) -> int:

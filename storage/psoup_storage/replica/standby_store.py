@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from psoup.errors import FailedPrecondition
+from psoup.errors import FailedPrecondition, Internal
 from psoup.events.events import Event, Pushed, WatermarksRaised
 from psoup.invariants import ensure
 from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.store import DurableStore
 from psoup_storage.replica.fences import read_fences
 from psoup_storage.replica.followed_copy import FollowedCopy
+from psoup_storage.replica.objects import damaged
 from psoup_storage.replica.standby_directory import NOTE, Place, first_place, prepare_standby
 from psoup_storage.replica.targets import open_target
 
@@ -58,7 +59,7 @@ class StandbyStore(DurableStore):
     def next(self) -> News | None:
         """The events of the next object, once all were `read`. None while it is not there. One thread at a time.
 
-        Raises as `FollowedCopy.next`, and Internal, reason DATA_DAMAGED. The next start after a gap makes the directory
+        Raises as `FollowedCopy.next`. The next start after a gap makes the directory
         anew.
         """
         try:
@@ -74,7 +75,10 @@ class StandbyStore(DurableStore):
             ensure(self._decoder is not None, self, "the events of the directory were not read")
             assert self._decoder is not None
             self._live = self._decoder.following()
-        events = [self._live.decode(row) for row in segment.rows]
+        try:
+            events = [self._live.decode(row) for row in segment.rows]
+        except Internal as problem:
+            raise damaged(self.copy, segment.number, problem.message.partition(";")[0]) from problem
         times = [event.time for event in events if isinstance(event, Pushed | WatermarksRaised)]
         self.time = max([segment.time, self.time, *times])
         return News(events, Place(segment.number, self.time))

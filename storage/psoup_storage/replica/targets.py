@@ -9,22 +9,26 @@ and takes credentials and the address from the environment (`AWS_ACCESS_KEY_ID`,
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from psoup.errors import InvalidInput, Unavailable
+from psoup.errors import Internal, InvalidInput, Unavailable
 from psoup_storage.formats.files import sync_directory
 
 SCHEMES = ("s3", "gs", "az")
 """The schemes of URLs of object storage."""
 RETRIES = 3
 """The most repetitions of one request to object storage."""
+MOST_BYTES = 640 * 1024 * 1024
+"""The most bytes of an object that is read into memory. A segment has one large event, or some small ones."""
 RETRY_S = 10
 """Seconds after which a request that fails is not repeated any more."""
 _NEW = ".new-"
@@ -49,7 +53,7 @@ class Target(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The content of an object; None if there is none."""
+        """The content of an object; None if there is none. Raises Internal, reason COPY_DAMAGED, above `MOST_BYTES`."""
         ...
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -118,13 +122,15 @@ class DirectoryTarget:
         """See `Target`."""
         with self._errors():
             try:
-                return (self._path / name).read_bytes()
+                with self._open(name) as file:
+                    _check_size(self.place, name, os.fstat(file.fileno()).st_size)
+                    return file.read(MOST_BYTES)
             except FileNotFoundError:
                 return None
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """See `Target`."""
-        with self._errors(), open(self._path / name, "rb") as file:
+        with self._errors(), self._open(name) as file:
             while piece := file.read(1024 * 1024):
                 yield piece
 
@@ -135,6 +141,19 @@ class DirectoryTarget:
             path = self._path / folder
             files = [each.name for each in path.iterdir()] if path.is_dir() else []
         yield from (f"{folder}/{file}" for file in sorted(files) if file > last)
+
+    def _open(self, name: str) -> BinaryIO:
+        """An object. Only a plain file is one: a pipe would block, and a device never end."""
+        try:
+            handle = os.open(self._path / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as problem:
+            if problem.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+                raise unusable(self.place, name, "it is not a plain file") from problem
+            raise
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise unusable(self.place, name, "it is not a plain file")
+        return open(handle, "rb")
 
     @contextmanager
     def _new(self, path: Path) -> Iterator[Path]:
@@ -198,7 +217,9 @@ class StorageTarget:
     def read(self, name: str) -> bytes | None:
         """See `Target`."""
         try:
-            return bytes(self._call(lambda store, path: self._calls.get(store, path).bytes(), name))
+            result = self._call(self._calls.get, name)
+            _check_size(self.place, name, result.meta["size"])
+            return bytes(self._call(lambda *_: result.bytes(), name))
         except FileNotFoundError:
             return None
 
@@ -227,6 +248,19 @@ class StorageTarget:
 def unreachable(place: str, why: str) -> Unavailable:
     """The error for storage that fails."""
     return Unavailable(f"the copy at {place} cannot be reached: {why}", reason="COPY_UNREACHABLE")
+
+
+def unusable(place: str, name: str, why: str) -> Internal:
+    """The error for an object that cannot be used."""
+    return Internal(
+        f"{place}/{name} is damaged: {why}; psoup replica verify {place} examines the whole copy",
+        reason="COPY_DAMAGED",
+    )
+
+
+def _check_size(place: str, name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise unusable(place, name, f"it has {size:,} bytes, and {MOST_BYTES:,} are the most")
 
 
 def _sync_file(path: Path) -> None:

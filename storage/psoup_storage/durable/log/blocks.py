@@ -30,6 +30,7 @@ from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import ParameterValues, Rows, bind_values, gathered
 from psoup.sql.templates.values import Columns, columns_of_rows
 from psoup.values.columns import Array
+from psoup_storage.durable.log.messages import read_table
 
 _CHECKSUM = struct.Struct("<I")
 
@@ -67,8 +68,8 @@ def decode_block(
 
 
 def columns_in(facts: Mapping[str, Any], content: bytes | memoryview) -> tuple[Columns, TagColumns | None]:
-    """The columns of the queries of a block, and their tags. Raises pa.ArrowException."""
-    table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
+    """The columns of the queries of a block, and their tags. Raises ValueError."""
+    table = read_table(content).combine_chunks()
     return _split(tuple(column.chunk(0) for column in table.columns), facts)
 
 

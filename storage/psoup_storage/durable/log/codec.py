@@ -224,6 +224,8 @@ def _encode_many(event: RegisteredMany) -> LogRow:
 
 Restore = Callable[[int, StreamSpec], Stored | None]
 """Returns the stored part of a stream, for the event of its creation; None if it has no stored chunk."""
+_UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException)
+"""Errors that a row of another form raises."""
 
 
 class Decoder:
@@ -262,7 +264,7 @@ class Decoder:
             if problem.reason == "DATA_DAMAGED":
                 raise
             raise damaged(row.sequence, f"it cannot be bound any more: {problem.message}") from problem
-        except (KeyError, ValueError, TypeError, pa.ArrowException) as problem:
+        except _UNREADABLE as problem:
             raise damaged(row.sequence, f"{type(problem).__name__}: {problem}") from problem
 
     def _decode(self, row: LogRow, facts: dict[str, Any]) -> Event:
@@ -346,7 +348,8 @@ class Decoder:
         if all_stored or not facts["rows"]:
             columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
             return Batch(columns, np.zeros(0, np.int64))
-        assert row.last_time is not None
+        if row.last_time is None:
+            raise ValueError("it has tuples, and no time")
         batch = decode_tuples(spec, checked_tuples(row, facts), row.last_time)
         times = times_of(spec, batch.columns)
         floor = facts.get("floor")

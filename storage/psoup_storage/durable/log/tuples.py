@@ -17,6 +17,7 @@ from psoup.model import StreamSpec
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.from_arrow import column_from_arrow
 from psoup.values.kinds import arrow_type
+from psoup_storage.durable.log.messages import read_batch
 
 
 def encode_tuples(batch: Batch) -> memoryview:
@@ -27,10 +28,13 @@ def encode_tuples(batch: Batch) -> memoryview:
 
 
 def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
-    """The batch of `encode_tuples`; `times`: the time of each tuple, or a time that all of them have."""
+    """The batch of `encode_tuples`; `times`: the time of each tuple, or a time that all of them have.
+
+    Raises ValueError for bytes of another form.
+    """
     types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
     schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
-    records = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
+    records = read_batch(tuples, schema)
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, array)
         for attribute, array in zip(spec.schema.attributes, records.columns, strict=True)
