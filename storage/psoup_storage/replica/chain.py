@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, Unavailable
 from psoup_storage.replica.headers import is_incarnation
 from psoup_storage.replica.objects import FORM, NumberedObject, damaged, number_in, object_name, unpack
 from psoup_storage.replica.targets import Target
@@ -27,7 +27,7 @@ def claim(target: Target, incarnation: str, heir: str = "") -> None:
     """
     text = json.dumps({"form": FORM, "incarnation": incarnation}).encode()
     owner = owner_of(target)
-    if owner is None and target.create(OWNER, text):
+    if owner is None and _create_first(target, text):
         owner = incarnation
     elif owner is None:
         owner = owner_of(target)
@@ -39,11 +39,24 @@ def claim(target: Target, incarnation: str, heir: str = "") -> None:
             reason="COPY_OF_ANOTHER",
         )
     if target.create(OWNER, text):
-        raise InvalidInput(
-            f"{target.place} overwrites an object although it is asked to create it only if its name is free"
-            " (If-None-Match: *); a copy needs storage that honours this condition",
-            reason="NO_CONDITIONAL_WRITES",
-        )
+        raise _no_conditions(target, "overwrites an object although it is asked to create it only if its name is free")
+
+
+def _create_first(target: Target, text: bytes) -> bool:
+    """Create the object `OWNER`. Raises InvalidInput for storage that does not know the condition."""
+    try:
+        return target.create(OWNER, text)
+    except Unavailable as problem:
+        if "501 Not Implemented" in problem.message:
+            raise _no_conditions(target, "cannot create an object only if its name is free") from problem
+        raise
+
+
+def _no_conditions(target: Target, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{target.place} {why} (If-None-Match: *); a copy needs storage that honours this condition",
+        reason="NO_CONDITIONAL_WRITES",
+    )
 
 
 def owner_of(target: Target) -> str | None:

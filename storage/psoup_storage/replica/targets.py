@@ -32,6 +32,10 @@ MOST_BYTES = 640 * 1024 * 1024
 RETRY_S = 10
 """Seconds after which a request that fails is not repeated any more."""
 _NEW = ".new-"
+_NO_BUCKET = "NoSuchBucket"
+"""The code by which S3 says that there is no such bucket; the reply to HEAD has none."""
+_MOST_TEXT = 400
+"""The most characters of an error of the storage that a message quotes."""
 
 
 class Target(Protocol):
@@ -177,16 +181,20 @@ class DirectoryTarget:
 
 
 class StorageTarget:
-    """A copy in object storage. Raises ModuleNotFoundError without the package obstore."""
+    """A copy in object storage. Raises ModuleNotFoundError without the package obstore.
+
+    Requests raise InvalidInput if the bucket does not exist.
+    """
 
     def __init__(self, place: str) -> None:
         import obstore
-        from obstore.exceptions import AlreadyExistsError, BaseError
+        from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
         from obstore.store import from_url
 
         self.place = place
         self._calls: Any = obstore
         self._taken, self._failed = AlreadyExistsError, BaseError
+        self._denied = PermissionDeniedError, UnauthenticatedError
         try:
             retries: Any = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
             self._store: Any = from_url(place, retry_config=retries)
@@ -197,7 +205,9 @@ class StorageTarget:
         """See `Target`."""
         try:
             self._call(self._calls.put, name, content, mode="create")
-        except self._taken:
+        except self._taken as problem:
+            if not self.has(name):  # 409: another write of that name is under way, which may fail
+                raise unreachable(f"{self.place}/{name}", _line(problem)) from problem
             return False
         return True
 
@@ -239,10 +249,18 @@ class StorageTarget:
     def _call(self, request: Callable[..., Any], name: str, *values: Any, **options: Any) -> Any:
         try:
             return request(self._store, name, *values, **options)
-        except (FileNotFoundError, self._taken):
-            raise
         except (self._failed, OSError) as problem:
-            raise unreachable(f"{self.place}/{name}", str(problem).partition("\n")[0]) from problem
+            if _NO_BUCKET in str(problem):
+                raise InvalidInput(f"{self.place}: the bucket does not exist", reason="COPY_PLACE") from problem
+            if isinstance(problem, FileNotFoundError) or (isinstance(problem, self._taken) and "mode" in options):
+                raise
+            why = _line(problem)
+            if isinstance(problem, self._denied) or "ExpiredToken" in why:
+                why = (
+                    "access is denied: the credentials have ended, or lack a permission. A service reads those in its"
+                    f" environment at its start ({why})"
+                )
+            raise unreachable(f"{self.place}/{name}", why) from problem
 
 
 def unreachable(place: str, why: str) -> Unavailable:
@@ -256,6 +274,11 @@ def unusable(place: str, name: str, why: str) -> Internal:
         f"{place}/{name} is damaged: {why}; psoup replica verify {place} examines the whole copy",
         reason="COPY_DAMAGED",
     )
+
+
+def _line(problem: Exception) -> str:
+    """The first line of an error. The storage decides how long it is."""
+    return str(problem).partition("\n")[0][:_MOST_TEXT]
 
 
 def _check_size(place: str, name: str, size: int) -> None:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
 from psoup_storage.replica.report import verify
 from psoup_storage.replica.restore import restore_copy
 from psoup_storage.replica.targets import Target, open_target
 from psoup_testing.engines.copy_target import copied, store_of, wait_for_copy
+from psoup_testing.services.object_storage import StorageProxy, object_storage
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    request = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
-    with urllib.request.urlopen(request):
-        pass
-    yield f"http://{host}:{port}"
-    moto.stop()
+def storage() -> Iterator[StorageProxy]:
+    with object_storage() as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def target(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    settings = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1", "ENDPOINT_URL": server}
-    for name, value in (settings | {"ALLOW_HTTP": "true"}).items():
-        monkeypatch.setenv(f"AWS_{name}", value)
+def target(storage: StorageProxy, tmp_path: Path) -> Target:
     return open_target(f"s3://bucket/{tmp_path.name}")
 
 
