@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from psoup.errors import ResourceExhausted
 from psoup.execution.rows.declared_sizes import FAILURES, batch_of, declared_sizes
 from psoup_storage.durable.log.rows import KINDS, LogRow, checksum_of
 from psoup_storage.replica.objects import NumberedObject, damaged
@@ -36,7 +37,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _BINARY = {"refused", "tuples"}
-_OPTIONAL = {"refused", "tuples", "last_time"}
+_REQUIRED = [field.name for field in _SCHEMA if not field.nullable]
 
 
 class CommittedRow(NamedTuple):
@@ -47,7 +48,7 @@ class CommittedRow(NamedTuple):
 
 
 def encode_rows(rows: Sequence[CommittedRow]) -> bytes:
-    """The payload of a segment. O(bytes)."""
+    """The payload of a segment. O(bytes). Raises ResourceExhausted for one that no reader would take."""
     columns = []
     for field in _SCHEMA:
         values: list[Any]
@@ -58,9 +59,15 @@ def encode_rows(rows: Sequence[CommittedRow]) -> bytes:
         if field.name in _BINARY:
             values = [None if value is None else bytes(value) for value in values]
         columns.append(pa.array(values, field.type))
+    batch = pa.record_batch(columns, _SCHEMA)
+    if batch.nbytes > MOST_BYTES or batch.num_rows > MOST_ROWS:
+        raise ResourceExhausted(
+            f"the events from {rows[0].row.sequence:,} on have {batch.nbytes:,} bytes, and a segment has at most"
+            f" {MOST_BYTES:,}"
+        )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_batch(pa.record_batch(columns, _SCHEMA))
+        writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 
@@ -74,17 +81,13 @@ def decode_rows(payload: memoryview) -> list[CommittedRow]:
         rows = list[CommittedRow]()
         for batch in reader:
             batch.validate(full=True)  # offsets may lead outside of the buffers
-            if any(column.null_count and name not in _OPTIONAL for name, column in zip(*_columns(batch), strict=True)):
+            if any(batch.column(name).null_count for name in _REQUIRED):
                 raise ValueError("a fact of a row is missing")
             *fields, committed = [column.to_pylist() for column in batch.columns]
             rows += [CommittedRow(LogRow(*values), time) for *values, time in zip(*fields, committed, strict=True)]
         return rows
     except FAILURES as problem:
         raise ValueError((str(problem).splitlines() or [type(problem).__name__])[0]) from problem
-
-
-def _columns(batch: pa.RecordBatch) -> tuple[list[str], list[pa.Array]]:
-    return batch.schema.names, batch.columns
 
 
 def _check_declared(payload: memoryview) -> None:

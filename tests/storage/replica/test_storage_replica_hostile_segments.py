@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from psoup.errors import Internal
+from psoup.errors import Internal, ResourceExhausted
 from psoup_storage import DurableStore
 from psoup_storage.durable.log.rows import LogRow, checksum_of
 from psoup_storage.replica import segments
@@ -70,6 +70,15 @@ def test_a_segment_that_inflates_is_not_decompressed(copy: Path, tmp_path: Path)
             segments.decode_rows(memoryview(payload))
 
 
+def test_a_writer_makes_no_segment_that_readers_would_refuse(copy: Path) -> None:
+    ((row, committed),) = rows_of(copy, last_of(copy, EVENTS))
+    large = [CommittedRow(row._replace(body="x" * MIB), committed)]
+    with patch.object(segments, "MOST_BYTES", MIB), pytest.raises(ResourceExhausted, match="at most 1,048,576"):
+        segments.encode_rows(large)
+    with patch.object(segments, "MOST_BYTES", 2 * MIB):
+        assert segments.decode_rows(memoryview(segments.encode_rows(large))) == large
+
+
 @pytest.mark.parametrize("more", [1, 40, 63])
 def test_offsets_that_lead_out_of_a_segment_are_refused(copy: Path, tmp_path: Path, more: int) -> None:
     number = last_of(copy, EVENTS)
@@ -93,6 +102,12 @@ def test_rows_that_are_not_as_their_header_says_are_refused(copy: Path, tmp_path
     ):
         rewrite(copy, number, payload_of([CommittedRow(each, committed) for each in rows]))
         refuse_in(copy, tmp_path, f"{object_name(number)} is damaged: {why}")
+    table = pa.ipc.open_stream(payload_of([CommittedRow(row, committed)])).read_all()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_batch(pa.record_batch([pa.nulls(1, field.type) for field in table.schema], table.schema))
+    rewrite(copy, number, bytes(sink.getvalue()))
+    refuse_in(copy, tmp_path, f"{object_name(number)} is damaged: a fact of a row is missing")
     rewrite(copy, number, b"ARROW1")
     refuse_in(copy, tmp_path, f"{object_name(number)} is damaged: ")
     sink = pa.BufferOutputStream()
